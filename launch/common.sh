@@ -1,0 +1,96 @@
+# shellcheck shell=bash
+# Sourced by the scripts beside it: makes the environment they run in, and nothing twice.
+#
+#   setup_env EXTRAS [PACKAGE...]   .venv with opql_jax and its EXTRAS (comma separated, '' for the core);
+#                                   each PACKAGE is added without its dependencies
+#   stage TITLE BINARY [FLAG...]    runs opql_jax.BINARY and says how long it took
+#   folder PATH                     makes a folder and prints its absolute path
+#   say, fail                       messages
+#
+# Sets ROOT (the checkout) and PYTHON (the environment's interpreter).
+
+set -euo pipefail
+
+# A set CDPATH would let cd go astray, and print.
+unset CDPATH
+
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+VENV=$ROOT/.venv
+PYTHON=$VENV/bin/python
+
+# With HOME set but empty, caches would land in the root directory; unset, the user's entry decides.
+[ -n "${HOME-}" ] || unset HOME
+
+say() { printf '[opql_jax] %s\n' "$*"; }
+fail() { printf '[opql_jax] error: %s\n' "$*" >&2; exit 1; }
+
+# The first interpreter that can make an environment; 3.11 comes first because the lock was made with it.
+find_python() {
+  local candidate
+  while IFS= read -r candidate; do
+    if "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+  done < <(type -aP python3.11 python3.12 python3.13 python3 || true)
+  fail "no Python of at least 3.11 with venv and ensurepip on PATH; install one (Debian and Ubuntu: apt-get install python3.11-venv)"
+}
+
+make_venv() {
+  local base
+  if "$PYTHON" -I -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+    return
+  fi
+  base=$(find_python)
+  if [ -e "$VENV" ]; then
+    say "$VENV does not work: making it anew"
+  fi
+  say "creating $VENV with $("$base" --version)"
+  "$base" -m venv --clear "$VENV"
+}
+
+# Runs pip with its output in a log, which is shown only when something goes wrong.
+pip_install() {
+  local log=$VENV/install.log
+  if ! "$PYTHON" -m pip install --disable-pip-version-check -c requirements-lock.txt "$@" >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    fail "pip install $* failed; the whole log is $log"
+  fi
+}
+
+setup_env() {
+  local extras=$1 stamp wanted started=$SECONDS
+  shift
+  make_venv
+  # One stamp per set of extras, since one environment serves them all. The path is part of it because
+  # the package is installed in place.
+  stamp=$VENV/.installed-${extras:-core}
+  wanted="$ROOT $* $(cat "$ROOT/setup.py" "$ROOT/requirements-lock.txt" | cksum)"
+  if [ -f "$stamp" ] && [ "$(<"$stamp")" = "$wanted" ]; then
+    say "environment $VENV (${extras:-core}) is up to date"
+    return
+  fi
+  say "installing opql_jax (${extras:-core}) with the versions of requirements-lock.txt into $VENV;" \
+    "this downloads packages and takes minutes the first time (log: $VENV/install.log)"
+  (
+    cd -- "$ROOT"
+    pip_install -e ".${extras:+[$extras]}"
+    if [ $# -gt 0 ]; then
+      pip_install --no-deps "$@"
+    fi
+  )
+  printf '%s\n' "$wanted" >"$stamp"
+  say "installed in $((SECONDS - started)) s"
+}
+
+stage() {
+  local title=$1 binary=$2 started=$SECONDS
+  shift 2
+  say "$title"
+  "$PYTHON" -m "opql_jax.$binary" "$@"
+  say "$title: done in $((SECONDS - started)) s"
+}
+
+folder() {
+  mkdir -p -- "$1" && cd -- "$1" && pwd
+}

@@ -1,0 +1,1 @@
+"""opql_jax: a virtual knowledge base of open predicate relations, built from entity-linked text."""

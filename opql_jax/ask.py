@@ -1,0 +1,13 @@
+"""Asks a virtual KB: `python -m opql_jax.ask --gin_file=gin/runs/ask.gin ... --hops=2 --question "who starred in the films directed by [X]"`."""
+
+from absl import flags
+
+from opql_jax import gin_utils
+from opql_jax.evaluation.ask import ask
+
+flags.DEFINE_multi_string("question", [], "A question with its topic in square brackets; may be given several times.")
+flags.DEFINE_integer("hops", 1, "Relations to follow from the topic to the answer.", lower_bound=1)
+
+if __name__ == "__main__":
+    flags.mark_flag_as_required("question")
+    gin_utils.run(ask, questions=lambda: tuple(flags.FLAGS.question), hops=lambda: flags.FLAGS.hops)

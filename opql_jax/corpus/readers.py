@@ -1,0 +1,150 @@
+"""Corpora that `prepare` can read. A reader has two methods:
+
+    read(rejected_path) -> (EntityVocab, list[Document])
+    questions(vocab) -> {'<hops>-hop/<split>': list[Question]}
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import pathlib
+
+from opql_jax.corpus import metaqa, questions as questions_lib, synthetic, wikispeedia
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.prepare import about_titles, vocab_from_documents
+from opql_jax.corpus.records import CorpusError, read_jsonl
+
+
+def read_question_folder(folder, vocab: EntityVocab) -> dict:
+    """All `<hops>-hop/<split>.txt` files of a folder (MetaQA format), by '<hops>-hop/<split>'."""
+    out = {}
+    for path in sorted(pathlib.Path(folder).glob("*-hop/*.txt")):
+        hops = path.parent.name.removesuffix("-hop")
+        if not hops.isdigit() or int(hops) < 1:
+            raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
+        out[f"{hops}-hop/{path.stem}"] = questions_lib.parse_metaqa_file(path, vocab, int(hops))
+    if not out:
+        raise CorpusError(f"{folder}: no question file such as {folder}/1-hop/train.txt")
+    return out
+
+
+def read_entities(path) -> EntityVocab:
+    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name the line."""
+    keys, names, aliases = [], [], []
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: cannot be read ({error})") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            keys.append(str(record["id"]))
+            names.append(record.get("name") or keys[-1])
+            aliases.append(list(record.get("aliases") or []))
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise CorpusError(f"{path}, line {number}: expected {{id, name?, aliases?}} ({type(error).__name__}: {error})") from error
+    return EntityVocab(keys, names, aliases)
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonLines:
+    """Any text as JSON Lines, with or without entity links.
+
+    Attributes:
+        path: the corpus, `{id, title, text, title_entity?, mentions?}` a line.
+        entities: JSON Lines `{id, name?, aliases?}`. Without it the entities are those that the documents link, or, in a
+            corpus without any link, the titles of the documents.
+        question_folder: holds `<hops>-hop/<split>.txt` in the MetaQA format; None for no questions.
+        max_reject_fraction: share of bad records above which the corpus is refused.
+    """
+
+    path: str
+    entities: str | None = None
+    question_folder: str | None = None
+    max_reject_fraction: float = 0.01
+
+    def read(self, rejected_path):
+        vocab = read_entities(self.entities) if self.entities else None
+        documents = read_jsonl(
+            self.path, rejected_path=rejected_path, max_reject_fraction=self.max_reject_fraction,
+            known_entities=None if vocab is None else set(vocab.keys),
+        )
+        vocab = vocab or vocab_from_documents(documents)
+        return vocab, about_titles(documents, vocab)
+
+    def questions(self, vocab):
+        return read_question_folder(self.question_folder, vocab) if self.question_folder else {}
+
+
+@dataclasses.dataclass(frozen=True)
+class MetaQA:
+    """MetaQA questions over Wikipedia passages, linked by entity names (see `metaqa`).
+
+    Attributes:
+        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
+    """
+
+    folder: str
+
+    def read(self, rejected_path):
+        vocab = metaqa.entity_vocab(self.folder)
+        return vocab, metaqa.documents(self.folder, vocab, rejected_path=rejected_path)
+
+    def questions(self, vocab):
+        return read_question_folder(self.folder, vocab)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wikispeedia:
+    """Whole articles of the 2007 Schools Wikipedia with their links (see `wikispeedia`); no questions.
+
+    Attributes:
+        folder: holds articles.jsonl.gz and links.tsv.
+    """
+
+    folder: str
+
+    def read(self, rejected_path):
+        vocab = wikispeedia.entity_vocab(self.folder)
+        return vocab, list(wikispeedia.documents(self.folder, vocab))
+
+    def questions(self, vocab):
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Synthetic:
+    """The generated world (see `synthetic`), with its questions.
+
+    Attributes:
+        seed: of the world; the same seed gives the same bytes.
+        num_documents: its size.
+        num_train, num_eval: questions per number of hops, at most: for training; for each other split.
+    """
+
+    seed: int = 0
+    num_documents: int = 2000
+    num_train: int = 6000
+    num_eval: int = 500
+
+    @functools.cached_property
+    def _world(self) -> synthetic.World:
+        return synthetic.World(self.seed, self.num_documents)
+
+    def read(self, rejected_path):
+        return self._world.vocab(), list(self._world.documents())
+
+    def questions(self, vocab):
+        out = {}
+        for hops, split in [(h, s) for h in (1, 2, 3) for s in synthetic.SPLITS] + [(1, "unseen_wording")]:
+            limit = self.num_train if split == "train" else self.num_eval
+            rows = itertools.islice(self._world.questions(split, hops), limit)
+            name = f"{hops}-hop/{split}"
+            out[name] = [
+                questions_lib.parse_question(synthetic.question_line(self._world, row), vocab, hops, f"{name}/{i}")
+                for i, row in enumerate(rows, 1)
+            ]
+        return out

@@ -1,0 +1,1 @@
+"""Examples: tokenised, marked, sampled and batched (numpy, HF tokenizers, Grain)."""

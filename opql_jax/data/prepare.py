@@ -1,0 +1,108 @@
+"""prepare: text → vocabulary, tokenizer, passages, pairs, records and questions in one prepared folder."""
+
+import logging
+import pathlib
+import time
+
+from opql_jax.corpus import prepare as corpus_prepare, tables
+from opql_jax.corpus.questions import save_questions
+from opql_jax.corpus.records import CorpusError
+from opql_jax.data import markup, records, tokenizer as tokenizer_lib
+
+_log = logging.getLogger(__name__)
+
+
+def prepare(
+    *,
+    output_dir: str,
+    reader,
+    tokenizer: str | None = None,
+    wordpieces: int = 8000,
+    max_tokens: int = 128,
+    title_prefix: str = "missing",
+    pair_mode: str = "all",
+    drop_above_rate: float = 0.5,
+    dry_run: bool = False,
+) -> dict:
+    """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
+
+    Args:
+        output_dir: the prepared folder.
+        reader: see `opql_jax.corpus.readers`.
+        tokenizer: a tokenizer.json or Hugging Face folder; None trains a WordPiece vocabulary on the corpus.
+        wordpieces: size of the trained vocabulary.
+        max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers.
+        title_prefix, pair_mode, drop_above_rate: see `opql_jax.corpus.prepare.write_corpus`.
+        dry_run: print the settings and return.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        CorpusError: bad input, or `output_dir` was prepared with other settings.
+    """
+    settings = {
+        "reader": repr(reader), "tokenizer": tokenizer, "wordpieces": wordpieces, "max_tokens": max_tokens,
+        "title_prefix": title_prefix, "pair_mode": pair_mode, "drop_above_rate": drop_above_rate,
+    }
+    if dry_run:
+        print("# prepare\n" + "\n".join(f"# {name} = {value!r}" for name, value in settings.items()))
+        return {}
+    directory = pathlib.Path(output_dir)
+    if (directory / tables.MANIFEST).exists():
+        manifest = tables.read_manifest(directory)
+        if manifest["settings"] != settings:
+            changed = [name for name in settings if manifest["settings"].get(name) != settings[name]]
+            raise CorpusError(f"{directory} was prepared with another {', '.join(changed)}: delete it or choose another output_dir")
+        _log.info("%s is already prepared", directory)
+        return manifest
+    directory.mkdir(parents=True, exist_ok=True)
+
+    clock = _Clock()
+    vocab, documents = reader.read(directory / "rejected.jsonl")
+    if not documents:
+        raise CorpusError(f"empty corpus: {reader!r} gave no document")
+    clock(f"read {len(documents):,} documents, {len(vocab):,} entities")
+
+    questions = reader.questions(vocab)
+    if tokenizer:
+        wordpiece = tokenizer_lib.load_tokenizer(tokenizer)
+    else:
+        # Train questions too: their words must not fall apart into pieces the encoder never saw together.
+        asked = [q.text for name, qs in questions.items() if name.endswith("/train") for q in qs]
+        wordpiece = tokenizer_lib.train_wordpiece([d.text for d in documents] + asked, wordpieces)
+    wordpiece.save(str(directory / "tokenizer.json"))
+    clock(f"tokenizer of {wordpiece.get_vocab_size():,} WordPieces")
+
+    stated = corpus_prepare.write_corpus(
+        directory, documents, vocab, tokenizer_lib.token_counter(wordpiece), max_tokens=max_tokens - markup.MARKUP_ROOM,
+        title_prefix=title_prefix, pair_mode=pair_mode, drop_above_rate=drop_above_rate,
+    )
+    clock(" ".join(f"{name} {count:,}" for name, count in stated["counts"].items()))
+
+    passages = tables.read_table(directory / "passages.parquet", tables.PASSAGES)
+    records.write_passages(directory / records.FILE_NAME, _tokenised(passages, wordpiece))
+    clock("tokenised passages")
+    for name, asked in questions.items():
+        save_questions(directory / "questions" / f"{name}.parquet", asked)
+        unknown = sum(q.topic_entity < 0 for q in asked)
+        clock(f"{name}: {len(asked):,} questions, {unknown} with an unknown topic")
+    return tables.write_manifest(directory, {"settings": settings, **stated})
+
+
+def _tokenised(passages, wordpiece):
+    for batch in passages.select(["text", "mentions"]).to_batches(max_chunksize=1024):
+        for row in batch.to_pylist():
+            yield markup.tokenise_passage(wordpiece, row["text"], [(m["start"], m["end"], m["entity"]) for m in row["mentions"]])
+
+
+class _Clock:
+    """Logs what was done and how long it took."""
+
+    def __init__(self):
+        self._last = time.monotonic()
+
+    def __call__(self, message: str) -> None:
+        now = time.monotonic()
+        _log.info("%s (%.1f s)", message, now - self._last)
+        self._last = now

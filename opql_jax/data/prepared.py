@@ -1,0 +1,63 @@
+"""A prepared folder, opened: what every later stage reads."""
+
+import functools
+import pathlib
+
+import numpy as np
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.questions import Question, load_questions
+from opql_jax.data import records, tokenizer as tokenizer_lib
+
+
+class Prepared:
+    """The tables and records that `prepare` wrote. Each is opened when first asked for.
+
+    Attributes:
+        directory: pathlib.Path.
+        manifest: the checked manifest.
+
+    Raises:
+        CorpusError: the folder is not a finished prepared folder, or one of its files is missing or damaged.
+    """
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.manifest = tables.read_manifest(self.directory)
+
+    @functools.cached_property
+    def vocab(self) -> EntityVocab:
+        return EntityVocab.load(self.directory / "entities.parquet")
+
+    @property
+    def tokenizer_path(self) -> pathlib.Path:
+        return self.directory / "tokenizer.json"
+
+    @functools.cached_property
+    def tokenizer(self):
+        return tokenizer_lib.load_tokenizer(self.tokenizer_path)
+
+    @functools.cached_property
+    def special(self) -> tokenizer_lib.SpecialIds:
+        return tokenizer_lib.special_ids(self.tokenizer)
+
+    @functools.cached_property
+    def records(self) -> records.PassageRecords:
+        """Tokenised passages; row = passage id."""
+        return records.PassageRecords(self.directory)
+
+    @functools.cached_property
+    def passages(self):
+        """pyarrow.Table of `tables.PASSAGES`; row = passage id."""
+        return tables.read_table(self.directory / "passages.parquet", tables.PASSAGES)
+
+    @functools.cached_property
+    def pairs(self) -> dict[str, np.ndarray]:
+        """Columns of pairs.parquet: topic, target, passage, topic_mention, target_mention [rows] int32, is_title [rows] bool."""
+        table = tables.read_table(self.directory / "pairs.parquet", tables.PAIRS)
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+    def questions(self, split: str) -> list[Question]:
+        """The questions of e.g. '2-hop/dev'."""
+        return load_questions(self.directory / "questions" / f"{split}.parquet")

@@ -1,0 +1,1 @@
+"""Asking a virtual knowledge base, and measuring its answers."""

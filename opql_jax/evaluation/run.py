@@ -1,0 +1,259 @@
+"""Inference over question files, and scoring of what it wrote.
+
+`infer` writes one JSON line per question; `evaluate` scores such a file against the gold answers. They meet only in that
+file, so predictions made elsewhere, or over unseen questions, are scored by the same code.
+"""
+
+import json
+import logging
+import os
+import pathlib
+import time
+
+import numpy as np
+
+from opql_jax.corpus.questions import Question, parse_metaqa_file
+from opql_jax.evaluation import metrics
+from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
+
+_log = logging.getLogger(__name__)
+
+
+class PredictionError(ValueError):
+    """A predictions file does not fit the questions, or is damaged."""
+
+
+def predict(kb: VirtualKB, questions: list[Question], hops: int, *, k: int = 64, batch_size: int = 64, top: int = 20,
+            exclude_topic: bool = True, evidence: bool = True):
+    """Yields the prediction record of each question, in order.
+
+    A record: `{id, question, topic, answers: [{entity, weight}], hops: [{entities: [...], recall?}], evidence: [[...]]}`.
+    Questions whose topic is unknown get no answers and say so in `error`.
+    """
+    started = time.monotonic()
+    for start in range(0, len(questions), batch_size):
+        batch = questions[start : start + batch_size]
+        for question, steps in zip(batch, kb.follow(batch, hops, k, exclude_topic)):
+            yield _record(kb, question, steps, top, evidence)
+        done = start + len(batch)
+        if done == len(questions) or (start // batch_size) % 20 == 19:
+            rate = done / (time.monotonic() - started)
+            _log.info("%d/%d questions  %.0f/s  ETA %ds", done, len(questions), rate, (len(questions) - done) / rate)
+
+
+def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evidence: bool) -> dict:
+    names = kb.vocab.names
+    listed = lambda hop, n: [
+        {"entity": names[int(e)], "weight": round(float(w), 6)} for e, w in zip(hop.entities[:n], hop.weights[:n])
+    ]
+    out = {
+        "id": question.id,
+        "question": bracketed(question),
+        "topic": names[question.topic_entity] if question.topic_entity >= 0 else None,
+        "answers": listed(steps[-1], top),
+        "hops": [listed(hop, 5) for hop in steps[:-1]],
+        "kept": [[names[int(e)] for e in hop.entities] for hop in steps],
+    }
+    if question.topic_entity < 0:
+        out["error"] = "the topic is not in the entity vocabulary"
+    if evidence:
+        out["evidence"] = [kb.evidence(hop.entries[:3]) for hop in steps]
+    return out
+
+
+def infer(kb: VirtualKB, questions: list[Question], output, **options) -> int:
+    """Writes predictions to `output` (JSON lines), continuing after the whole lines that are already there.
+
+    Returns:
+        How many questions were answered by this call.
+
+    Raises:
+        PredictionError: the lines already there belong to other questions.
+    """
+    output = pathlib.Path(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(output.name + ".partial")
+    if output.exists():
+        check_same_questions(read_predictions(output), questions, output)
+        _log.info("%s is already whole", output)
+        return 0
+    done = _keep_whole_lines(partial)
+    if len(done) > len(questions):
+        raise PredictionError(f"{partial} holds {len(done)} predictions for {len(questions)} questions: delete it")
+    check_same_questions(done, questions[: len(done)], partial)
+    with open(partial, "a", encoding="utf-8") as file:
+        for record in predict(kb, questions[len(done) :], **options):
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, output)
+    return len(questions) - len(done)
+
+
+def bracketed(question: Question) -> str:
+    """The question as it stands in its file, with its topic in brackets."""
+    start, end = question.topic
+    return f"{question.text[:start]}[{question.text[start:end]}]{question.text[end:]}"
+
+
+def _keep_whole_lines(path) -> list[dict]:
+    """Reads a file that a killed run may have left, cutting off a last line that is not whole."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        with open(path, "r+b") as file:
+            file.truncate(len(whole))
+    return read_predictions(path)
+
+
+def read_predictions(path) -> list[dict]:
+    """Reads a predictions file; errors name the line."""
+    out = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                record = json.loads(line)
+                record["id"], record["question"], [(a["entity"], a["weight"]) for a in record["answers"]]
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise PredictionError(f"{path}, line {number}: not a prediction ({type(error).__name__}: {error})") from error
+            out.append(record)
+    return out
+
+
+def check_same_questions(predictions: list[dict], questions: list[Question], path) -> None:
+    """Raises PredictionError unless prediction i is of question i."""
+    if len(predictions) != len(questions):
+        raise PredictionError(f"{path} holds {len(predictions)} predictions for {len(questions)} questions")
+    for number, (record, question) in enumerate(zip(predictions, questions), 1):
+        if record["question"] != bracketed(question):
+            raise PredictionError(f"{path}, line {number} answers {record['question']!r}, but question {number} is {bracketed(question)!r}")
+
+
+def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], hops: int, cases_path=None) -> dict:
+    """Scores predictions.
+
+    Unknown gold answers count as answers that cannot be found; unknown topics count as wrong.
+
+    Args:
+        kb: gives vocabulary and memory, for coverage and per-hop recall.
+        questions: with gold answers.
+        predictions: record i answers question i.
+        hops: number of hops.
+        cases_path: right and wrong cases go here, as JSON lines, wrong ones first.
+
+    Returns:
+        hits@{1,5,10}, mrr, set_f1, coverage (share of questions with an answer reachable in the memory by any path of
+        `hops` entries), hits@1_of_covered, recall_hop{h} (share of questions whose kept set after hop h still leads to an
+        answer in the remaining hops; at the last hop: holds an answer), questions, unknown_topics, unknown_answers.
+    """
+    topic, target = np.asarray(kb.memory.topic), np.asarray(kb.memory.target)
+    scored, covered, recalls, cases = [], [], [], []
+    for question, record in zip(questions, predictions):
+        gold = {kb.vocab.names[a] for a in question.answers} | set(question.unknown_answers)
+        ranked = [_canonical(kb, a["entity"]) for a in record["answers"]]
+        result = metrics.score(ranked, [a["weight"] for a in record["answers"]], gold)
+        lead = metrics.reachable(topic, target, len(kb.vocab), question.answers, hops)
+        covered.append(bool(question.topic_entity >= 0 and lead[hops, question.topic_entity]))
+        if "kept" in record:
+            kept = [[kb.vocab.get(name) for name in names] for names in record["kept"]]
+            recalls.append([any(lead[hops - 1 - h][[e for e in ids if e is not None]]) for h, ids in enumerate(kept)])
+        scored.append(result)
+        cases.append({"right": result.rank == 1, "rank": result.rank, "covered": covered[-1], "type": question.type,
+                      "gold": sorted(gold), **record})
+    out = metrics.summarise(scored)
+    out["coverage"] = float(np.mean(covered))
+    out["hits@1_of_covered"] = float(np.mean([s.rank == 1 for s, c in zip(scored, covered) if c])) if any(covered) else 0.0
+    if recalls:
+        out.update({f"recall_hop{h + 1}": float(v) for h, v in enumerate(np.mean(recalls, axis=0))})
+    out["questions"] = len(questions)
+    out["unknown_topics"] = sum(q.topic_entity < 0 for q in questions)
+    out["unknown_answers"] = sum(bool(q.unknown_answers) for q in questions)
+    by_type = sorted({q.type for q in questions} - {""})
+    out["hits@1_by_type"] = {
+        t: float(np.mean([s.rank == 1 for s, q in zip(scored, questions) if q.type == t])) for t in by_type
+    }
+    if cases_path:
+        with open(cases_path, "w", encoding="utf-8") as file:
+            for case in sorted(cases, key=lambda c: c["right"]):
+                file.write(json.dumps(case, ensure_ascii=False) + "\n")
+    return out
+
+
+def _canonical(kb: VirtualKB, name: str) -> str:
+    entity = kb.vocab.get(name)
+    return name if entity is None else kb.vocab.names[entity]
+
+
+def infer_file(*, prepared_dir: str, model_dir: str, memory_dir: str, question_file: str, hops: int, output: str, k: int = 64,
+               batch_size: int = 64, top: int = 20, exclude_topic: bool = True, step: int | None = None, dry_run: bool = False) -> None:
+    """Answers every question of a file in the MetaQA format (`question with [topic]<TAB>answers...`; answers may be absent).
+
+    Writes one JSON line per question to `output`; a killed run resumes, and `output` appears only when it is whole.
+    """
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
+    questions = parse_metaqa_file(question_file, kb.vocab, hops)
+    if dry_run:
+        print(f"# {len(questions):,} questions of {hops} hops over {len(kb.memory):,} entries")
+        return
+    infer(kb, questions, output, hops=hops, k=k, batch_size=batch_size, top=top, exclude_topic=exclude_topic)
+
+
+def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_dir: str, splits: tuple[str, ...] = (),
+                  question_file: str | None = None, hops: int | None = None, predictions: str | None = None, k: int = 64,
+                  batch_size: int = 64, exclude_topic: bool = True, step: int | None = None, dry_run: bool = False) -> dict[str, dict]:
+    """Scores question sets: prepared splits, or one file with gold answers (then `hops` is needed).
+
+    Args:
+        output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json.
+        splits: such as '2-hop/dev'.
+        question_file: a file in the MetaQA format instead of splits.
+        predictions: score this output of `infer` (for `question_file`) instead of answering again.
+
+    Returns:
+        {set name: metrics}.
+    """
+    if bool(splits) == bool(question_file):
+        raise ValueError("give either splits or question_file")
+    if question_file and hops is None:
+        raise ValueError("hops: the number of hops of question_file is needed")
+    if predictions and not question_file:
+        raise ValueError("predictions belong to a question_file")
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
+    if question_file:
+        sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
+    else:
+        sets = {split: kb.prepared.questions(split) for split in splits}
+    if dry_run:
+        for name, questions in sets.items():
+            print(f"# {name}: {len(questions):,} questions over {len(kb.memory):,} entries")
+        return {}
+    out, directory = {}, pathlib.Path(output_dir)
+    for name, questions in sets.items():
+        if not questions:
+            raise ValueError(f"{name} holds no questions")
+        set_hops = questions[0].hops
+        path = pathlib.Path(predictions) if predictions else directory / f"{name}.predictions.jsonl"
+        if not predictions:
+            infer(kb, questions, path, hops=set_hops, k=k, batch_size=batch_size, exclude_topic=exclude_topic)
+        records = read_predictions(path)
+        check_same_questions(records, questions, path)
+        cases = directory / f"{name}.cases.jsonl"
+        cases.parent.mkdir(parents=True, exist_ok=True)
+        out[name] = evaluate(kb, questions, records, set_hops, cases)
+    (directory / "metrics.json").write_text(json.dumps(out, indent=2))
+    print(format_table(out))
+    return out
+
+
+def format_table(results: dict[str, dict]) -> str:
+    """The main metrics, a line per question set."""
+    columns = ["hits@1", "hits@5", "hits@10", "mrr", "set_f1", "coverage", "hits@1_of_covered", "questions"]
+    width = max(len(name) for name in results)
+    lines = [" ".join([" " * width, *(f"{c:>17}" for c in columns)])]
+    for name, values in results.items():
+        cells = [f"{values[c]:>17}" if c == "questions" else f"{values[c]:>17.4f}" for c in columns]
+        recall = "  ".join(f"{k} {v:.3f}" for k, v in values.items() if k.startswith("recall_hop"))
+        lines.append(" ".join([f"{name:<{width}}", *cells]) + f"   {recall}")
+    return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""The virtual knowledge base as its user sees it: a memory opened with its encoder, asked by relation following."""
+
+import dataclasses
+import functools
+import pathlib
+
+import jax
+import numpy as np
+
+from opql_jax.corpus.questions import Question, parse_question
+from opql_jax.data import markup, tokenizer as tokenizer_lib
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.store import Memory
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.follower import Follower
+from opql_jax.training import model_card
+from opql_jax.training.checkpoints import CheckpointError
+
+
+@dataclasses.dataclass(frozen=True)
+class Hop:
+    """One hop of one question, best first. Unused slots are left out.
+
+    Attributes:
+        entities, weights: the weighted set of targets.
+        entries, beta: the memory entries that were kept and their softmax weights.
+    """
+
+    entities: np.ndarray
+    weights: np.ndarray
+    entries: np.ndarray
+    beta: np.ndarray
+
+
+class VirtualKB:
+    """Answers multi-hop questions over a memory; open one with `VirtualKB.open`."""
+
+    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer):
+        self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
+        self._encoder, self._params = encoder, params
+        self._tokenizer, self._special = tokenizer, tokenizer_lib.special_ids(tokenizer)
+        self._arrays = memory.arrays()
+
+    @classmethod
+    def open(cls, prepared_dir, model_dir, memory_dir, step: int | None = None) -> "VirtualKB":
+        """Opens a memory with the model that was trained to follow it.
+
+        Raises:
+            CheckpointError: the model was trained over another memory or vocabulary, or not for following.
+            MemoryFormatError: the memory is unfinished or damaged.
+        """
+        prepared = Prepared(prepared_dir)
+        encoder, params, card, meta = model_card.load(model_dir, step)
+        if "follower" not in params:
+            raise CheckpointError(f"{model_dir} holds no follower: it is not the workdir of a follow stage")
+        model_card.check_vocabulary(card, prepared, model_dir)
+        memory = Memory.open(memory_dir, vocabulary_hash=prepared.vocab.hash())
+        if (wanted := meta["lineage"]["memory_hash"]) != memory.hash():
+            raise CheckpointError(
+                f"{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder"
+                " or from other text: pass the memory it was trained over, or train the follow stage over this one"
+            )
+        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / "tokenizer.json")
+        return cls(prepared, encoder, params, memory, tokenizer)
+
+    @functools.partial(jax.jit, static_argnums=(0, 4, 5, 6))
+    def _run(self, tokens, markers, topics, hops: int, k: int, exclude_topic: bool, params, arrays):
+        relation = self._encoder.apply({"params": params["encoder"]}, tokens, markers[0], markers[1])
+        follower = Follower(relation_dim=self._encoder.relation_dim, entity_dim=self._encoder.entity_dim)
+        return follower.apply(
+            {"params": params["follower"]}, relation, topics, hops=hops, memory=arrays, entity_table=params["entity_table"], k=k,
+            exclude_topic=exclude_topic,
+        )
+
+    def follow(self, questions: list[Question], hops: int, k: int = 64, exclude_topic: bool = True) -> list[list[Hop]]:
+        """Answers questions of one number of hops.
+
+        Args:
+            questions: with a topic entity each; a topic of -1 (unknown) gives empty hops.
+            hops: how many.
+            k: entries kept per hop.
+            exclude_topic: a path never returns to its topic (see `Follower`).
+
+        Returns:
+            Per question, its hops.
+        """
+        marked = [markup.mark_question(self._tokenizer, q.text, *q.topic, self._special) for q in questions]
+        # Lengths and counts are rounded up, so that few shapes are compiled.
+        length = -(-max(len(m.tokens) for m in marked) // 16) * 16
+        if length > self._encoder.max_length:
+            worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))
+            raise ValueError(f"a question of {len(worst[0].tokens)} tokens is longer than the encoder's {self._encoder.max_length}: {worst[1].text!r}")
+        size = 1 << (len(questions) - 1).bit_length()
+        tokens = np.full((size, length), self._special.pad, np.int32)
+        markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
+        for i, (m, question) in enumerate(zip(marked, questions)):
+            tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
+        steps = self._run(tokens, markers, topics, hops, k, exclude_topic, self._params, self._arrays)
+        steps = jax.device_get(list(steps))
+        return [[_hop(step, i) for step in steps] for i in range(len(questions))]
+
+    def ask(self, text: str, hops: int, k: int = 64, exclude_topic: bool = True) -> list[Hop]:
+        """Answers `text`, whose topic stands in square brackets.
+
+        Raises:
+            CorpusError: no brackets, or an unknown entity; names the nearest ones.
+        """
+        question = parse_question(text + "\t", self.vocab, hops, "ask")
+        if question.topic_entity < 0:
+            self.vocab.id(question.text[slice(*question.topic)])  # raises, naming the nearest entities
+        return self.follow([question], hops, k, exclude_topic)[0]
+
+    def evidence(self, entries) -> list[dict]:
+        """The sentence each memory entry came from: `{topic, target, title, sentence}`."""
+        out = []
+        for entry in entries:
+            row = self.memory.provenance([entry])[0]  # an averaged entry names its first mention
+            passage = self.prepared.passages.slice(row["passage"], 1).to_pylist()[0]
+            starts, ends = zip(row["topic_sentence"], row["target_sentence"])
+            out.append({
+                "topic": self.vocab.names[int(self.memory.topic[entry])],
+                "target": self.vocab.names[int(self.memory.target[entry])],
+                "title": passage["title"],
+                "sentence": passage["text"][min(starts) : max(ends)].strip(),
+            })
+        return out
+
+
+def _hop(step, i: int) -> Hop:
+    kept, used = step.entities[i] >= 0, step.entry_ids[i] >= 0
+    return Hop(step.entities[i][kept], step.weights[i][kept], step.entry_ids[i][used], step.beta[i][used])

@@ -1,0 +1,135 @@
+"""Gin at the edge: the binaries' flags, and the configuration of plain library functions, none of which is decorated.
+
+`--gin_file` names files (looked up as given, then in the repository), `--gin.X=value` overrides a macro or a parameter,
+`--dry_run` prints the operative configuration and shapes and runs nothing. A value that is no Python literal and no
+reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quotes.
+"""
+
+import ast
+import contextlib
+import logging
+import pathlib
+import sys
+
+from absl import app, flags
+from absl import logging as absl_logging
+import gin
+
+flags.DEFINE_multi_string("gin_file", [], "Gin file; looked up as given, then in the repository.")
+flags.DEFINE_multi_string("gin_bindings", [], "Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.")
+flags.DEFINE_bool("dry_run", False, "Print the configuration and shapes, run nothing.")
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def rewrite_gin_args(argv: list[str]) -> list[str]:
+    """Turns `--gin.X=Y` into `--gin_bindings=X=Y`; everything else is kept.
+
+    Raises:
+        app.UsageError: a `--gin.X` without a value.
+    """
+    rewritten = []
+    for arg in argv:
+        if arg.startswith(("--gin.", "-gin.")):
+            if "=" not in arg:
+                raise app.UsageError(f"{arg}: write --gin.NAME=VALUE")
+            name, value = arg.split("gin.", 1)[1].split("=", 1)
+            arg = f"--gin_bindings={name}={_quoted(value)}"
+        rewritten.append(arg)
+    return rewritten
+
+
+def _quoted(value: str) -> str:
+    if not value.strip().startswith(("@", "%")):
+        try:
+            ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            return repr(value)
+    return value
+
+
+def configure(files, bindings, function):
+    """Parses files, then bindings, and returns `function` with its parameters bound.
+
+    Raises:
+        ValueError: an unknown module, function, parameter or macro, or a macro that is still REQUIRED.
+        SyntaxError: a file that is no gin.
+        OSError: no such file.
+    """
+    # gin logs an error for each search path that lacks a file, also when a later one has it.
+    quiet = lambda record: not record.getMessage().startswith("Path not found")
+    logging.getLogger().addFilter(quiet)
+    absl_logging.get_absl_logger().addFilter(quiet)
+    gin.add_config_file_search_path(str(_ROOT))
+    gin.external_configurable(function)
+    for file in files:
+        gin.parse_config_file(file)
+    for binding in bindings:
+        name = binding.split("=")[0].strip()
+        if "." not in name:
+            # A macro. gin would accept any name here and never use it.
+            try:
+                gin.query_parameter(f"{name}/gin.macro.value")
+            except ValueError:
+                raise ValueError(f"--gin.{binding}: no gin file given defines a macro named {name}") from None
+        gin.parse_config(binding)
+    gin.finalize()
+    return gin.get_configurable(function)
+
+
+def operative_config() -> str:
+    """The parsed configuration, for a checkpoint's meta data."""
+    return gin.config_str()
+
+
+def run(function, **arguments) -> None:
+    """The body of every binary: parses flags and gin, then calls `function` with them.
+
+    Args:
+        function: a library function; it takes `dry_run`.
+        **arguments: for the function, each a no-argument function that is called once the flags are parsed.
+    """
+
+    def main(argv):
+        if argv[1:]:
+            raise app.UsageError(f"unexpected arguments: {argv[1:]}")
+        _log_to_stderr()
+        configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
+        given = {name: make() for name, make in arguments.items()}
+        if flags.FLAGS.dry_run:
+            print(gin.config_str())
+        with _plain_errors():
+            configured(dry_run=flags.FLAGS.dry_run, **given)
+
+    app.run(main, argv=rewrite_gin_args(sys.argv))
+
+
+def _log_to_stderr() -> None:
+    """Our own messages from INFO, everybody else's from WARNING: Orbax reports every array it touches."""
+    absl_logging.set_verbosity(absl_logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    ours = logging.getLogger("opql_jax")
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+
+
+@contextlib.contextmanager
+def _plain_errors():
+    """Bad input is reported as one line; anything else is a defect and keeps its traceback."""
+    from opql_jax.corpus.records import CorpusError
+    from opql_jax.data.records import RecordsError
+    from opql_jax.data.tokenizer import TokenizerError
+    from opql_jax.evaluation.run import PredictionError
+    from opql_jax.memory.store import MemoryFormatError
+    from opql_jax.models.bert import CheckpointError as BertError
+    from opql_jax.training.checkpoints import CheckpointError
+    from opql_jax.training.run import TrainingError
+
+    expected = (CorpusError, RecordsError, TokenizerError, PredictionError, MemoryFormatError, BertError, CheckpointError, TrainingError)
+    try:
+        yield
+    except expected as error:
+        # gin appends where in the configuration the call stood; the first line is the message.
+        sys.exit(f"error: {error}")

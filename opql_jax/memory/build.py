@@ -1,0 +1,352 @@
+"""Builds a memory from mined pairs: encodes every mention pair and writes the entries shard by shard.
+
+A build killed at any point resumes where it was and gives the same bytes as an undisturbed one. `plan.json` states from
+what the memory is being built, so that a resumed build cannot mix two encoders; each finished shard leaves
+`shard-00000.json` with the digests of its files; the manifest is written last and then both are removed.
+"""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from opql_jax.corpus import tables
+from opql_jax.memory import store
+from opql_jax.memory.store import Memory, MemoryFormatError
+
+MENTIONS = ('all', 'average')
+AVERAGED_MENTIONS = 5  # per pair, as in the paper's open-domain memory
+HASHES = ('encoder', 'entity_table', 'vocabulary')
+_SEGMENT = 'segment-00000'
+
+
+@dataclasses.dataclass(frozen=True)
+class EntryTable:
+    """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
+
+    Attributes:
+      topic, target: entity ids.
+      passage: passage id.
+      topic_start ... target_sentence_end: character spans in the passage text, half-open, in code points: of the two
+        mentions, and of the sentences that hold them.
+    """
+
+    topic: np.ndarray
+    target: np.ndarray
+    passage: np.ndarray
+    topic_start: np.ndarray
+    topic_end: np.ndarray
+    target_start: np.ndarray
+    target_end: np.ndarray
+    topic_sentence_start: np.ndarray
+    topic_sentence_end: np.ndarray
+    target_sentence_start: np.ndarray
+    target_sentence_end: np.ndarray
+
+    def __post_init__(self):
+        for name, column in self.columns().items():
+            if column.shape != self.topic.shape or column.ndim != 1:
+                raise MemoryFormatError(f'column {name} has shape {column.shape}, topic has {self.topic.shape}')
+            object.__setattr__(self, name, np.ascontiguousarray(column, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @classmethod
+    def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
+        """The table for mined pairs, in their order (so its row ids are the pairs' row ids).
+
+        Args:
+          pairs: columns topic, target, passage, topic_mention, target_mention of pairs.parquet; the last two count the
+            mentions of the passage.
+          passages: columns text, sentence_starts, mentions of passages.parquet.
+
+        Raises:
+          MemoryFormatError: a pair that names a passage or a mention that does not exist.
+        """
+        passage = np.asarray(pairs['passage'])
+        mentions = passages['mentions'].combine_chunks()
+        starts = passages['sentence_starts'].combine_chunks()
+        mention_offsets, start_offsets = (np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy())])
+                                          for lists in (mentions, starts))
+        flat = mentions.flatten()
+        mention_start, mention_end = flat.field('start').to_numpy(), flat.field('end').to_numpy()
+        lengths = pc.utf8_length(passages['text']).to_numpy()
+        starts = starts.flatten().to_numpy()
+        # Sentence starts of all passages as one rising sequence, so that one search finds any of them.
+        passage_of_start = np.repeat(np.arange(len(passages)), np.diff(start_offsets))
+        keys = (passage_of_start << 32) | starts
+
+        def sentence(position):
+            after = np.searchsorted(keys, (passage.astype(np.int64) << 32) | position, side='right')
+            start = np.where(after > start_offsets[passage], np.append(starts, 0)[after - 1], 0)
+            end = np.where(after < start_offsets[passage + 1], np.append(starts, 0)[after], lengths[passage])
+            return start, end
+
+        if len(passage) and not (0 <= passage.min() and passage.max() < len(passages)):
+            raise MemoryFormatError(
+                f'pairs name passages {passage.min()} to {passage.max()}, there are {len(passages)}: run prepare again'
+            )
+        columns = {'topic': pairs['topic'], 'target': pairs['target'], 'passage': passage}
+        for side in ('topic', 'target'):
+            mention = np.asarray(pairs[f'{side}_mention'])
+            bad = np.flatnonzero((mention < 0) | (mention >= np.diff(mention_offsets)[passage]))
+            if len(bad):
+                row = bad[0]
+                raise MemoryFormatError(
+                    f'pair row {row}: {side}_mention {mention[row]} is not in passage {passage[row]}: run prepare again'
+                )
+            place = mention_offsets[passage] + mention
+            start, end = mention_start[place], mention_end[place]
+            columns |= {f'{side}_start': start, f'{side}_end': end}
+            columns |= {f'{side}_sentence_start': sentence(start)[0], f'{side}_sentence_end': sentence(end - 1)[1]}
+        return cls(**columns)
+
+
+def build(
+    directory,
+    entries: EntryTable,
+    encode: Callable[[np.ndarray], np.ndarray],
+    *,
+    num_entities: int,
+    relation_dim: int,
+    hashes: Mapping[str, str],
+    mentions: str = 'all',
+    seed: int = 0,
+    dtype: str = 'float32',
+    shard_rows: int = 16384,
+    progress: Callable[[int, int, float, float], None] | None = None,
+) -> Memory:
+    """Builds a memory, or resumes or just opens it if it was begun or finished with the same inputs.
+
+    Args:
+      directory: new, empty, or of an earlier run.
+      entries: the mention pairs, in any order.
+      encode: row ids of `entries` [m] int64 -> relations [m, relation_dim]; called once per shard, and must give the
+        same values for the same ids.
+      num_entities: size of the entity vocabulary.
+      relation_dim: d_r.
+      hashes: hex digests of the 'encoder' (`params_hash`), 'entity_table' and 'vocabulary'; more may be given. They are
+        recorded, and a resumed build must have the same.
+      mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start, target_start).
+        'average': an entry for every (topic, target), the mean of up to 5 of its mention pairs drawn with `seed`.
+      seed: for 'average'.
+      dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
+      shard_rows: entries per shard.
+      progress: called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
+
+    Returns:
+      The finished memory.
+
+    Raises:
+      MemoryFormatError: bad arguments or entity ids; a directory with a memory built from something else, or with other
+        files; another build running there; relations of the wrong shape or not finite.
+      OSError: the disk is full or the directory cannot be written; a later run resumes.
+    """
+    directory = pathlib.Path(directory)
+    _check(entries, num_entities, hashes, mentions, dtype, shard_rows)
+    plan = {
+        'num_entities': num_entities, 'relation_dim': relation_dim, 'dtype': dtype, 'mentions': mentions, 'seed': seed,
+        'shard_rows': shard_rows, 'hashes': dict(hashes), 'pairs_sha256': _table_hash(entries),
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    with _only_builder(directory):
+        if not _begin(directory, plan):
+            _build(directory, entries, encode, plan, progress)
+        for leftover in [directory / store.PLAN, *directory.glob('*/shard-*.json')]:
+            leftover.unlink(missing_ok=True)
+    return Memory.open(directory)
+
+
+def _build(directory, entries, encode, plan, progress):
+    """Writes everything that is missing, the manifest last."""
+    rows, first = _grouped(entries, plan['mentions'], plan['seed'])
+    num_entries, step = len(first) - 1, plan['shard_rows']
+    topic, target = entries.topic[rows[first[:-1]]], entries.target[rows[first[:-1]]]
+    arrays = {
+        'topic': topic,
+        'target': target,
+        'offsets': np.searchsorted(topic, np.arange(plan['num_entities'] + 1)).astype(np.int64),
+    }
+    segment = {'first_entry': 0, 'num_entries': num_entries, 'shards': []}
+    files = {}
+    for name, array in arrays.items():
+        segment[name] = f'{_SEGMENT}/{name}.npy'
+        files |= _write_array(directory, segment[name], array)
+
+    began, encoded = time.monotonic(), 0
+    for number, start in enumerate(range(0, num_entries, step)):
+        stop = min(start + step, num_entries)
+        shard = {
+            'num_entries': stop - start,
+            'relations': f'{_SEGMENT}/relations-{number:05d}.npy',
+            'provenance': f'{_SEGMENT}/provenance-{number:05d}.parquet',
+        }
+        segment['shards'].append(shard)
+        record = directory / _SEGMENT / f'shard-{number:05d}.json'
+        digests = _finished(directory, record)
+        if digests is None:
+            of_shard, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
+            relations = _encode(encode, of_shard, begins, plan)
+            digests = _write_array(directory, shard['relations'], relations)
+            entry = start + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(of_shard))))
+            digests |= _write_provenance(directory, shard['provenance'], entries, of_shard, entry)
+            _write_json(record, digests)
+            encoded += len(of_shard)
+            if progress is not None:
+                rate = encoded / max(time.monotonic() - began, 1e-9)
+                progress(int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate)
+        files |= digests
+    counts = {'num_entries': num_entries, 'num_mentions': len(rows)}
+    _write_json(
+        directory / store.MANIFEST,
+        {'format': store.FORMAT, 'version': store.VERSION, **counts, **plan, 'segments': [segment], 'files': files},
+    )
+
+
+def _check(entries, num_entities, hashes, mentions, dtype, shard_rows):
+    if mentions not in MENTIONS:
+        raise MemoryFormatError(f'mentions={mentions!r} is not one of {", ".join(MENTIONS)}')
+    if dtype not in store.DTYPES:
+        raise MemoryFormatError(f'dtype={dtype!r} is not one of {", ".join(store.DTYPES)}')
+    if shard_rows < 1:
+        raise MemoryFormatError(f'shard_rows={shard_rows} must be at least 1')
+    if missing := set(HASHES) - set(hashes):
+        raise MemoryFormatError(f'hashes lacks {", ".join(sorted(missing))}')
+    if not len(entries):
+        raise MemoryFormatError('there are no pairs to build a memory from: does the prepared text have linked mentions?')
+    for name in ('topic', 'target'):
+        column = getattr(entries, name)
+        bad = np.flatnonzero((column < 0) | (column >= num_entities))
+        if len(bad):
+            raise MemoryFormatError(
+                f'row {bad[0]}: {name} {column[bad[0]]} is not an entity id; the vocabulary has {num_entities} entities'
+            )
+
+
+def _begin(directory, plan) -> bool:
+    """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
+    finished = (directory / store.MANIFEST).exists()
+    if finished:
+        earlier = store.read_manifest(directory)
+    elif (directory / store.PLAN).exists():
+        earlier = json.loads((directory / store.PLAN).read_text(encoding='utf-8'))
+    elif any(not path.name.startswith(f'.{store.PLAN}.') for path in directory.iterdir()):
+        raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
+    else:
+        _write_json(directory / store.PLAN, plan)
+        earlier = plan
+    differs = [f'{name} is {value!r} here and {earlier.get(name)!r} there'
+               for name, value in plan.items() if value != earlier.get(name)]
+    if differs:
+        state = 'a finished memory' if finished else 'an unfinished build'
+        raise MemoryFormatError(
+            f'{directory} holds {state} of something else: {"; ".join(differs)}. '
+            'Give another directory, or delete this one to start over'
+        )
+    for partial in directory.rglob('.*.partial'):  # of a killed build; no other one is running
+        partial.unlink()
+    return finished
+
+
+def _grouped(entries, mentions, seed):
+    """Which mention pairs make up which entry.
+
+    Returns:
+      rows [m] of the table in entry order, and first [N + 1]: entry i is made of rows[first[i]:first[i + 1]].
+    """
+    order = np.lexsort((entries.target_start, entries.topic_start, entries.passage, entries.target, entries.topic))
+    if mentions == 'all':
+        return order, np.arange(len(order) + 1)
+    topic, target = entries.topic[order], entries.target[order]
+    new = np.append(True, (topic[1:] != topic[:-1]) | (target[1:] != target[:-1]))
+    pair = np.cumsum(new) - 1
+    # Shuffled within each pair, the first few are a random choice.
+    shuffled = np.lexsort((np.random.default_rng(seed).random(len(order)), pair))
+    rank = np.arange(len(order)) - np.flatnonzero(new)[pair]
+    chosen = np.sort(shuffled[rank < AVERAGED_MENTIONS])
+    return order[chosen], np.searchsorted(pair[chosen], np.arange(pair[-1] + 2))
+
+
+def _encode(encode, rows, begins, plan):
+    """Relations [entries, d_r] of one shard in the stored dtype: means over the rows from each begin to the next."""
+    relations = np.asarray(encode(rows), np.float32)
+    if relations.shape != (len(rows), plan['relation_dim']):
+        raise MemoryFormatError(
+            f'encode gave shape {relations.shape} for {len(rows)} rows of relation_dim {plan["relation_dim"]}'
+        )
+    counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
+    with np.errstate(over='ignore'):  # an overflow of the cast is reported below
+        means = (np.add.reduceat(relations, begins) / counts[:, None]).astype(store.DTYPES[plan['dtype']])
+    bad = np.flatnonzero(~np.isfinite(means.astype(np.float32)).all(axis=1))
+    if len(bad):
+        raise MemoryFormatError(
+            f'the relation of row {rows[begins[bad[0]]]} is not finite in {plan["dtype"]}: '
+            'the encoder diverged, or the dtype is too narrow'
+        )
+    return means
+
+
+def _finished(directory, record):
+    """The digests of a shard whose files are all there and whole; None if it has to be made."""
+    if not record.exists():
+        return None
+    digests = json.loads(record.read_text(encoding='utf-8'))
+    whole = all((directory / name).is_file() and _digest(directory / name) == stated for name, stated in digests.items())
+    return digests if whole else None
+
+
+def _write_array(directory, name, array):
+    with tables.atomic_path(directory / name) as partial, open(partial, 'wb') as file:
+        stored = array.view(np.uint16) if array.dtype == store.DTYPES['bfloat16'] else array
+        np.save(file, stored, allow_pickle=False)
+    return {name: _digest(directory / name)}
+
+
+def _write_provenance(directory, name, entries, rows, entry):
+    columns = {key: column[rows] for key, column in entries.columns().items()} | {'entry': entry}
+    table = pa.table([columns[key] for key in store.PROVENANCE.names], schema=store.PROVENANCE)
+    tables.write_table(directory / name, table.to_batches(), store.PROVENANCE)
+    return {name: _digest(directory / name)}
+
+
+def _write_json(path, value):
+    with tables.atomic_path(path) as partial:
+        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + '\n', encoding='utf-8')
+
+
+def _digest(path):
+    return {'bytes': path.stat().st_size, 'sha256': tables.sha256(path)}
+
+
+def _table_hash(entries):
+    digest = hashlib.sha256()
+    for column in entries.columns().values():
+        digest.update(column.tobytes())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _only_builder(directory):
+    """Holds a lock on the directory, which the system releases however the process ends."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise MemoryFormatError(f'another process is building the memory in {directory}') from error
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,222 @@
+"""Exact relation following over the memory, restricted to the entries of known topics.
+
+One hop takes a weighted set of topics X, scores the memory entries whose topic is in X, keeps the best k, and returns
+the weighted set of their targets, which is the X of the next hop:
+
+    score_i = query_e . E[topic_i] + query_r . r_i + log alpha(topic_i)
+    beta    = softmax over the k kept;    weight(y) = sum of beta_i over entries with target y
+
+The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is read. The search
+runs without gradient; the k entries it kept are then scored again with gradient. Ties go to the lowest entry id.
+
+Everything here is a pure function of arrays with static shapes, made to be called inside `jax.jit`.
+"""
+
+from typing import NamedTuple
+
+import jax
+from jax import lax
+import jax.numpy as jnp
+
+# Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight underflows keeps
+# a place in X and no gradient becomes infinite.
+MIN_WEIGHT = 1e-30
+
+_PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would round the products to bfloat16
+
+
+class MemoryArrays(NamedTuple):
+    """A memory of N entries over n entities, sorted by topic; the entry id is the row number.
+
+    Attributes:
+      topic: [N] int32.
+      target: [N] int32.
+      relations: [N, d_r] float32, bfloat16 or float16.
+      offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x + 1] - 1.
+    """
+
+    topic: jax.Array
+    target: jax.Array
+    relations: jax.Array
+    offsets: jax.Array
+
+
+class Followed(NamedTuple):
+    """What one hop found. The weights of a query sum to 1, or are all 0 when its topics have no entries.
+
+    Attributes:
+      entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
+      weights: [B, k] float32, 0 in unused slots.
+      entry_ids: [B, k] int32, the evidence: kept entries by falling score, equal scores by rising id; -1 if unused.
+      beta: [B, k] float32, the weight of each kept entry; 0 in unused slots.
+    """
+
+    entities: jax.Array
+    weights: jax.Array
+    entry_ids: jax.Array
+    beta: jax.Array
+
+
+def safe_log(weights):
+    """Logarithm of set weights [B, K], finite and with a finite gradient where the weight is 0."""
+    positive = weights > MIN_WEIGHT
+    return jnp.where(positive, jnp.log(jnp.where(positive, weights, 1.0)), jnp.log(MIN_WEIGHT))
+
+
+def set_embedding(topics, weights, entity_table):
+    """Centroid of a weighted set, e_X = sum_x alpha_x E[x].
+
+    Args:
+      topics: [B, K] int32, -1 in unused slots.
+      weights: [B, K] float32.
+      entity_table: [n, d_e].
+
+    Returns:
+      [B, d_e] float32.
+    """
+    alpha = jnp.where(topics >= 0, weights, 0.0)
+    rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
+    return jnp.einsum('bx,bxd->bd', alpha, rows, precision=_PRECISION)
+
+
+def _topic_scores(query_e, topics, entity_table, log_weights):
+    """The part of the score that all entries of one topic share: query_e . E[x] + log alpha_x, [B, K] float32."""
+    rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
+    return jnp.einsum('bd,bxd->bx', query_e, rows, precision=_PRECISION) + log_weights
+
+
+def _relation_scores(query_r, rows, relations):
+    """query_r . r_i for the entries `rows` [B, n] of each query, [B, n] float32."""
+    return jnp.einsum('bd,bnd->bn', query_r, relations[rows].astype(jnp.float32), precision=_PRECISION)
+
+
+def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block):
+    """The k best entries among those whose topic is in X: exact, without gradient.
+
+    The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and scored `block` slots at
+    a time, merged into a running top-k. The cost grows with the largest number of entries any query of the batch has,
+    not with the memory, and there is no limit on it: a topic with very many entries takes more blocks.
+
+    Args:
+      query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
+      query_r: [B, d_r] float32, the relation part.
+      topics: [B, K] int32, distinct within a query, in any order and position; -1 in unused slots.
+      memory: MemoryArrays.
+      entity_table: [n, d_e].
+      log_weights: [B, K] float32, finite log weights of the topics (see `safe_log`); ignored in unused slots.
+      k: entries to keep (static).
+      block: slots per step (static). The result does not depend on it.
+
+    Returns:
+      scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
+    """
+    if k < 1 or block < 1:
+        raise ValueError(f'k and block must be at least 1, not k={k}, block={block}')
+    query_e, query_r, memory, entity_table, log_weights = lax.stop_gradient(
+        (query_e, query_r, memory, entity_table, log_weights)
+    )
+    num_queries, num_topics = topics.shape
+
+    # With the topics in rising order (unused ones last), slot order is entry-id order. `lax.top_k` prefers the earlier
+    # of equals, and what it kept so far stands before the new block, so ties go to the lowest id.
+    key = jnp.where(topics >= 0, topics, jnp.iinfo(jnp.int32).max)
+    key, topics, log_weights = lax.sort((key, topics, log_weights), num_keys=1)
+
+    shared = _topic_scores(query_e, topics, entity_table, log_weights)
+    first = memory.offsets[jnp.maximum(topics, 0)]
+    count = jnp.where(topics >= 0, memory.offsets[topics + 1] - first, 0)
+    end = jnp.cumsum(count, axis=1)  # slots of topic number j: end[j - 1] .. end[j] - 1
+    shift = first - (end - count)  # row = slot + shift
+    total = end[:, -1:]
+
+    def step(state):
+        start, best, ids = state
+        slot = start + jnp.arange(block, dtype=jnp.int32)
+        number = jnp.sum(end[:, None, :] <= slot[:, None], axis=-1)
+        number = jnp.minimum(number, num_topics - 1)
+        used = slot < total
+        rows = jnp.where(used, slot + jnp.take_along_axis(shift, number, axis=1), -1)
+        score = _relation_scores(query_r, jnp.maximum(rows, 0), memory.relations)
+        score = score + jnp.take_along_axis(shared, number, axis=1)
+        # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
+        score = jnp.where(used, jnp.where(score == 0, 0.0, score), -jnp.inf)
+        best, place = lax.top_k(jnp.concatenate([best, score], axis=1), k)
+        ids = jnp.take_along_axis(jnp.concatenate([ids, rows], axis=1), place, axis=1)
+        return start + block, best, ids
+
+    _, scores, ids = lax.while_loop(
+        lambda state: state[0] < jnp.max(total),
+        step,
+        (
+            jnp.int32(0),
+            jnp.full((num_queries, k), -jnp.inf, jnp.float32),
+            jnp.full((num_queries, k), -1, jnp.int32),
+        ),
+    )
+    return scores, ids
+
+
+def rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weights):
+    """Scores of chosen entries, with gradient to the queries, log_weights, the entity table and the relations.
+
+    Args:
+      entry_ids: [B, k] int32, entries whose topic is among the query's topics; -1 in unused slots.
+      query_e, query_r, topics, memory, entity_table, log_weights: as in `filtered_topk`.
+
+    Returns:
+      [B, k] float32; meaningless (but finite) in unused slots.
+    """
+    rows = jnp.maximum(entry_ids, 0)
+    number = jnp.argmax(topics[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
+    shared = _topic_scores(query_e, topics, entity_table, log_weights)
+    return _relation_scores(query_r, rows, memory.relations) + jnp.take_along_axis(shared, number, axis=1)
+
+
+def masked_softmax(scores, valid):
+    """Softmax over the last axis of the valid places: 0 elsewhere, and all 0 (with zero gradient) if none is valid."""
+    scores = jnp.where(valid, scores, 0.0)
+    peak = jnp.max(jnp.where(valid, scores, -jnp.inf), axis=-1, keepdims=True)
+    peak = lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0.0))
+    mass = jnp.where(valid, jnp.exp(jnp.where(valid, scores - peak, 0.0)), 0.0)
+    total = jnp.sum(mass, axis=-1, keepdims=True)
+    return mass / jnp.where(total > 0, total, 1.0)
+
+
+def aggregate(targets, beta):
+    """Adds up the weights of equal targets.
+
+    Args:
+      targets: [B, k] int32, -1 in unused slots.
+      beta: [B, k] float32.
+
+    Returns:
+      entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to beta.
+    """
+    # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort and a scatter.
+    same = (targets[:, :, None] == targets[:, None, :]) & (targets >= 0)[:, None, :]
+    weights = jnp.sum(jnp.where(same, beta[:, None, :], 0.0), axis=-1)
+    earlier = jnp.tril(jnp.ones((targets.shape[1],) * 2, bool), -1)
+    keep = (targets >= 0) & ~jnp.any(same & earlier, axis=-1)
+
+    entities = jnp.where(keep, targets, -1)
+    weights = jnp.where(keep, weights, 0.0)
+    falling = jnp.where(keep, -lax.stop_gradient(weights), jnp.inf)
+    places = jnp.broadcast_to(jnp.arange(targets.shape[1], dtype=jnp.int32), targets.shape)
+    _, entities, places = lax.sort((falling, entities, places), num_keys=2)
+    return entities, jnp.take_along_axis(weights, places, axis=1)
+
+
+def follow(query_e, query_r, topics, memory, entity_table, log_weights, k, block):
+    """One hop from a weighted set of topics to the weighted set of their targets.
+
+    Args: as in `filtered_topk`.
+
+    Returns:
+      Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
+    """
+    _, entry_ids = filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block)
+    scores = rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weights)
+    beta = masked_softmax(scores, entry_ids >= 0)
+    targets = jnp.where(entry_ids >= 0, memory.target[jnp.maximum(entry_ids, 0)], -1)
+    entities, weights = aggregate(targets, beta)
+    return Followed(entities, weights, entry_ids, beta)

@@ -1,0 +1,1 @@
+"""flax.linen modules: the relation encoder and the parameters of relation following."""

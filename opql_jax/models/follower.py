@@ -1,0 +1,129 @@
+"""The query side of relation following: from a question's relation and topics to the answers, hop by hop (paper §4)."""
+
+from flax import linen as nn
+from jax import lax
+import jax.numpy as jnp
+
+from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, follow, safe_log, set_embedding
+
+
+def _identity(key, shape, dtype=jnp.float32):
+    """An identity matrix, or a stack of them: an untrained follower compares the question with the raw keys."""
+    del key
+    return jnp.broadcast_to(jnp.eye(shape[-1], dtype=dtype), shape)
+
+
+class Follower(nn.Module):
+    """Follows relations over a fixed memory.
+
+    Hop h asks with q = W_q^T [e_X ; W_t^(h)^T r], where e_X is the centroid of the topics and r the relation of the
+    question. Keys are k_i = W_k^T [E[topic_i] ; r_i]; as q . k_i = (W_k q) . [E[topic_i] ; r_i], W_k is applied to the
+    query, and training it leaves the stored memory valid (design.md §3, decision 2).
+
+    Attributes:
+      relation_dim: d_r.
+      entity_dim: d_e.
+      max_hops: the number of W_t.
+    """
+
+    relation_dim: int
+    entity_dim: int
+    max_hops: int = 3
+
+    def setup(self):
+        dim = self.entity_dim + self.relation_dim
+        self.w_q = self.param('w_q', _identity, (dim, dim))
+        self.w_k = self.param('w_k', _identity, (dim, dim))
+        self.w_t = self.param('w_t', _identity, (self.max_hops, self.relation_dim, self.relation_dim))
+
+    def query(self, relation, centroid, hop: int):
+        """The query of hop number `hop` (from 0) with W_k folded in: its parts against E[topic] and against r."""
+        relation = jnp.matmul(relation, self.w_t[hop], precision=lax.Precision.HIGHEST)
+        q = jnp.matmul(jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=lax.Precision.HIGHEST)
+        folded = jnp.matmul(q, self.w_k.T, precision=lax.Precision.HIGHEST)
+        return folded[:, : self.entity_dim], folded[:, self.entity_dim :]
+
+    def __call__(
+        self, relation, topics, hops: int, memory: MemoryArrays, entity_table, k: int, block: int = 512,
+        exclude_topic: bool = False,
+    ) -> list[Followed]:
+        """Follows `hops` relations from the topics.
+
+        Args:
+          relation: [B, d_r] float32, the question's relation.
+          topics: [B] int32, one topic a question, -1 for none (which finds nothing); or a weighted set, the pair of
+            entities [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
+          hops: 1 .. max_hops (static).
+          memory: MemoryArrays.
+          entity_table: [n_entities, d_e].
+          k: entries kept per hop (static); also the most topics that the next hop starts from.
+          block: memory rows per step of the search (static); changes speed only.
+          exclude_topic: a path never returns to its topic, not even on the way (true of MetaQA's questions by
+            construction: the *other* films of a director). Needs single topics.
+
+        Returns:
+          Per hop what it found; the entities and weights of the last are the answers. The gradient of a loss at the last
+          hop reaches all hops, through the centroid of the set and through the weight of each topic.
+        """
+        if not 1 <= hops <= self.max_hops:
+            raise ValueError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
+        asked = topics
+        if isinstance(topics, tuple):
+            if exclude_topic:
+                raise ValueError('exclude_topic needs one topic a question, not weighted sets')
+            topics, weights = topics
+        else:
+            topics = topics[:, None]
+            weights = jnp.where(topics >= 0, 1.0, 0.0)
+        found = []
+        for hop in range(hops):
+            query_e, query_r = self.query(relation, set_embedding(topics, weights, entity_table), hop)
+            step = follow(query_e, query_r, topics, memory, entity_table, safe_log(weights), k, block)
+            found.append(without_topic(step, asked) if exclude_topic else step)
+            topics, weights = found[-1].entities, found[-1].weights
+        return found
+
+
+def without_topic(step: Followed, topics) -> Followed:
+    """Takes the question's topic out of what a hop found; the other weights are scaled to keep the sum 1.
+
+    Args:
+      step: of B queries.
+      topics: [B] int32.
+
+    Returns:
+      The step with -1 and weight 0 in the topic's slot, which keeps its place; nothing is left where only the topic was found.
+    """
+    topic = step.entities == topics[:, None]
+    rest = jnp.where(topic, 0.0, step.weights)
+    total = jnp.sum(rest, axis=-1, keepdims=True)
+    some = total > MIN_WEIGHT
+    weights = jnp.where(some, rest / jnp.where(some, total, 1.0), 0.0)
+    return step._replace(entities=jnp.where(topic, -1, step.entities), weights=weights)
+
+
+def follow_loss(entities, weights, answers):
+    """Cross-entropy of the last hop's set against the answers: -log of the weight on all answers together.
+
+    A question whose answers got no weight (the search did not keep an entry that leads to one) gives no gradient; it is
+    left out of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
+
+    Args:
+      entities: [B, k] int32, -1 in unused slots.
+      weights: [B, k] float32.
+      answers: [B, A] int32, -1 in unused slots.
+
+    Returns:
+      loss: scalar float32, 0 if no answer is reachable.
+      metrics: `reachable`, the fraction of questions with answers whose answers got any weight.
+    """
+    hit = jnp.any(entities[:, :, None] == answers[:, None, :], axis=-1) & (entities >= 0)
+    mass = jnp.sum(jnp.where(hit, weights, 0.0), axis=-1)
+    reached = mass > MIN_WEIGHT
+    cost = jnp.where(reached, -jnp.log(jnp.where(reached, mass, 1.0)), 0.0)
+    # NaN weights are not "unreached": they must show in the loss.
+    cost = jnp.where(jnp.isnan(mass), mass, cost)
+    asked = jnp.any(answers >= 0, axis=-1)
+    count = jnp.sum(reached).astype(jnp.float32)
+    loss = jnp.sum(cost) / jnp.maximum(count, 1.0)
+    return loss, {'reachable': count / jnp.maximum(jnp.sum(asked), 1)}

@@ -1,0 +1,89 @@
+"""Losses over relation and entity embeddings, as pure functions of arrays (paper §3)."""
+
+import jax
+import jax.numpy as jnp
+
+# Large and finite: a masked logit must vanish from a softmax without making the NaN that inf - inf would.
+MASKED = -1e30
+
+
+def _mean(values, weights):
+    """Weighted mean that is 0, not NaN, where every weight is 0."""
+    weights = weights.astype(jnp.float32)
+    return (values * weights).sum() / jnp.maximum(weights.sum(), 1.0)
+
+
+def relation_loss(relations, topic, target, anchor):
+    """L_rel: mentions of the same ordered pair find each other among all mentions of the batch (paper §3.1).
+
+    Softmax cross-entropy over inner products. All rows of the batch are candidates for every anchor, so a batch that is
+    sharded over devices gives in-batch negatives across all of them. Another mention of the anchor's own pair is never
+    a negative: positives share the target mass evenly.
+
+    Args:
+        relations: [n, d_r] float, relation embeddings.
+        topic: [n] int32, topic entity of each row; -1 marks padding.
+        target: [n] int32, target entity of each row.
+        anchor: [n] bool, rows whose loss counts.
+
+    Returns:
+        (loss, accuracy), float32 scalars; accuracy is the share of anchors whose best-scored row is a positive.
+    """
+    relations = relations.astype(jnp.float32)
+    valid = topic >= 0
+    others = ~jnp.eye(topic.shape[0], dtype=bool)
+    candidates = valid[None, :] & others
+    positives = (topic[:, None] == topic[None, :]) & (target[:, None] == target[None, :]) & candidates
+    count = positives.sum(axis=1)
+    log_probs = jax.nn.log_softmax(jnp.where(candidates, relations @ relations.T, MASKED), axis=1)
+    loss = -jnp.where(positives, log_probs, 0.0).sum(axis=1) / jnp.maximum(count, 1)
+    counted = anchor & valid & (count > 0)
+    best = jnp.take_along_axis(positives, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return _mean(loss, counted), _mean(best, counted)
+
+
+def alignment_loss(questions, question_topic, answers, relations, topic, target):
+    """Distant supervision of 1-hop questions: among the mentions of a question's topic, those whose target is an answer win.
+
+    Only mentions of the question's own topic are candidates: another topic's mention may well state the same relation,
+    and would be a false negative. The probability mass of all positives counts as one, because a pair's mentions need
+    not all state the relation that was asked for (paper §4.1, finetuned memory).
+
+    Args:
+        questions: [q, d_r] float, relation embeddings of the questions.
+        question_topic: [q] int32, -1 marks padding.
+        answers: [q, a] int32, padded by -1.
+        relations, topic, target: [n, d_r], [n], [n]: the encoded mentions, as in `relation_loss`.
+
+    Returns:
+        (loss, accuracy), float32 scalars over the questions that have a positive and a negative.
+    """
+    candidates = (question_topic[:, None] == topic[None, :]) & (topic >= 0)[None, :]
+    positives = candidates & (answers[:, :, None] == target[None, None, :]).any(axis=1)
+    logits = questions.astype(jnp.float32) @ relations.astype(jnp.float32).T
+    everything = jax.nn.logsumexp(jnp.where(candidates, logits, MASKED), axis=1)
+    right = jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
+    counted = positives.any(axis=1) & (candidates & ~positives).any(axis=1)
+    best = jnp.where(candidates, logits, MASKED).argmax(axis=1)
+    correct = jnp.take_along_axis(positives, best[:, None], axis=1)[:, 0]
+    return _mean(jnp.where(counted, everything - right, 0.0), counted), _mean(correct, counted)
+
+
+def entity_loss(mentions, entities, entity_table):
+    """L_el: a mention's vector retrieves its entity among all entities (paper §3.2).
+
+    Args:
+        mentions: [..., d_e] float, mention vectors `W_e^T h_start`.
+        entities: [...] int32, the linked entity; -1 where there is none.
+        entity_table: [n_entities, d_e] float, E.
+
+    Returns:
+        (loss, accuracy), float32 scalars over the linked mentions.
+    """
+    mentions = mentions.reshape(-1, mentions.shape[-1]).astype(jnp.float32)
+    entities = entities.reshape(-1)
+    logits = mentions @ entity_table.astype(jnp.float32).T
+    linked = entities >= 0
+    chosen = jnp.take_along_axis(logits, jnp.maximum(entities, 0)[:, None], axis=1)[:, 0]
+    loss = jax.nn.logsumexp(logits, axis=1) - chosen
+    return _mean(loss, linked), _mean(logits.argmax(axis=1) == entities, linked)

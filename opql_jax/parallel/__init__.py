@@ -1,0 +1,1 @@
+"""Device meshes and the placement of arrays on them."""

@@ -1,0 +1,7 @@
+"""Prepares a corpus: `python -m opql_jax.prepare --gin_file=gin/data/synthetic.gin --gin.PREPARED_DIR=runs/x/prepared`."""
+
+from opql_jax import gin_utils
+from opql_jax.data.prepare import prepare
+
+if __name__ == "__main__":
+    gin_utils.run(prepare)

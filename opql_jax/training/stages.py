@@ -1,0 +1,227 @@
+"""The stages of training. A stage is an objective `(params, batch, rng) -> (loss, metrics)`, a data source and a freeze mask.
+
+    entities    E is trained RELIC-style: mask a mention, retrieve its entity.              trains encoder, entity_table
+    relations   L_rel + L_el, without any label (paper §3).                                 trains encoder, entity_table
+    align       the encoder learns from distantly aligned 1-hop questions (paper §4.1).     trains encoder
+    follow      multi-hop questions over a fixed memory, loss at the last hop only.         trains encoder, W_q, W_t (W_k: a flag)
+
+Parameters are one nested dict: `encoder`, `entity_table` ([n_entities, d_e]) and, from the follow stage on, `follower`.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from opql_jax.data import buckets, sources
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.store import Memory
+from opql_jax.models import losses
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.follower import Follower, follow_loss
+
+
+class Stage:
+    """What the training loop asks of a stage; stages are frozen dataclasses whose fields gin sets."""
+
+    init_follower: ClassVar[bool] = False
+    trains: ClassVar[tuple[str, ...]] = ("encoder/", "entity_table")
+
+    def source(self, prepared: Prepared, num_steps: int, seed: int):
+        """The batches: `source[step]` is a dict of arrays, a pure function of (seed, step)."""
+        raise NotImplementedError
+
+    def open(self, prepared: Prepared) -> None:
+        """Opens what the stage needs besides the prepared data, before any parameter exists."""
+
+    def constants(self):
+        """Arrays that the loss reads and nothing trains."""
+        return ()
+
+    def lineage(self) -> dict:
+        """Hashes of what the parameters were trained over; saved in every checkpoint."""
+        return {}
+
+    def check_init(self, params) -> None:
+        """Raises if the parameters training starts from do not fit what the stage opened."""
+
+    def trainable(self, name: str) -> bool:
+        return name.startswith(self.trains)
+
+    def static(self, batch: dict) -> tuple:
+        """Takes out of the batch what must be static under jit."""
+        return ()
+
+    def loss(self, encoder: RelationEncoder, params, batch, constants, static, rng):
+        raise NotImplementedError
+
+
+def _encode_rows(encoder, params, batch, rng):
+    """Encodes a packed batch, one bucket after the other.
+
+    Returns:
+        (relations [n, d_r], context mention vectors [n, c, d_e], and a function that concatenates a per-row feature).
+    """
+    lengths = buckets.lengths_in(batch)
+    relations, mentions = [], []
+    for i, length in enumerate(lengths):
+        hidden = encoder.apply(
+            {"params": params["encoder"]}, batch[f"tokens_{length}"], deterministic=False,
+            rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.hidden,
+        )
+        apply = lambda method, *args: encoder.apply({"params": params["encoder"]}, *args, method=method)
+        relations.append(apply(encoder.relation, hidden, batch[f"r1_{length}"], batch[f"r2_{length}"]))
+        mentions.append(apply(encoder.mention, hidden, batch[f"context_positions_{length}"]))
+    gather = lambda name: jnp.concatenate([batch[f"{name}_{length}"] for length in lengths])
+    return jnp.concatenate(relations), jnp.concatenate(mentions), gather
+
+
+def _encode_questions(encoder, params, batch, rng):
+    """[q, d_r] relation embeddings of the batch's questions."""
+    return encoder.apply(
+        {"params": params["encoder"]}, batch["question_tokens"], batch["question_r1"], batch["question_r2"],
+        deterministic=False, rngs={"dropout": rng},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityStage(Stage):
+    """RELIC-style training of E: a mention is replaced by [ENT] and its entity retrieved from the text around it."""
+
+    rows: int = 256
+
+    def source(self, prepared, num_steps, seed):
+        return sources.EntitySource(prepared, num_steps=num_steps, seed=seed, rows=self.rows)
+
+    def loss(self, encoder, params, batch, constants, static, rng):
+        vectors, entities = [], []
+        for i, length in enumerate(buckets.lengths_in(batch)):
+            hidden = encoder.apply(
+                {"params": params["encoder"]}, batch[f"tokens_{length}"], deterministic=False,
+                rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.hidden,
+            )
+            positions = batch[f"position_{length}"][:, None]
+            vectors.append(encoder.apply({"params": params["encoder"]}, hidden, positions, method=encoder.mention)[:, 0])
+            entities.append(batch[f"entity_{length}"])
+        loss, accuracy = losses.entity_loss(jnp.concatenate(vectors), jnp.concatenate(entities), params["entity_table"])
+        return loss, {"entity_accuracy": accuracy}
+
+
+@dataclasses.dataclass(frozen=True)
+class RelationStage(Stage):
+    """Pretraining: L_rel over groups of mentions plus L_el over the context mentions.
+
+    Attributes:
+        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives) or 'shared' (neighbouring pairs, every
+            encoded mention serves as positive and hard negative of others).
+        rows: mentions encoded per step.
+        max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
+        entity_weight: weight of L_el.
+    """
+
+    sampler: str = "shared"
+    rows: int = 256
+    max_context: int = 2
+    entity_weight: float = 1.0
+
+    def source(self, prepared, num_steps, seed):
+        return sources.RelationSource(
+            prepared, num_steps=num_steps, seed=seed, rows=self.rows, sampler=self.sampler, max_context=self.max_context
+        )
+
+    def loss(self, encoder, params, batch, constants, static, rng):
+        relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
+        rel, rel_accuracy = losses.relation_loss(relations, gather("topic"), gather("target"), gather("anchor"))
+        el, el_accuracy = losses.entity_loss(mentions, gather("context_entities"), params["entity_table"])
+        metrics = {"L_rel": rel, "L_el": el, "relation_accuracy": rel_accuracy, "entity_accuracy": el_accuracy}
+        return rel + self.entity_weight * el, metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class AlignStage(Stage):
+    """Distantly aligned 1-hop questions train the encoder that a finetuned memory is built with (OPQL, not OPQL-pretrained).
+
+    Attributes:
+        split: the questions.
+        topics, rows_per_topic, questions_per_topic: of a batch, at most; see `AlignSource`.
+    """
+
+    trains: ClassVar[tuple[str, ...]] = ("encoder/",)
+    split: str = "1-hop/train"
+    topics: int = 32
+    rows_per_topic: int = 8
+    questions_per_topic: int = 4
+
+    def source(self, prepared, num_steps, seed):
+        return sources.AlignSource(
+            prepared, split=self.split, num_steps=num_steps, seed=seed, topics=self.topics, rows_per_topic=self.rows_per_topic,
+            questions_per_topic=self.questions_per_topic,
+        )
+
+    def loss(self, encoder, params, batch, constants, static, rng):
+        questions = _encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
+        relations, _, gather = _encode_rows(encoder, params, batch, jax.random.fold_in(rng, 2))
+        loss, accuracy = losses.alignment_loss(
+            questions, batch["question_topic"], batch["answers"], relations, gather("topic"), gather("target")
+        )
+        return loss, {"alignment_accuracy": accuracy}
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowStage(Stage):
+    """Multi-hop relation following over a fixed memory, supervised at the last hop (paper §4.1).
+
+    Attributes:
+        memory_dir: the memory; it must have been built by the encoder that training starts from.
+        splits: question sets; the number of hops is given by the data set.
+        questions: per step.
+        k: entries kept per hop.
+        train_key_projection: trains W_k as well.
+        exclude_topic: a path never returns to its topic (see `Follower`).
+    """
+
+    init_follower: ClassVar[bool] = True
+    memory_dir: str = ""
+    splits: tuple[str, ...] = ("1-hop/train", "2-hop/train", "3-hop/train")
+    questions: int = 64
+    k: int = 64
+    train_key_projection: bool = False
+    exclude_topic: bool = True
+
+    def source(self, prepared, num_steps, seed):
+        return sources.FollowSource(prepared, splits=self.splits, num_steps=num_steps, seed=seed, questions=self.questions)
+
+    def open(self, prepared):
+        memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
+        object.__setattr__(self, "_memory", memory)
+        object.__setattr__(self, "_arrays", memory.arrays())
+
+    def constants(self):
+        return self._arrays
+
+    def lineage(self):
+        return {"memory_hash": self._memory.hash()}
+
+    def check_init(self, params):
+        self._memory.check_encoder(params["encoder"])
+
+    def trainable(self, name):
+        if name.startswith("follower/w_k"):
+            return self.train_key_projection
+        return name.startswith(("encoder/", "follower/"))
+
+    def static(self, batch):
+        return (int(batch.pop("hops")),)
+
+    def loss(self, encoder, params, batch, constants, static, rng):
+        (hops,) = static
+        questions = _encode_questions(encoder, params, batch, rng)
+        follower = Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
+        steps = follower.apply(
+            {"params": params["follower"]}, questions, batch["question_topic"], hops=hops,
+            memory=constants, entity_table=params["entity_table"], k=self.k,
+            exclude_topic=self.exclude_topic,
+        )
+        loss, metrics = follow_loss(steps[-1].entities, steps[-1].weights, batch["answers"])
+        return loss, {f"{name}_{hops}hop": value for name, value in {"loss": loss, **metrics}.items()}

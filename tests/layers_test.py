@@ -1,0 +1,358 @@
+"""The house rules that a machine can check: imports point downward, and the core needs no TensorFlow.
+
+`violations(root)` reads the source of a checkout without running it; `unimportable(root)` imports every
+core module in one process in which the optional packages do not exist. Both are run on this repository
+and, to show that they see what they are meant to see, on small trees made for the purpose.
+"""
+
+import ast
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+MAX_LINES = 450
+
+# Height of a room. A room imports itself and lower rooms; rooms of one height do not see each other.
+HEIGHT = {
+    'corpus': 0,
+    'data': 1,
+    'parallel': 2,
+    'memory': 3,
+    'models': 4,
+    'training': 5,
+    'evaluation': 6,  # it opens what training saved
+    'tasks': 7,
+    'binaries': 8,
+}
+# SeqIO tasks are thin: of the lower rooms they see these two.
+TASKS_MAY_IMPORT = {'tasks', 'corpus', 'data'}
+# The modules at the top of the package; only they know gin.
+EDGE = {'prepare', 'train', 'build_memory', 'eval', 'infer', 'ask', 'gin_utils'}
+
+TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')
+# Parts of clu that import TensorFlow.
+CLU = ('clu.metric_writers', 'clu.periodic_actions', 'clu.checkpoint')
+ABSENT = (*TENSORFLOW, *CLU, 'scann', 't5x', 'gin', 'torch', 'transformers')
+PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
+
+
+def source_files(root: pathlib.Path) -> list[pathlib.Path]:
+    """All Python files of a checkout, leaving out hidden folders, environments and what is generated."""
+    files = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [
+            name
+            for name in sorted(subfolders)
+            if not name.startswith('.')
+            and name not in ('runs', 'build', 'dist', '__pycache__')
+            and not pathlib.Path(folder, name, 'pyvenv.cfg').exists()
+        ]
+        files += [pathlib.Path(folder, name) for name in sorted(names) if name.endswith('.py')]
+    return files
+
+
+def module_name(path: pathlib.Path) -> str:
+    """Dotted name under which the file `path` (relative to the checkout) is imported."""
+    parts = list(path.with_suffix('').parts)
+    if parts[0] == 'tasks':
+        parts[0] = 'opql_jax_tasks'
+    return '.'.join(parts[:-1] if parts[-1] == '__init__' else parts)
+
+
+def room_of(module: str) -> str | None:
+    """The room a dotted name belongs to; None for other packages and for the bare `opql_jax`."""
+    package, _, rest = module.partition('.')
+    if package == 'opql_jax_tasks':
+        return 'tasks'
+    if package != 'opql_jax' or not rest:
+        return None
+    first = rest.partition('.')[0]
+    return first if first in HEIGHT else 'binaries'
+
+
+def is_below(module: str, names: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(name + '.') for name in names)
+
+
+def imports(tree: ast.Module, module: str, is_package: bool) -> list[tuple[int, str, bool]]:
+    """All imports of a module as (line, dotted name, inside a function).
+
+    `from a import b` counts as `a.b`, since b may be a module. Names given as text to `import_module` or
+    `__import__` count too.
+    """
+    found = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend((node.lineno, alias.name, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ''
+            if node.level:
+                above = module.split('.')
+                above = above[: len(above) - node.level + is_package]
+                base = '.'.join([*above, base] if base else above)
+            found.extend((node.lineno, f'{base}.{alias.name}', inside) for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
+            if called in ('import_module', '__import__'):
+                found.append((node.lineno, str(node.args[0].value), inside))
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside or is_function)
+
+    visit(tree, False)
+    return found
+
+
+def import_error(module: str, imported: str, inside: bool) -> str | None:
+    """Why `module` may not import `imported`, or None when it may."""
+    room, target = room_of(module), room_of(imported)
+    if is_below(imported, ('tasks',)):
+        return 'the tasks are installed as opql_jax_tasks'
+    if target is not None:
+        if room is None:
+            return f'the package itself imports no room, lest every import load {target}'
+        if room == 'tasks' and target not in TASKS_MAY_IMPORT:
+            return f'tasks import {", ".join(sorted(TASKS_MAY_IMPORT))} only, not {target}'
+        if room != target and HEIGHT[room] <= HEIGHT[target]:
+            return f'{room} may not import {target}: imports point downward'
+    if is_below(imported, ('gin',)) and module.removeprefix('opql_jax.') not in EDGE:
+        return 'only the binaries and gin_utils import gin'
+    if is_below(imported, TENSORFLOW) and room != 'tasks':
+        return 'only tasks import seqio and TensorFlow'
+    if is_below(imported, CLU):
+        return 'this part of clu imports TensorFlow'
+    if is_below(imported, ('t5x', 'torch', 'transformers')):
+        return 'not a dependency of the package'
+    if is_below(imported, ('scann',)) and not (module == 'opql_jax.memory.ann' and inside):
+        return 'only memory/ann.py imports scann, and inside a function'
+    return None
+
+
+def violations(root: pathlib.Path) -> list[str]:
+    """One line `file:line: reason` for each broken rule in the checkout at `root`."""
+    found = []
+    if (root / 'gin' / '__init__.py').exists():
+        found.append('gin/__init__.py: shadows the gin library; remove it')
+    for path in source_files(root):
+        relative = path.relative_to(root)
+        source = path.read_text(encoding='utf-8')
+        lines = source.count('\n')
+        if lines > MAX_LINES:
+            found.append(f'{relative}: {lines} lines, at most {MAX_LINES}; does it hold two things?')
+        tree = ast.parse(source, filename=str(relative))
+        module = module_name(relative)
+        for line, imported, inside in imports(tree, module, path.name == '__init__.py'):
+            reason = None
+            if is_below(imported, PICKLES):
+                reason = 'no pickles'
+            elif relative.parts[0] in ('opql_jax', 'tasks'):
+                reason = import_error(module, imported, inside)
+            if reason:
+                found.append(f'{relative}:{line}: imports {imported}: {reason}')
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == 'allow_pickle':
+                if not (isinstance(node.value, ast.Constant) and node.value.value is False):
+                    found.append(f'{relative}:{node.value.lineno}: allow_pickle must be False')
+    return found
+
+
+IMPORT_ALL = """
+import importlib, json, sys
+from importlib.machinery import PathFinder
+
+modules, absent = json.loads(sys.argv[1])
+find_spec = PathFinder.find_spec
+
+def without_absent(cls, name, path=None, target=None):
+    if any(name == gone or name.startswith(gone + '.') for gone in absent):
+        return None
+    return find_spec(name, path, target)
+
+# Finding nothing, rather than raising, is what an absent package looks like to code that asks first.
+PathFinder.find_spec = classmethod(without_absent)
+errors = []
+for module in modules:
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        errors.append(f'{module}: {type(error).__name__}: {error}')
+print(json.dumps(errors))
+"""
+
+
+def core_modules(root: pathlib.Path) -> list[str]:
+    """All modules of opql_jax but the edge."""
+    names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
+    return [name for name in names if name.removeprefix('opql_jax.') not in EDGE]
+
+
+def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:
+    """Imports `modules` from `root`, in one fresh process without the packages in ABSENT; the failures."""
+    result = subprocess.run(
+        [sys.executable, '-c', IMPORT_ALL, json.dumps([modules, ABSENT])],
+        env={**os.environ, 'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+# This repository.
+
+
+def test_the_repository_keeps_the_house_rules():
+    assert violations(REPO) == []
+
+
+def test_core_imports_without_the_optional_packages():
+    modules = core_modules(REPO)
+    assert modules, 'no core modules were found'
+    assert unimportable(REPO, modules) == []
+
+
+def test_setup_lists_every_package():
+    setup = ast.parse((REPO / 'setup.py').read_text(encoding='utf-8'))
+    (listed,) = (
+        ast.literal_eval(node.value)
+        for node in setup.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == 'PACKAGES'
+    )
+    packages = {
+        module_name(path.parent.relative_to(REPO))
+        for room in ('opql_jax', 'tasks')
+        for path in source_files(REPO / room)
+    }
+    without_init = [
+        package
+        for package in packages
+        if not (REPO / package.replace('opql_jax_tasks', 'tasks').replace('.', '/') / '__init__.py').exists()
+    ]
+    assert set(listed) == packages
+    assert without_init == [], 'an __init__.py is missing'
+
+
+# The checker itself, on trees made for the purpose.
+
+
+def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
+    for name, source in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(source), encoding='utf-8')
+        for package in path.relative_to(root).parents:
+            if package.parts and package.parts[0] in ('opql_jax', 'tasks'):
+                (root / package / '__init__.py').touch()
+    return root
+
+
+@pytest.mark.parametrize(
+    ('path', 'source'),
+    [
+        ('opql_jax/models/encoder.py', 'from opql_jax.memory import follow'),
+        ('opql_jax/models/encoder.py', 'from opql_jax.models import bert'),
+        ('opql_jax/models/encoder.py', 'from . import bert'),
+        ('opql_jax/models/encoder.py', 'from ..memory.follow import follow'),
+        ('opql_jax/training/step.py', 'import opql_jax.corpus.tables'),
+        ('opql_jax/train.py', 'import gin\nfrom opql_jax import gin_utils\nimport opql_jax_tasks'),
+        ('opql_jax/gin_utils.py', 'from gin import config'),
+        ('opql_jax/memory/ann.py', 'def search():\n    import scann'),
+        ('opql_jax/evaluation/metrics.py', 'from clu import metrics'),
+        ('opql_jax/data/records.py', 'import numpy as np\nnp.load("x", allow_pickle=False)'),
+        ('tasks/metaqa.py', 'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources'),
+        ('tasks/metaqa.py', 'from opql_jax_tasks import features'),
+        ('tests/bert_test.py', 'import torch\nimport gin\nfrom opql_jax.models import bert'),
+        ('.venv/lib/x.py', 'import pickle'),
+        ('runs/x.py', 'import pickle'),
+    ],
+)
+def test_what_is_allowed(tmp_path, path, source):
+    assert violations(make_tree(tmp_path, {path: source})) == []
+
+
+@pytest.mark.parametrize(
+    ('path', 'source', 'reason'),
+    [
+        ('opql_jax/memory/build.py', 'from opql_jax.models import encoder', 'imports point downward'),
+        ('opql_jax/memory/build.py', 'from opql_jax import models', 'imports point downward'),
+        ('opql_jax/memory/build.py', 'import opql_jax.models.encoder', 'imports point downward'),
+        ('opql_jax/memory/build.py', 'from ..models import encoder', 'imports point downward'),
+        ('opql_jax/memory/build.py', 'from .. import models', 'imports point downward'),
+        ('opql_jax/memory/build.py', 'def f():\n    from opql_jax.models import encoder', 'imports point downward'),
+        ('opql_jax/memory/build.py', 'import_module("opql_jax.models")', 'imports point downward'),
+        ('opql_jax/memory/__init__.py', 'from ..models import encoder', 'imports point downward'),
+        ('opql_jax/memory/__init__.py', 'from .. import train', 'imports point downward'),
+        ('opql_jax/training/loop.py', 'from opql_jax.evaluation import metrics', 'imports point downward'),
+        ('opql_jax/training/loop.py', 'from opql_jax.train import main', 'imports point downward'),
+        ('opql_jax/training/loop.py', 'import opql_jax_tasks', 'imports point downward'),
+        ('opql_jax/__init__.py', 'from opql_jax.memory import store', 'the package itself imports no room'),
+        ('opql_jax/train.py', 'import tasks.metaqa', 'installed as opql_jax_tasks'),
+        ('opql_jax/models/encoder.py', 'import gin', 'only the binaries'),
+        ('opql_jax/models/encoder.py', 'def f():\n    import gin.config', 'only the binaries'),
+        ('opql_jax/models/train.py', 'import gin', 'only the binaries'),
+        ('tasks/metaqa.py', 'import gin', 'only the binaries'),
+        ('opql_jax/data/sources.py', 'import seqio', 'only tasks import'),
+        ('opql_jax/train.py', 'def f():\n    import tensorflow as tf', 'only tasks import'),
+        ('opql_jax/evaluation/metrics.py', 'from clu import metric_writers', 'this part of clu'),
+        ('opql_jax/models/bert.py', 'import torch.nn', 'not a dependency'),
+        ('tasks/metaqa.py', 'from opql_jax.memory import store', 'tasks import corpus, data, tasks only'),
+        ('tasks/metaqa.py', 'from opql_jax import train', 'tasks import corpus, data, tasks only'),
+        ('opql_jax/memory/ann.py', 'import scann', 'inside a function'),
+        ('opql_jax/memory/store.py', 'def f():\n    import scann', 'inside a function'),
+        ('opql_jax/corpus/tables.py', 'import pickle', 'no pickles'),
+        ('tests/x_test.py', 'from pickle import loads', 'no pickles'),
+        ('benchmarks/x.py', 'np.load("x", allow_pickle=True)', 'allow_pickle must be False'),
+        ('opql_jax/corpus/tables.py', 'np.load("x", allow_pickle=flag)', 'allow_pickle must be False'),
+        ('opql_jax/corpus/tables.py', 'x = 1\n' * (MAX_LINES + 1), 'lines, at most'),
+        ('gin/__init__.py', '', 'shadows the gin library'),
+    ],
+)
+def test_what_is_forbidden(tmp_path, path, source, reason):
+    (found,) = violations(make_tree(tmp_path, {path: source}))
+    assert found.startswith(path) and reason in found
+
+
+def test_a_violation_names_its_line(tmp_path):
+    make_tree(tmp_path, {'opql_jax/data/sources.py': 'import numpy\n\nimport seqio\n'})
+    assert violations(tmp_path) == [
+        'opql_jax/data/sources.py:3: imports seqio: only tasks import seqio and TensorFlow'
+    ]
+
+
+def test_the_edge_is_not_part_of_the_core(tmp_path):
+    make_tree(tmp_path, {'opql_jax/train.py': '', 'opql_jax/gin_utils.py': '', 'opql_jax/models/train.py': ''})
+    assert core_modules(tmp_path) == ['opql_jax', 'opql_jax.models', 'opql_jax.models.train']
+
+
+def test_an_optional_package_is_absent_even_where_it_is_installed(tmp_path):
+    make_tree(
+        tmp_path,
+        {
+            'gin.py': '',
+            'seqio/__init__.py': '',
+            'clu/__init__.py': '',
+            'clu/metrics.py': '',
+            'clu/metric_writers.py': '',
+            'opql_jax/data/good.py': """
+                import importlib.util
+                import clu.metrics
+                assert importlib.util.find_spec('seqio') is None
+                """,
+            'opql_jax/data/direct.py': 'import gin',
+            'opql_jax/data/nested.py': 'from clu import metric_writers',
+            'opql_jax/data/indirect.py': 'import outside',
+            'outside.py': 'import seqio',
+            'opql_jax/data/late.py': 'def f():\n    import gin',
+        },
+    )
+    failed = [line.partition(':')[0] for line in unimportable(tmp_path, core_modules(tmp_path))]
+    assert failed == [f'opql_jax.data.{name}' for name in ('direct', 'indirect', 'nested')]
