@@ -13,5 +13,24 @@ SEED=${SEED:-0}
 setup_env ''
 cd -- "$ROOT"
 
+SIZE=gin/models/tiny.gin
+PREPARED=$OUT/prepared
+
+# train STAGE WORKDIR INIT_FROM STEPS LEARNING_RATE [FLAG...]
+train() {
+  stage "training: $2" train --gin_file=$SIZE --gin_file="gin/runs/$1.gin" --gin.PREPARED_DIR="$PREPARED" \
+    --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$3" --gin.STEPS="$4" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
+}
+
 stage "generating the text and its questions" prepare \
-  --gin_file=gin/data/synthetic.gin --gin.DATA_DIR="'$OUT/data'" --gin.SEED="$SEED"
+  --gin_file=gin/data/synthetic.gin --gin.PREPARED_DIR="$PREPARED" --gin.SEED="$SEED"
+train entities entities None 50 1e-3
+train relations pretrained "$OUT/entities" 200 1e-3
+train align aligned "$OUT/pretrained" 500 1e-3
+stage "building the memory" build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$PREPARED" \
+  --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory"
+train follow follow "$OUT/aligned" 900 1e-3 --gin.MEMORY_DIR="$OUT/memory"
+
+KB=(--gin.PREPARED_DIR="$PREPARED" --gin.MODEL_DIR="$OUT/follow" --gin.MEMORY_DIR="$OUT/memory")
+stage "results on test questions, whose topics were in no training question" eval --gin_file=gin/runs/eval.gin "${KB[@]}" \
+  --gin.OUTPUT_DIR="$OUT/results" --gin.SPLITS="('1-hop/test', '2-hop/test', '3-hop/test', '1-hop/unseen_wording')"

@@ -25,7 +25,7 @@ SOURCES = {
     'relations': lambda p: sources.RelationSource(p, num_steps=12, seed=1, rows=32),
     'align': lambda p: sources.AlignSource(p, split='1-hop/train', num_steps=12, seed=1, topics=4),
     'follow': lambda p: sources.FollowSource(
-        p, splits=['1-hop/train', '2-hop/train'], num_steps=12, seed=1, topics=4),
+        p, splits=['1-hop/train', '2-hop/train'], num_steps=12, seed=1, questions=4),
 }
 
 

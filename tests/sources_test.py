@@ -248,7 +248,7 @@ def test_align_knows_only_the_pairs_of_a_title_with_a_mention(prepared):
   assert make('align', prepared).num_aligned == len(aligned)
 
 
-def test_align_asks_every_question_of_every_topic_once_an_epoch(prepared):
+def test_align_deals_topics_out_evenly(prepared):
   source = make('align', prepared, num_steps=40)
   draws = collections.Counter(
       int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)

@@ -16,14 +16,20 @@ ENTITIES = 40
 PASSAGES = 120
 
 
-def write(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
-  """Writes all files of a prepared directory: 40 entities, 120 passages, 1-3-hop questions; returns it."""
+def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib.Path:
+  """Writes all files of a prepared directory: 40 entities, 120 passages, 1-3-hop questions; returns it.
+
+  Args:
+    directory: made if need be.
+    seed: of everything.
+    longest: the most words of a passage. Short ones share a bucket, so a train step compiles fast.
+  """
   rng = np.random.default_rng(seed)
   directory.mkdir(parents=True, exist_ok=True)
   names = [f'{a}{i} {b}' if i % 3 else f'{a}{i}' for i in range(ENTITIES) for a, b in [rng.choice(WORDS, 2)]]
   names = [name.title() for name in names]
   vocab = EntityVocab.from_names(names)
-  passages = [_passage(rng, names) for _ in range(PASSAGES)]
+  passages = [_passage(rng, names, longest) for _ in range(PASSAGES)]
   rows = sorted(
       (m[2], n[2], p, i, j, i == 0 or j == 0)
       for p, (_, mentions) in enumerate(passages)
@@ -52,10 +58,10 @@ def write(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
   return directory
 
 
-def _passage(rng, names):
-  """(text, mentions): 2 to 5 mentions among 4 to 100 words; low entities are frequent."""
+def _passage(rng, names, longest):
+  """(text, mentions): 2 to 5 mentions among 4 to `longest` words; low entities are frequent."""
   slots = rng.integers(2, 6)
-  words = list(rng.choice(WORDS, rng.integers(4, 100)))
+  words = list(rng.choice(WORDS, rng.integers(4, longest)))
   at = set(rng.choice(len(words), min(slots, len(words)), replace=False).tolist())
   text, mentions = '', []
   for k, word in enumerate(words):

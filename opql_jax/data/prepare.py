@@ -68,9 +68,9 @@ def prepare(
     if tokenizer:
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer)
     else:
-        # Train questions too: their words must not fall apart into pieces the encoder never saw together.
+        # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         asked = [q.text for name, qs in questions.items() if name.endswith("/train") for q in qs]
-        wordpiece = tokenizer_lib.train_wordpiece([d.text for d in documents] + asked, wordpieces)
+        wordpiece = tokenizer_lib.train_wordpiece([f"{d.title}: {d.text}" for d in documents] + asked, wordpieces)
     wordpiece.save(str(directory / "tokenizer.json"))
     clock(f"tokenizer of {wordpiece.get_vocab_size():,} WordPieces")
 

@@ -1,0 +1,177 @@
+"""The losses of pretraining and alignment against slow float64 references, row by row."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.models.losses import alignment_loss, entity_loss, relation_loss
+
+
+def log_softmax(logits):
+    return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+
+
+def slow_relation_loss(relations, topic, target, anchor):
+    """(loss, accuracy): each anchor looks for the other mentions of its pair among all other mentions."""
+    relations, losses, right = np.asarray(relations, np.float64), [], []
+    rows = [i for i in range(len(topic)) if topic[i] >= 0]
+    for i in rows:
+        others = [j for j in rows if j != i]
+        same = [topic[j] == topic[i] and target[j] == target[i] for j in others]
+        if anchor[i] and any(same):
+            log_probs = log_softmax(np.array([relations[i] @ relations[j] for j in others]))
+            losses.append(-np.mean(log_probs[same]))
+            right.append(same[int(np.argmax(log_probs))])
+    return np.mean(losses or [0]), np.mean(right or [0])
+
+
+def slow_alignment_loss(questions, question_topic, answers, relations, topic, target):
+    """(loss, accuracy): each question looks for a mention of its topic with an answer among the mentions of its topic."""
+    questions, relations = np.asarray(questions, np.float64), np.asarray(relations, np.float64)
+    losses, right = [], []
+    for q in range(len(questions)):
+        own = [j for j in range(len(topic)) if topic[j] >= 0 and topic[j] == question_topic[q]]
+        positive = [target[j] in set(answers[q][answers[q] >= 0].tolist()) for j in own]
+        if any(positive) and not all(positive):
+            log_probs = log_softmax(np.array([questions[q] @ relations[j] for j in own]))
+            losses.append(-np.log(np.exp(log_probs[positive]).sum()))
+            right.append(positive[int(np.argmax(log_probs))])
+    return np.mean(losses or [0]), np.mean(right or [0])
+
+
+def slow_entity_loss(mentions, entities, table):
+    mentions, table = np.asarray(mentions, np.float64), np.asarray(table, np.float64)
+    losses, right = [], []
+    for mention, entity in zip(mentions.reshape(-1, mentions.shape[-1]), entities.reshape(-1)):
+        if entity >= 0:
+            log_probs = log_softmax(table @ mention)
+            losses.append(-log_probs[entity])
+            right.append(int(np.argmax(log_probs)) == entity)
+    return np.mean(losses or [0]), np.mean(right or [0])
+
+
+def batch_of_pairs(rng, n=24, entities=3, padding=5):
+    """Few entities, so that pairs repeat; the last rows are padding with whatever in them."""
+    relations = rng.normal(size=(n, 6)).astype(np.float32)
+    topic, target = rng.integers(0, entities, (2, n)).astype(np.int32)
+    anchor = rng.random(n) < 0.6
+    topic[n - padding :] = target[n - padding :] = -1
+    anchor[n - padding :] = False
+    return relations, topic, target, anchor
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_relation_loss_is_the_reference(seed):
+    batch = batch_of_pairs(np.random.default_rng(seed))
+    np.testing.assert_allclose(relation_loss(*batch), slow_relation_loss(*batch), rtol=1e-5)
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_alignment_loss_is_the_reference(seed):
+    rng = np.random.default_rng(seed)
+    relations, topic, target, _ = batch_of_pairs(rng, entities=5)
+    questions = rng.normal(size=(12, 6)).astype(np.float32)
+    question_topic = rng.integers(-1, 5, 12).astype(np.int32)
+    answers = rng.integers(-1, 5, (12, 3)).astype(np.int32)
+    batch = questions, question_topic, answers, relations, topic, target
+    np.testing.assert_allclose(alignment_loss(*batch), slow_alignment_loss(*batch), rtol=1e-5)
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_entity_loss_is_the_reference(seed):
+    rng = np.random.default_rng(seed)
+    mentions, table = rng.normal(size=(7, 4, 5)).astype(np.float32), rng.normal(size=(9, 5)).astype(np.float32)
+    entities = rng.integers(-1, 9, (7, 4)).astype(np.int32)
+    np.testing.assert_allclose(entity_loss(mentions, entities, table), slow_entity_loss(mentions, entities, table), rtol=1e-5)
+
+
+def test_padding_rows_change_no_loss():
+    rng = np.random.default_rng(1)
+    relations, topic, target, anchor = batch_of_pairs(rng, padding=0)
+    pad = lambda array, value: np.concatenate([array, np.full((8, *array.shape[1:]), value, array.dtype)])
+    # Anything may stand in a padding row, a marked anchor too.
+    padded = pad(relations, 100), pad(topic, -1), pad(target, -1), pad(anchor, True)
+    np.testing.assert_allclose(relation_loss(*padded), relation_loss(relations, topic, target, anchor), rtol=1e-6)
+
+    questions, question_topic = rng.normal(size=(6, 6)).astype(np.float32), np.arange(6, dtype=np.int32) % 3
+    answers = np.array([[1, -1]] * 6, np.int32)
+    want = alignment_loss(questions, question_topic, answers, relations, topic, target)
+    got = alignment_loss(pad(questions, 100), pad(question_topic, -1), pad(answers, -1), *padded[:3])
+    assert want[0] > 0
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+    mentions, entities = relations[:, None], target[:, None]
+    table = rng.normal(size=(3, 6)).astype(np.float32)
+    want = entity_loss(mentions, entities, table)
+    np.testing.assert_allclose(entity_loss(pad(mentions, 100), pad(entities, -1), table), want, rtol=1e-6)
+
+
+def test_another_mention_of_the_anchors_pair_is_never_its_negative():
+    """However near it is: it is one more positive. The reversed pair is a negative."""
+    relations = np.array([[1, 0], [1, 0], [4, 0], [0, 1]], np.float32)
+    anchor = np.array([True, False, False, False])
+    topic, target = np.array([4, 4, 4, 5]), np.array([5, 5, 5, 4])
+    loss, accuracy = relation_loss(relations, topic, target, anchor)
+    want = -(np.log(np.exp([1, 4]) / np.exp([1, 4, 0]).sum())).mean()
+    np.testing.assert_allclose(loss, want, rtol=1e-5)
+    assert accuracy == 1
+    alone, _ = relation_loss(relations, topic, np.array([5, 6, 5, 4]), anchor)  # row 1 is now of another pair
+    np.testing.assert_allclose(alone, -np.log(np.exp(4) / np.exp([1, 4, 0]).sum()), rtol=1e-5)
+
+
+def test_several_positives_share_the_mass():
+    """The least loss spreads the probability evenly over the positives; all on one of them costs more."""
+    topic, target, anchor = np.zeros(3, np.int32), np.ones(3, np.int32), np.array([True, False, False])
+    even = np.array([[1, 0], [5, 0], [5, 0]], np.float32)
+    uneven = np.array([[1, 0], [10, 0], [0, 0]], np.float32)
+    np.testing.assert_allclose(relation_loss(even, topic, target, anchor)[0], np.log(2), rtol=1e-5)
+    assert relation_loss(uneven, topic, target, anchor)[0] > 4
+
+
+def test_all_positives_of_a_question_count_as_one():
+    """A question is satisfied by one of its mentions: which one, is for the encoder to find out."""
+    questions, relations = np.array([[1.0, 0]], np.float32), np.array([[20, 0], [0, 0], [0, 5]], np.float32)
+    loss, accuracy = alignment_loss(
+        questions, np.array([3]), np.array([[7, 8]]), relations, np.array([3, 3, 3]), np.array([7, 8, 9])
+    )
+    assert loss < 1e-6 and accuracy == 1
+
+
+def test_a_question_sees_only_mentions_of_its_own_topic():
+    questions, relations = np.array([[1.0]], np.float32), np.array([[0.0], [0.0], [50.0]], np.float32)
+    loss, _ = alignment_loss(questions, np.array([3]), np.array([[7]]), relations, np.array([3, 3, 4]), np.array([7, 9, 9]))
+    np.testing.assert_allclose(loss, np.log(2), rtol=1e-5)
+
+
+@pytest.mark.parametrize('loss', [
+    lambda r: relation_loss(r, jnp.arange(4), jnp.arange(4), jnp.ones(4, bool)),  # no pair twice
+    lambda r: relation_loss(r, jnp.full(4, -1), jnp.full(4, -1), jnp.ones(4, bool)),  # nothing but padding
+    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4)),
+    lambda r: alignment_loss(r, jnp.full(4, -1), jnp.full((4, 2), -1), r, jnp.full(4, -1), jnp.full(4, -1)),
+    lambda r: entity_loss(r, jnp.full(4, -1), jnp.ones((5, 3))),
+])  # fmt: skip
+def test_without_positives_the_loss_is_zero_with_zero_gradient(loss):
+    relations = jnp.asarray(np.random.default_rng(0).normal(size=(4, 3)), jnp.float32)
+    value, gradient = jax.value_and_grad(lambda r: loss(r)[0])(relations)
+    assert value == 0
+    np.testing.assert_array_equal(gradient, np.zeros((4, 3)))
+
+
+def test_gradients_are_finite_beside_rows_without_positives():
+    relations, topic, target, anchor = batch_of_pairs(np.random.default_rng(2), entities=6)
+    gradient = jax.grad(lambda r: relation_loss(r, topic, target, anchor)[0])(jnp.asarray(relations * 30))
+    assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0
+    assert not gradient[topic < 0].any()
+    questions = jnp.asarray(relations[:6] * 30)
+    answers = np.array([[0], [1], [9], [-1], [2], [3]])
+    gradient = jax.grad(lambda q: alignment_loss(q, np.arange(6), answers, relations, topic, target)[0])(questions)
+    assert np.isfinite(gradient).all() and not gradient[2:4].any()
+
+
+def test_bfloat16_relations_are_compared_in_float32():
+    relations, topic, target, anchor = batch_of_pairs(np.random.default_rng(3))
+    low = jnp.asarray(relations, jnp.bfloat16)
+    loss, _ = relation_loss(low, topic, target, anchor)
+    assert loss.dtype == jnp.float32
+    np.testing.assert_allclose(loss, slow_relation_loss(low.astype(np.float32), topic, target, anchor)[0], rtol=1e-5)
