@@ -4,6 +4,7 @@
 #   setup_env EXTRAS [PACKAGE...]   .venv with opql_jax and its EXTRAS (comma separated, '' for the core);
 #                                   each PACKAGE is added without its dependencies
 #   stage TITLE BINARY [FLAG...]    runs opql_jax.BINARY and says how long it took
+#   steps N                         N scaled by PERCENT (default 100): for a quick look, or a longer run
 #   folder PATH                     makes a folder and prints its absolute path
 #   say, fail                       messages
 #
@@ -93,4 +94,9 @@ stage() {
 
 folder() {
   mkdir -p -- "$1" && cd -- "$1" && pwd
+}
+
+steps() {
+  local n=$(($1 * ${PERCENT:-100} / 100))
+  printf '%s\n' "$((n > 0 ? n : 1))"
 }

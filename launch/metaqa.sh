@@ -4,7 +4,7 @@
 #   launch/metaqa.sh [--data FOLDER] [--out FOLDER]
 #   --data  holds passages.jsonl, entities.txt and {1,2,3}-hop/{train,dev}.txt (default: ../shared/data/metaqa)
 #   --out   where everything is written (default: runs/metaqa)
-#   SEED    environment variable, default 0
+# Environment variables: SEED (default 0), PERCENT of the training steps (default 100)
 
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -42,7 +42,7 @@ DEV="('1-hop/dev', '2-hop/dev', '3-hop/dev', '1-hop/dev_official', '2-hop/dev_of
 # train STAGE WORKDIR INIT_FROM STEPS LEARNING_RATE [FLAG...]
 train() {
   stage "training: $2" train --gin_file=$SIZE --gin_file="gin/runs/$1.gin" --gin.PREPARED_DIR="$PREPARED" \
-    --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$3" --gin.STEPS="$4" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
+    --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$3" --gin.STEPS="$(steps "$4")" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
 }
 
 # memory NAME MODEL

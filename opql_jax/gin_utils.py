@@ -131,5 +131,5 @@ def _plain_errors():
     try:
         yield
     except expected as error:
-        # gin appends where in the configuration the call stood; the first line is the message.
-        sys.exit(f"error: {error}")
+        # gin appends which configured function was called, which says nothing about the input.
+        sys.exit("error: " + str(error).split("\n  In call to configurable")[0].rstrip())

@@ -2,6 +2,7 @@
 
 import logging
 import pathlib
+import shutil
 import time
 
 from opql_jax.corpus import prepare as corpus_prepare, tables
@@ -56,6 +57,8 @@ def prepare(
             raise CorpusError(f"{directory} was prepared with another {', '.join(changed)}: delete it or choose another output_dir")
         _log.info("%s is already prepared", directory)
         return manifest
+    # What a killed run left is written again, but for question sets that the corpus may no longer have.
+    shutil.rmtree(directory / "questions", ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
 
     clock = _Clock()

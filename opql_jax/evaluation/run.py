@@ -14,6 +14,7 @@ import numpy as np
 
 from opql_jax.corpus.questions import Question, parse_metaqa_file
 from opql_jax.evaluation import metrics
+from opql_jax.evaluation.ask import format_hops
 from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
 
 _log = logging.getLogger(__name__)
@@ -24,11 +25,12 @@ class PredictionError(ValueError):
 
 
 def predict(kb: VirtualKB, questions: list[Question], hops: int, *, k: int = 64, batch_size: int = 64, top: int = 20,
-            exclude_topic: bool = True, evidence: bool = True):
+            exclude_topic: bool = True, evidence: int = 3):
     """Yields the prediction record of each question, in order.
 
-    A record: `{id, question, topic, answers: [{entity, weight}], hops: [{entities: [...], recall?}], evidence: [[...]]}`.
-    Questions whose topic is unknown get no answers and say so in `error`.
+    A record: `{id, question, topic, answers: [{entity, weight}], hops: [[{entity, weight}]], kept: [[entity]], evidence: [[...]]}`.
+    `hops` lists the best of the sets on the way, `kept` all entities after each hop, `evidence` the `evidence` heaviest
+    entries of each hop. Questions whose topic is unknown get no answers and say so in `error`.
     """
     started = time.monotonic()
     for start in range(0, len(questions), batch_size):
@@ -41,7 +43,7 @@ def predict(kb: VirtualKB, questions: list[Question], hops: int, *, k: int = 64,
             _log.info("%d/%d questions  %.0f/s  ETA %ds", done, len(questions), rate, (len(questions) - done) / rate)
 
 
-def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evidence: bool) -> dict:
+def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evidence: int) -> dict:
     names = kb.vocab.names
     listed = lambda hop, n: [
         {"entity": names[int(e)], "weight": round(float(w), 6)} for e, w in zip(hop.entities[:n], hop.weights[:n])
@@ -57,7 +59,7 @@ def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evide
     if question.topic_entity < 0:
         out["error"] = "the topic is not in the entity vocabulary"
     if evidence:
-        out["evidence"] = [kb.evidence(hop.entries[:3]) for hop in steps]
+        out["evidence"] = [kb.evidence(hop.entries[:evidence]) for hop in steps]
     return out
 
 
@@ -202,7 +204,8 @@ def infer_file(*, prepared_dir: str, model_dir: str, memory_dir: str, question_f
 
 def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_dir: str, splits: tuple[str, ...] = (),
                   question_file: str | None = None, hops: int | None = None, predictions: str | None = None, k: int = 64,
-                  batch_size: int = 64, exclude_topic: bool = True, step: int | None = None, dry_run: bool = False) -> dict[str, dict]:
+                  batch_size: int = 64, exclude_topic: bool = True, show: int = 0, step: int | None = None,
+                  dry_run: bool = False) -> dict[str, dict]:
     """Scores question sets: prepared splits, or one file with gold answers (then `hops` is needed).
 
     Args:
@@ -210,6 +213,7 @@ def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_
         splits: such as '2-hop/dev'.
         question_file: a file in the MetaQA format instead of splits.
         predictions: score this output of `infer` (for `question_file`) instead of answering again.
+        show: questions of each set, from its start, that are printed with their hops and evidence, right or wrong.
 
     Returns:
         {set name: metrics}.
@@ -236,14 +240,18 @@ def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_
         set_hops = questions[0].hops
         path = pathlib.Path(predictions) if predictions else directory / f"{name}.predictions.jsonl"
         if not predictions:
-            infer(kb, questions, path, hops=set_hops, k=k, batch_size=batch_size, exclude_topic=exclude_topic)
+            infer(kb, questions, path, hops=set_hops, k=k, batch_size=batch_size, exclude_topic=exclude_topic, evidence=1)
         records = read_predictions(path)
         check_same_questions(records, questions, path)
         cases = directory / f"{name}.cases.jsonl"
         cases.parent.mkdir(parents=True, exist_ok=True)
         out[name] = evaluate(kb, questions, records, set_hops, cases)
     (directory / "metrics.json").write_text(json.dumps(out, indent=2))
-    print(format_table(out))
+    for name, questions in sets.items():
+        for question in questions[:show]:
+            print(f"\n{name}: {bracketed(question)}\n  gold: {', '.join(kb.vocab.names[a] for a in question.answers)}")
+            print(format_hops(kb, kb.follow([question], question.hops, k, exclude_topic)[0], top=3))
+    print("\n" + format_table(out))
     return out
 
 

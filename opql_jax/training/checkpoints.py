@@ -21,7 +21,7 @@ class Checkpoints:
     Writes are atomic: a step folder exists only when it is whole.
     """
 
-    def __init__(self, workdir, keep: int = 1, read_only: bool = False):
+    def __init__(self, workdir, keep: int = 2, read_only: bool = False):
         self.directory = pathlib.Path(workdir).absolute() / "checkpoints"
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f"{self.directory} does not exist: train into {workdir} first, or name another folder")
