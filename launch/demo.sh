@@ -30,10 +30,10 @@ stage "generating the text and its questions" prepare \
   --gin.DOCUMENTS="$DOCUMENTS"
 train entities entities None 50 1e-3
 train relations pretrained "$OUT/entities" 200 1e-3
-train align aligned "$OUT/pretrained" 500 1e-3
+train align aligned "$OUT/pretrained" 400 1e-3
 stage "building the memory" build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$PREPARED" \
   --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory"
-train follow follow "$OUT/aligned" 900 1e-3 --gin.MEMORY_DIR="$OUT/memory"
+train follow follow "$OUT/aligned" 600 1e-3 --gin.MEMORY_DIR="$OUT/memory"
 
 KB=(--gin.PREPARED_DIR="$PREPARED" --gin.MODEL_DIR="$OUT/follow" --gin.MEMORY_DIR="$OUT/memory")
 stage "results on test questions, whose topics were in no training question" eval --gin_file=gin/runs/eval.gin "${KB[@]}" \

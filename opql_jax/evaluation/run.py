@@ -4,6 +4,7 @@
 file, so predictions made elsewhere, or over unseen questions, are scored by the same code.
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -28,19 +29,25 @@ def predict(kb: VirtualKB, questions: list[Question], hops: int, *, k: int = 64,
             exclude_topic: bool = True, evidence: int = 3):
     """Yields the prediction record of each question, in order.
 
-    A record: `{id, question, topic, answers: [{entity, weight}], hops: [[{entity, weight}]], kept: [[entity]], evidence: [[...]]}`.
+    A record: `{id, question, by, topic, answers: [{entity, weight}], hops: [[{entity, weight}]], kept: [[entity]], evidence: [[...]]}`.
+    `by` identifies the model, the memory and the settings (see `made_by`).
     `hops` lists the best of the sets on the way, `kept` all entities after each hop, `evidence` the `evidence` heaviest
     entries of each hop. Questions whose topic is unknown get no answers and say so in `error`.
     """
-    started = time.monotonic()
+    started, by = time.monotonic(), made_by(kb, hops, k, exclude_topic)
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
         for question, steps in zip(batch, kb.follow(batch, hops, k, exclude_topic)):
-            yield _record(kb, question, steps, top, evidence)
+            yield {**_record(kb, question, steps, top, evidence), "by": by}
         done = start + len(batch)
         if done == len(questions) or (start // batch_size) % 20 == 19:
             rate = done / (time.monotonic() - started)
             _log.info("%d/%d questions  %.0f/s  ETA %ds", done, len(questions), rate, (len(questions) - done) / rate)
+
+
+def made_by(kb: VirtualKB, hops: int, k: int = 64, exclude_topic: bool = True) -> str:
+    """Identifies what answers come from: 12 hex digits over the parameters, the memory and what changes an answer."""
+    return hashlib.sha256(f"{kb.identity} {hops} {k} {exclude_topic}".encode()).hexdigest()[:12]
 
 
 def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evidence: int) -> dict:
@@ -63,26 +70,31 @@ def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evide
     return out
 
 
-def infer(kb: VirtualKB, questions: list[Question], output, **options) -> int:
+def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, k: int = 64, exclude_topic: bool = True, **options) -> int:
     """Writes predictions to `output` (JSON lines), continuing after the whole lines that are already there.
 
     Returns:
         How many questions were answered by this call.
 
     Raises:
-        PredictionError: the lines already there belong to other questions.
+        PredictionError: the lines already there belong to other questions, or come from another model, memory or setting.
     """
+    options |= {"hops": hops, "k": k, "exclude_topic": exclude_topic}
+    by = made_by(kb, hops, k, exclude_topic)
     output = pathlib.Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(output.name + ".partial")
     if output.exists():
-        check_same_questions(read_predictions(output), questions, output)
+        done = read_predictions(output)
+        check_same_questions(done, questions, output)
+        _check_origin(done, by, output)
         _log.info("%s is already whole", output)
         return 0
     done = _keep_whole_lines(partial)
     if len(done) > len(questions):
         raise PredictionError(f"{partial} holds {len(done)} predictions for {len(questions)} questions: delete it")
     check_same_questions(done, questions[: len(done)], partial)
+    _check_origin(done, by, partial)
     with open(partial, "a", encoding="utf-8") as file:
         for record in predict(kb, questions[len(done) :], **options):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -90,6 +102,15 @@ def infer(kb: VirtualKB, questions: list[Question], output, **options) -> int:
         os.fsync(file.fileno())
     os.replace(partial, output)
     return len(questions) - len(done)
+
+
+def _check_origin(predictions: list[dict], by: str, path) -> None:
+    for number, record in enumerate(predictions, 1):
+        if record.get("by") != by:
+            raise PredictionError(
+                f"{path}, line {number} comes from another model, memory or setting ({record.get('by')}, this one is {by}):"
+                " delete the file to answer again, or choose another output"
+            )
 
 
 def bracketed(question: Question) -> str:
@@ -112,9 +133,13 @@ def _keep_whole_lines(path) -> list[dict]:
 
 def read_predictions(path) -> list[dict]:
     """Reads a predictions file; errors name the line."""
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PredictionError(f"{path}: cannot be read ({error})") from error
     out = []
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
+    for number, line in enumerate(lines, 1):
+        if line:
             try:
                 record = json.loads(line)
                 record["id"], record["question"], [(a["entity"], a["weight"]) for a in record["answers"]]
@@ -154,6 +179,8 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
     scored, covered, recalls, cases = [], [], [], []
     for question, record in zip(questions, predictions):
         gold = {kb.vocab.names[a] for a in question.answers} | set(question.unknown_answers)
+        if not gold:
+            raise PredictionError(f"{question.id} ({bracketed(question)!r}) has no gold answers, so it cannot be scored")
         ranked = [_canonical(kb, a["entity"]) for a in record["answers"]]
         result = metrics.score(ranked, [a["weight"] for a in record["answers"]], gold)
         lead = metrics.reachable(topic, target, len(kb.vocab), question.answers, hops)

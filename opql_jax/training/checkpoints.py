@@ -62,11 +62,16 @@ class Checkpoints:
     def _restore(self, step: int, **items):
         try:
             return self._manager.restore(step, args=ocp.args.Composite(**items))
-        except (ValueError, OSError, KeyError) as error:
-            raise CheckpointError(
-                f"checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {error}). It is damaged or was written"
-                " by another version: delete that step's folder to fall back to an older one, or train again."
-            ) from error
+        except Exception as error:
+            raise self._unreadable(step, error) from error
+
+    def _unreadable(self, step: int, error: Exception) -> CheckpointError:
+        """What to say of a failure inside Orbax, which raises errors of any type, some of them pages long."""
+        reason = str(error).split("\n")[0][:200]
+        return CheckpointError(
+            f"checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {reason}). It is damaged or was written"
+            " by another version: delete that step's folder to fall back to an older one, or train again."
+        )
 
     def meta(self, step: int | None = None) -> dict:
         """The meta data of a step (the newest if None)."""
@@ -101,10 +106,10 @@ class Checkpoints:
     def _saved_shapes(self, step: int):
         try:
             saved = self._manager.item_metadata(step)["params"]
-        except (ValueError, OSError, KeyError) as error:
-            raise CheckpointError(f"checkpoint {self.directory / str(step)} cannot be read: {error}") from error
+        except Exception as error:
+            raise self._unreadable(step, error) from error
         if saved is None:
-            raise CheckpointError(f"checkpoint {self.directory / str(step)} holds no parameters: it is damaged; delete that folder")
+            raise self._unreadable(step, ValueError("no parameters in it"))
         return getattr(saved, "tree", saved)
 
     def close(self) -> None:

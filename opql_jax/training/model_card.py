@@ -27,14 +27,11 @@ def save(workdir, encoder: RelationEncoder, prepared: Prepared) -> None:
     os.replace(workdir / "model.json.tmp", workdir / "model.json")
 
 
-def load(model_dir, step: int | None = None):
-    """Opens a training run's folder.
-
-    Returns:
-        (encoder, params, card, meta): the module, the parameters, `model.json`, and the checkpoint's meta data.
+def read(model_dir) -> dict:
+    """The `model.json` of a training run's folder.
 
     Raises:
-        CheckpointError: it is no such folder, of another version, or holds no whole checkpoint.
+        CheckpointError: it is no such folder, or of another version.
     """
     path = pathlib.Path(model_dir) / "model.json"
     if not path.exists():
@@ -45,6 +42,19 @@ def load(model_dir, step: int | None = None):
         raise CheckpointError(f"{path} is damaged ({error}): copy it again from where the model was trained") from error
     if (card.get("format"), card.get("version")) != (FORMAT, VERSION):
         raise CheckpointError(f"{path}: format {card.get('format')!r} version {card.get('version')!r}, this program reads {FORMAT!r} {VERSION}")
+    return card
+
+
+def load(model_dir, step: int | None = None):
+    """Opens a training run's folder.
+
+    Returns:
+        (encoder, params, card, meta): the module, the parameters, `model.json`, and the checkpoint's meta data.
+
+    Raises:
+        CheckpointError: it is no such folder, of another version, or holds no whole checkpoint.
+    """
+    card = read(model_dir)
     store = Checkpoints(model_dir, read_only=True)
     params, meta = store.params(step), store.meta(step)
     store.close()
@@ -52,9 +62,15 @@ def load(model_dir, step: int | None = None):
 
 
 def check_vocabulary(card: dict, prepared: Prepared, model_dir) -> None:
-    """Raises CheckpointError if the model was trained with another entity vocabulary."""
+    """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer."""
     if card["vocabulary_hash"] != prepared.vocab.hash():
         raise CheckpointError(
             f"{model_dir} was trained with an entity vocabulary of {card['num_entities']} entities, hash {card['vocabulary_hash'][:12]}, but"
             f" {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on"
+        )
+    tokenizer = pathlib.Path(model_dir) / "tokenizer.json"
+    if not tokenizer.exists() or tokenizer.read_bytes() != prepared.tokenizer_path.read_bytes():
+        raise CheckpointError(
+            f"{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read other words than were written: use the"
+            " prepared folder it was trained on, or prepare with that file as `tokenizer`"
         )

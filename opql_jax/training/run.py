@@ -13,6 +13,7 @@ from tensorboardX import SummaryWriter
 
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
@@ -50,6 +51,7 @@ def add_follower(params, encoder: RelationEncoder):
 def start_params(encoder, prepared, init_from, bert_folder, seed):
     """Parameters before the first step: from another run's newest checkpoint, a BERT folder, or fresh."""
     if init_from:
+        model_card.check_vocabulary(model_card.read(init_from), prepared, init_from)
         params = checkpoints.Checkpoints(init_from, read_only=True).params()
         wanted = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
         found = {name: value for name, value in params.items() if name != "follower"}
@@ -99,7 +101,8 @@ def train(
         The mean of every metric over the last logged window.
 
     Raises:
-        TrainingError: a loss is not finite; names the first such step. The last checkpoint is from before it.
+        TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
+            Or the folder was trained further than `num_steps`, or over another memory.
     """
     prepared = Prepared(prepared_dir)
     encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
@@ -108,7 +111,7 @@ def train(
     optimizer = step_lib.make_optimizer(num_steps, learning_rate, warmup_steps, weight_decay, clip_norm)
 
     def fresh_params():
-        params = start_params(encoder, prepared, init_from, bert.find_minilm() if bert_folder == "minilm" else bert_folder, seed)
+        params = start_params(encoder, prepared, init_from, find_minilm() if bert_folder == "minilm" else bert_folder, seed)
         return add_follower(params, encoder) if stage.init_follower else params
 
     if dry_run:
@@ -119,7 +122,10 @@ def train(
     mesh = mesh_lib.make_mesh(data=data_devices)
     store = checkpoints.Checkpoints(workdir)
     start = store.latest_step() or 0
+    if start > num_steps:
+        raise TrainingError(f"{workdir} is at step {start} already, and num_steps is {num_steps}: raise it, or use another workdir")
     if start:
+        model_card.check_vocabulary(model_card.read(workdir), prepared, workdir)
         # Only shapes are needed: the values come from the checkpoint.
         shapes = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
         params = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
@@ -170,11 +176,12 @@ class Progress:
         self._window.append((step, metrics))
 
     def flush(self, done: int) -> dict:
-        """Waits for the window's steps, raises TrainingError at a loss that is not finite, logs the means."""
+        """Waits for the window's steps, raises TrainingError at a loss or gradient that is not finite, logs the means."""
         window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._window)]
         self._window = []
         for step, metrics in window:
-            if not math.isfinite(metrics["loss"]):
+            # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
+            if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["grad_norm"])):
                 raise TrainingError(
                     f"step {step}: the loss is {metrics['loss']} (gradient norm {metrics['grad_norm']}). The newest checkpoint is from"
                     " before; lower the learning rate or look at that step's batch, which is a function of (seed, step)."

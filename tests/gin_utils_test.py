@@ -1,0 +1,169 @@
+"""Gin at the edge: what a flag means, and what is refused."""
+
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+from absl import app
+import gin
+import pytest
+
+from opql_jax import gin_utils
+from opql_jax.corpus import readers
+from opql_jax.data.prepare import prepare
+
+CONFIG = """
+    from __gin__ import dynamic_registration
+    from opql_jax.corpus import readers
+    from opql_jax.data import prepare
+
+    OUT = %gin.REQUIRED
+    WORDS = 100
+
+    prepare.prepare:
+      output_dir = %OUT
+      reader = @readers.JsonLines()
+      wordpieces = %WORDS
+    readers.JsonLines.path = 'x.jsonl'
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh_gin():
+    gin.clear_config()
+    yield
+    gin.clear_config()
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / 'a.gin').write_text(textwrap.dedent(CONFIG))
+    return str(tmp_path / 'a.gin')
+
+
+def bindings(*flags):
+    """What `--gin.X=Y` flags become, as the values of --gin_bindings."""
+    return [flag.removeprefix('--gin_bindings=') for flag in gin_utils.rewrite_gin_args(list(flags))]
+
+
+def dry_run(config, *flags, capsys):
+    """The settings that `prepare` would use, as text."""
+    gin_utils.configure([config], bindings(*flags), prepare)(dry_run=True)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize('flag, binding', [
+    ('--gin.DIR=runs/x', "DIR='runs/x'"),  # no Python literal: a string
+    ('--gin.DIR=/tmp/a b', "DIR='/tmp/a b'"),
+    ('--gin.FILE=a=b', "FILE='a=b'"),
+    ("--gin.DIR='runs/x'", "DIR='runs/x'"),  # quoted already
+    ('--gin.NAME=minilm', "NAME='minilm'"),
+    ('--gin.QUOTE=it\'s', 'QUOTE="it\'s"'),
+    ('--gin.STEPS=300', 'STEPS=300'),
+    ('--gin.RATE=3e-4', 'RATE=3e-4'),
+    ('--gin.INIT_FROM=None', 'INIT_FROM=None'),
+    ('--gin.FLAG=True', 'FLAG=True'),
+    ("--gin.SPLITS=('1-hop/dev', '2-hop/dev')", "SPLITS=('1-hop/dev', '2-hop/dev')"),
+    ('--gin.SEED=%OTHER', 'SEED=%OTHER'),  # references
+    ('--gin.train.stage=@stages.AlignStage()', 'train.stage=@stages.AlignStage()'),
+    ('-gin.STEPS=1', 'STEPS=1'),
+])  # fmt: skip
+def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):
+    assert bindings(flag) == [binding]
+
+
+def test_other_arguments_are_kept():
+    argv = ['prog', '--gin_file=a.gin', '--dry_run', '--question', 'who directed [Up]']
+    assert gin_utils.rewrite_gin_args(argv) == argv
+
+
+def test_a_flag_without_a_value_is_an_error():
+    with pytest.raises(app.UsageError, match='--gin.STEPS: write --gin.NAME=VALUE'):
+        gin_utils.rewrite_gin_args(['--gin.STEPS'])
+
+
+def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
+    shown = dry_run(config, '--gin.OUT=there', '--gin.WORDS=7', '--gin.prepare.prepare.max_tokens=9', capsys=capsys)
+    assert 'wordpieces = 7' in shown and 'max_tokens = 9' in shown
+    assert "path='x.jsonl'" in shown  # the reader is made with its own bindings
+
+
+def test_later_files_override_earlier_ones(config, tmp_path, capsys):
+    (tmp_path / 'b.gin').write_text("OUT = 'b'\nWORDS = 5\n")
+    gin_utils.configure([config, str(tmp_path / 'b.gin')], [], prepare)(dry_run=True)
+    assert 'wordpieces = 5' in capsys.readouterr().out
+
+
+def test_the_function_itself_stays_as_it_is(config):
+    gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
+    with pytest.raises(TypeError, match='output_dir'):
+        prepare()
+    assert readers.JsonLines('y').path == 'y'
+
+
+def test_a_required_macro_must_be_given(config):
+    with pytest.raises(ValueError, match=r'OUT has no value: give --gin\.OUT=\.\.\.'):
+        gin_utils.configure([config], [], prepare)
+
+
+def test_an_unknown_macro_is_an_error(config):
+    with pytest.raises(ValueError, match='no gin file given defines a macro named WRODS'):
+        gin_utils.configure([config], bindings('--gin.OUT=x', '--gin.WRODS=5'), prepare)
+
+
+@pytest.mark.parametrize('name, message', [
+    ('prepare.prepare.word_pieces', "doesn't have a parameter named 'word_pieces'"),
+    ('prepare.prepair.wordpieces', 'prepair'),
+    ('trainer.train.steps', 'trainer'),
+])
+def test_an_unknown_binding_is_an_error(config, name, message):
+    with pytest.raises(ValueError, match=message):
+        gin_utils.configure([config], bindings('--gin.OUT=x', f'--gin.{name}=5'), prepare)
+
+
+def test_an_unknown_binding_in_a_file_is_an_error(config, tmp_path):
+    (tmp_path / 'b.gin').write_text("prepare.prepare.word_pieces = 5\n")
+    with pytest.raises(ValueError, match='word_pieces'):
+        gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)
+
+
+def test_a_missing_file_and_a_file_that_is_no_gin_are_errors(config, tmp_path):
+    with pytest.raises(OSError, match='none.gin'):
+        gin_utils.configure([str(tmp_path / 'none.gin')], [], prepare)
+    gin.clear_config()
+    (tmp_path / 'bad.gin').write_text('WORDS = = 5\n')
+    with pytest.raises(SyntaxError, match='bad.gin'):
+        gin_utils.configure([str(tmp_path / 'bad.gin')], [], prepare)
+
+
+def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    gin_utils.configure(['gin/data/synthetic.gin'], bindings('--gin.PREPARED_DIR=x'), prepare)(dry_run=True)
+    assert 'Synthetic' in capsys.readouterr().out
+
+
+def test_the_operative_configuration_names_every_binding(config):
+    gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
+    text = gin_utils.operative_config()
+    assert "OUT = 'there'" in text and 'prepare.prepare.wordpieces = %WORDS' in text
+
+
+@pytest.mark.parametrize('flags, message', [
+    ([], '--gin_file: name at least one'),
+    (['--gin_file=gin/none.gin'], 'error: Unable to open file: gin/none.gin'),
+    (['--gin_file=gin/data/synthetic.gin'], 'error: PREPARED_DIR has no value'),
+    (['--gin_file=gin/data/synthetic.gin', '--gin.PREPARED_DIR=x', '--gin.NOPE=1'], 'error: --gin.NOPE=1: no gin file'),
+    (['--gin_file=gin/data/synthetic.gin', '--gin.PREPARED_DIR=x', '--gin.prepare.prepare.nope=1'], 'nope'),
+    (['--gin_file=gin/data/synthetic.gin', 'more'], "unexpected arguments: ['more']"),
+])  # fmt: skip
+def test_a_binary_with_a_wrong_configuration_says_so_without_a_traceback(flags, message, tmp_path):
+    repo = pathlib.Path(gin_utils.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, '-m', 'opql_jax.prepare', *flags], capture_output=True, text=True, cwd=tmp_path,
+        env={'PATH': '', 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(repo)},
+    )
+    assert done.returncode == 1, done.stderr
+    assert message in done.stderr + done.stdout
+    assert 'Traceback' not in done.stderr
+    assert not list(tmp_path.iterdir())
