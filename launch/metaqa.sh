@@ -2,7 +2,8 @@
 # Real text: the Wikipedia passages and the questions of MetaQA, from text to the table of results.
 # Every step resumes where it was stopped.
 #   launch/metaqa.sh [--data FOLDER] [--out FOLDER]
-#   --data  holds passages.jsonl, entities.txt and {1,2,3}-hop/{train,dev}.txt (default: ../shared/data/metaqa)
+#   --data  holds passages.jsonl, entities.txt and {1,2,3}-hop/{train,dev}.txt; test.txt and dev_official.txt are
+#           evaluated too where they are there (default: ../shared/data/metaqa)
 #   --out   where everything is written (default: runs/metaqa)
 # Environment variables: SEED (default 0), PERCENT of the training steps (default 100)
 
@@ -37,7 +38,12 @@ cd -- "$ROOT"
 
 SIZE=gin/models/tiny.gin
 PREPARED=$OUT/prepared
-DEV="('1-hop/dev', '2-hop/dev', '3-hop/dev', '1-hop/dev_official', '2-hop/dev_official', '3-hop/dev_official')"
+SPLITS=
+for split in dev test dev_official; do
+  for hops in 1 2 3; do
+    [ ! -f "$DATA/$hops-hop/$split.txt" ] || SPLITS+="'$hops-hop/$split', "
+  done
+done
 
 # train STAGE WORKDIR INIT_FROM STEPS LEARNING_RATE [FLAG...]
 train() {
@@ -54,7 +60,7 @@ memory() {
 # evaluate NAME MODEL MEMORY
 evaluate() {
   stage "results: $1" eval --gin_file=gin/runs/eval.gin --gin.PREPARED_DIR="$PREPARED" --gin.MODEL_DIR="$OUT/$2" \
-    --gin.MEMORY_DIR="$OUT/$3" --gin.OUTPUT_DIR="$OUT/$1" --gin.SPLITS="$DEV"
+    --gin.MEMORY_DIR="$OUT/$3" --gin.OUTPUT_DIR="$OUT/$1" --gin.SPLITS="($SPLITS)"
 }
 
 stage "preparing the text and its questions" prepare \

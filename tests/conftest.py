@@ -1,11 +1,21 @@
-"""What all tests share: the device they run on, hypothesis settings, and where the real data may lie."""
+"""What all tests share: the device they run on, compiled programs, hypothesis settings, and where the real data may lie."""
 
+import atexit
 import importlib.util
 import os
 import pathlib
+import shutil
+import tempfile
 
 # Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says otherwise.
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+
+# Most of a tiny training run is compilation. All processes of one test session share what they compiled.
+if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+    os.environ['JAX_COMPILATION_CACHE_DIR'] = tempfile.mkdtemp(prefix='opql_jax_compiled_')
+    os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
+    os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
+    atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
 
 import pytest
 

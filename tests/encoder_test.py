@@ -54,9 +54,9 @@ def test_relation_is_w_r_times_the_two_marker_states(params):
 
 def test_mention_is_w_e_times_the_start_state(params):
   tokens, *_ = random_rows(1, 3, 9)
-  positions = np.array([[0, 8], [3, 3], [5, -1]])
+  positions = np.array([[0, 8], [3, 3], [5, 1]])
   h = hidden(params, tokens)
-  m = ENCODER.apply(params, h, positions, method='mention')
+  m = ENCODER.apply(params, tokens, positions, method='mentions')
   assert m.shape == (3, 2, 5) and m.dtype == jnp.float32
   for i, j in ((0, 0), (0, 1), (1, 0), (2, 0)):
     expected = np.asarray(h)[i, positions[i, j]] @ np.asarray(params['params']['w_e']['kernel'])
@@ -83,6 +83,14 @@ def test_rows_of_a_batch_do_not_see_each_other(params):
   np.testing.assert_allclose(relation(params, tokens, r1, r2), np.stack(alone), atol=1e-5)
 
 
+def test_the_last_layer_at_chosen_positions_gives_what_it_gives_everywhere(params):
+  tokens, *_ = random_rows(6, 3, 9)
+  positions = np.array([[0, 8], [3, 3], [5, 1]])
+  there = ENCODER.apply(params, tokens, positions=positions, method='hidden')
+  everywhere = hidden(params, tokens)
+  np.testing.assert_allclose(there, np.asarray(everywhere)[np.arange(3)[:, None], positions], atol=1e-6)
+
+
 def test_a_row_of_nothing_but_padding_is_finite_with_a_finite_gradient(params):
   tokens, zero = np.zeros((2, 8), np.int32), np.zeros(2, np.int32)
   value, gradient = jax.jit(jax.value_and_grad(lambda p: relation(p, tokens, zero, zero).sum()))(params)
@@ -93,9 +101,7 @@ def test_every_parameter_gets_a_gradient(params):
   tokens, r1, r2 = random_rows(4, 8, MAX_LENGTH)
 
   def loss(params):
-    h = ENCODER.apply(params, tokens, method='hidden')
-    r = ENCODER.apply(params, h, r1, r2, method='relation')
-    m = ENCODER.apply(params, h, r1[:, None], method='mention')
+    r, m = ENCODER.apply(params, tokens, r1, r2, r1[:, None], method='encode')
     return jnp.sum(jnp.sin(r)) + jnp.sum(jnp.sin(m))
 
   gradient = jax.jit(jax.grad(loss))(params)

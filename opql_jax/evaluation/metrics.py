@@ -22,7 +22,7 @@ class Scored:
     f1: float
 
 
-def score(ranked, weights, gold, set_threshold: float = 0.5) -> Scored:
+def score(ranked, weights, gold, set_threshold: float = 0.1) -> Scored:
     """Scores a ranking.
 
     Args:

@@ -48,13 +48,14 @@ class TransformerLayer(nn.Module):
   dtype: str
 
   @nn.compact
-  def __call__(self, h, bias, deterministic):
-    """Maps h [n, L, hidden] to the same shape.
+  def __call__(self, h, bias, deterministic, positions=None):
+    """Maps h [n, L, hidden] to the same shape, or to [n, C, hidden] at the given positions only.
 
     Args:
       h: [n, L, hidden] in `dtype`.
       bias: [n, 1, 1, L] float32, added to the attention logits: 0 for tokens, very negative for padding.
       deterministic: no dropout.
+      positions: [n, C] int32, where the output is wanted; None for everywhere.
     """
     hidden = h.shape[-1]
     head = hidden // self.num_heads
@@ -68,6 +69,9 @@ class TransformerLayer(nn.Module):
     # (gradient included) than jax.nn.dot_product_attention or the same as einsum.
     qkv = dense((3, self.num_heads, head), 'qkv')(h)
     q, k, v = qkv.transpose(2, 0, 3, 1, 4)  # each [n, heads, L, head]
+    if positions is not None:
+      q = jnp.take_along_axis(q, positions[:, None, :, None], axis=2)
+      h = jnp.take_along_axis(h, positions[:, :, None], axis=1)
     logits = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / np.sqrt(head) + bias
     weights = drop(jax.nn.softmax(logits).astype(h.dtype))
     attended = (weights @ v).swapaxes(1, 2)  # [n, L, heads, head]
@@ -142,13 +146,35 @@ class RelationEncoder(nn.Module):
     Returns:
       r [n, relation_dim] float32.
     """
-    h = self.hidden(tokens, deterministic)
-    if self.is_initializing():  # W_e is a parameter too, whichever embedding is asked for.
-      self.mention(h, r1[:, None])
-    return self.relation(h, r1, r2)
+    return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
-  def hidden(self, tokens, deterministic=True):
-    """Contextual token embeddings: tokens [n, L] int32 to [n, L, hidden_size] in `dtype`.
+  def encode(self, tokens, r1, r2, context, deterministic=True):
+    """Embeds the relation of the marked pair and the mentions around it.
+
+    Args:
+      tokens, r1, r2, deterministic: as above.
+      context: [n, C] int32, first tokens of mentions; those of unused slots may be anywhere in the row.
+
+    Returns:
+      (r [n, relation_dim], m [n, C, entity_dim]), float32: r = W_r^T [h_R1 ; h_R2] and m = W_e^T h_start.
+    """
+    h = self.hidden(tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1))
+    return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
+
+  def mentions(self, tokens, positions, deterministic=True):
+    """m = W_e^T h_start at positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
+    return self.w_e(self.hidden(tokens, deterministic, positions))
+
+  def hidden(self, tokens, deterministic=True, positions=None):
+    """Contextual token embeddings.
+
+    Args:
+      tokens: [n, L] int32.
+      deterministic: no dropout.
+      positions: [n, C] int32; the last layer is computed there only, which is most of it saved. None for everywhere.
+
+    Returns:
+      [n, L, hidden_size], or [n, C, hidden_size] at the positions; float32.
 
     Raises:
       ValueError: L is more than max_length.
@@ -163,23 +189,6 @@ class RelationEncoder(nn.Module):
     bias = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
     h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(length))
     h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
-    for layer in self.layers:
+    for layer in self.layers[:-1]:
       h = layer(h, bias, deterministic)
-    return h
-
-  def relation(self, h, r1, r2):
-    """r = W_r^T [h_R1 ; h_R2]: h [n, L, hidden], r1 [n], r2 [n] to [n, relation_dim] float32."""
-    markers = _at(h, jnp.stack([r1, r2], axis=1))
-    return self.w_r(markers.reshape(h.shape[0], -1))
-
-  def mention(self, h, positions):
-    """m = W_e^T h_start: h [n, L, hidden], positions [n, C] to [n, C, entity_dim] float32.
-
-    Padding positions (-1) give the embedding of the last token, for the caller to ignore.
-    """
-    return self.w_e(_at(h, positions))
-
-
-def _at(h, positions):
-  """The rows of h [n, L, hidden] at positions [n, C], as [n, C, hidden] float32."""
-  return jnp.take_along_axis(h, positions[:, :, None], axis=1).astype(jnp.float32)
+    return self.layers[-1](h, bias, deterministic, positions).astype(jnp.float32)

@@ -64,15 +64,13 @@ def _encode_rows(encoder, params, batch, rng):
         (relations [n, d_r], context mention vectors [n, c, d_e], and a function that concatenates a per-row feature).
     """
     lengths = buckets.lengths_in(batch)
-    relations, mentions = [], []
-    for i, length in enumerate(lengths):
-        hidden = encoder.apply(
-            {"params": params["encoder"]}, batch[f"tokens_{length}"], deterministic=False,
-            rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.hidden,
+    relations, mentions = zip(*(
+        encoder.apply(
+            {"params": params["encoder"]}, *(batch[f"{name}_{length}"] for name in ("tokens", "r1", "r2", "context_positions")),
+            deterministic=False, rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.encode,
         )
-        apply = lambda method, *args: encoder.apply({"params": params["encoder"]}, *args, method=method)
-        relations.append(apply(encoder.relation, hidden, batch[f"r1_{length}"], batch[f"r2_{length}"]))
-        mentions.append(apply(encoder.mention, hidden, batch[f"context_positions_{length}"]))
+        for i, length in enumerate(lengths)
+    ))
     gather = lambda name: jnp.concatenate([batch[f"{name}_{length}"] for length in lengths])
     return jnp.concatenate(relations), jnp.concatenate(mentions), gather
 
@@ -97,12 +95,11 @@ class EntityStage(Stage):
     def loss(self, encoder, params, batch, constants, static, rng):
         vectors, entities = [], []
         for i, length in enumerate(buckets.lengths_in(batch)):
-            hidden = encoder.apply(
-                {"params": params["encoder"]}, batch[f"tokens_{length}"], deterministic=False,
-                rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.hidden,
+            mentions = encoder.apply(
+                {"params": params["encoder"]}, batch[f"tokens_{length}"], batch[f"position_{length}"][:, None], deterministic=False,
+                rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.mentions,
             )
-            positions = batch[f"position_{length}"][:, None]
-            vectors.append(encoder.apply({"params": params["encoder"]}, hidden, positions, method=encoder.mention)[:, 0])
+            vectors.append(mentions[:, 0])
             entities.append(batch[f"entity_{length}"])
         loss, accuracy = losses.entity_loss(jnp.concatenate(vectors), jnp.concatenate(entities), params["entity_table"])
         return loss, {"entity_accuracy": accuracy}
