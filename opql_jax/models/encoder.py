@@ -159,11 +159,12 @@ class RelationEncoder(nn.Module):
       (r [n, relation_dim], m [n, C, entity_dim]), float32: r = W_r^T [h_R1 ; h_R2] and m = W_e^T h_start.
     """
     h = self.hidden(tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1))
+    h = h.astype(jnp.float32)
     return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
 
   def mentions(self, tokens, positions, deterministic=True):
     """m = W_e^T h_start at positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
-    return self.w_e(self.hidden(tokens, deterministic, positions))
+    return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
   def hidden(self, tokens, deterministic=True, positions=None):
     """Contextual token embeddings.
@@ -174,7 +175,7 @@ class RelationEncoder(nn.Module):
       positions: [n, C] int32; the last layer is computed there only, which is most of it saved. None for everywhere.
 
     Returns:
-      [n, L, hidden_size], or [n, C, hidden_size] at the positions; float32.
+      [n, L, hidden_size], or [n, C, hidden_size] at the positions; in `dtype`.
 
     Raises:
       ValueError: L is more than max_length.
@@ -191,4 +192,4 @@ class RelationEncoder(nn.Module):
     h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
     for layer in self.layers[:-1]:
       h = layer(h, bias, deterministic)
-    return self.layers[-1](h, bias, deterministic, positions).astype(jnp.float32)
+    return self.layers[-1](h, bias, deterministic, positions)
