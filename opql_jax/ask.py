@@ -5,9 +5,9 @@ from absl import flags
 from opql_jax import gin_utils
 from opql_jax.evaluation.ask import ask
 
-flags.DEFINE_multi_string("question", None, "A question with its topic in square brackets; may be given several times.")
-flags.DEFINE_integer("hops", 1, "Relations to follow from the topic to the answer.", lower_bound=1)
+flags.DEFINE_multi_string('question', None, 'A question with its topic in square brackets; may be given several times.')
+flags.DEFINE_integer('hops', 1, 'Relations to follow from the topic to the answer.', lower_bound=1)
 
-if __name__ == "__main__":
-    flags.mark_flag_as_required("question")
+if __name__ == '__main__':
+    flags.mark_flag_as_required('question')
     gin_utils.run(ask, questions=lambda: tuple(flags.FLAGS.question), hops=lambda: flags.FLAGS.hops)

@@ -3,5 +3,5 @@
 from opql_jax import gin_utils
 from opql_jax.training.build import build_memory
 
-if __name__ == "__main__":
+if __name__ == '__main__':
     gin_utils.run(build_memory)

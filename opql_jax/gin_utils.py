@@ -13,11 +13,12 @@ import sys
 
 from absl import app, flags
 from absl import logging as absl_logging
+
 import gin
 
-flags.DEFINE_multi_string("gin_file", [], "Gin file; looked up as given, then in the repository.")
-flags.DEFINE_multi_string("gin_bindings", [], "Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.")
-flags.DEFINE_bool("dry_run", False, "Print the configuration and shapes, run nothing.")
+flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
+flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
+flags.DEFINE_bool('dry_run', False, 'Print the configuration and shapes, run nothing.')
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -30,17 +31,17 @@ def rewrite_gin_args(argv: list[str]) -> list[str]:
     """
     rewritten = []
     for arg in argv:
-        if arg.startswith(("--gin.", "-gin.")):
-            if "=" not in arg:
-                raise app.UsageError(f"{arg}: write --gin.NAME=VALUE")
-            name, value = arg.split("gin.", 1)[1].split("=", 1)
-            arg = f"--gin_bindings={name}={_quoted(value)}"
+        if arg.startswith(('--gin.', '-gin.')):
+            if '=' not in arg:
+                raise app.UsageError(f'{arg}: write --gin.NAME=VALUE')
+            name, value = arg.split('gin.', 1)[1].split('=', 1)
+            arg = f'--gin_bindings={name}={_quoted(value)}'
         rewritten.append(arg)
     return rewritten
 
 
 def _quoted(value: str) -> str:
-    if not value.strip().startswith(("@", "%")):
+    if not value.strip().startswith(('@', '%')):
         try:
             ast.literal_eval(value)
         except (ValueError, SyntaxError):
@@ -57,7 +58,7 @@ def configure(files, bindings, function):
         OSError: no such file.
     """
     # gin logs an error for each search path that lacks a file, also when a later one has it.
-    quiet = lambda record: not record.getMessage().startswith("Path not found")
+    quiet = lambda record: not record.getMessage().startswith('Path not found')
     logging.getLogger().addFilter(quiet)
     absl_logging.get_absl_logger().addFilter(quiet)
     gin.add_config_file_search_path(str(_ROOT))
@@ -65,21 +66,21 @@ def configure(files, bindings, function):
     for file in files:
         gin.parse_config_file(file)
     for binding in bindings:
-        name = binding.split("=")[0].strip()
-        if "." not in name:
+        name = binding.split('=')[0].strip()
+        if '.' not in name:
             # A macro. gin would accept any name here and never use it.
             try:
-                gin.query_parameter(f"{name}/gin.macro.value")
+                gin.query_parameter(f'{name}/gin.macro.value')
             except ValueError:
-                raise ValueError(f"--gin.{binding}: no gin file given defines a macro named {name}") from None
+                raise ValueError(f'--gin.{binding}: no gin file given defines a macro named {name}') from None
         gin.parse_config(binding)
     try:
         gin.finalize()
     except ValueError as error:
-        if "gin.REQUIRED" not in str(error):
+        if 'gin.REQUIRED' not in str(error):
             raise
-        name = str(error).split("/")[0]
-        raise ValueError(f"{name} has no value: give --gin.{name}=...") from None
+        name = str(error).split('/')[0]
+        raise ValueError(f'{name} has no value: give --gin.{name}=...') from None
     return gin.get_configurable(function)
 
 
@@ -98,14 +99,14 @@ def run(function, **arguments) -> None:
 
     def main(argv):
         if argv[1:]:
-            raise app.UsageError(f"unexpected arguments: {argv[1:]}")
+            raise app.UsageError(f'unexpected arguments: {argv[1:]}')
         _log_to_stderr()
         if not flags.FLAGS.gin_file:
-            raise app.UsageError("--gin_file: name at least one, such as those in gin/")
+            raise app.UsageError('--gin_file: name at least one, such as those in gin/')
         try:
             configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
         except (ValueError, OSError, SyntaxError) as error:
-            sys.exit(f"error: {error}")
+            sys.exit(f'error: {error}')
         given = {name: make() for name, make in arguments.items()}
         if flags.FLAGS.dry_run:
             print(gin.config_str())
@@ -119,8 +120,8 @@ def _log_to_stderr() -> None:
     """Our own messages from INFO, everybody else's from WARNING: Orbax reports every array it touches."""
     absl_logging.set_verbosity(absl_logging.WARNING)
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    ours = logging.getLogger("opql_jax")
+    handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
+    ours = logging.getLogger('opql_jax')
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False
@@ -138,9 +139,18 @@ def _plain_errors():
     from opql_jax.training.checkpoints import CheckpointError
     from opql_jax.training.run import TrainingError
 
-    expected = (CorpusError, RecordsError, TokenizerError, PredictionError, MemoryFormatError, BertError, CheckpointError, TrainingError)
+    expected = (
+        CorpusError,
+        RecordsError,
+        TokenizerError,
+        PredictionError,
+        MemoryFormatError,
+        BertError,
+        CheckpointError,
+        TrainingError,
+    )
     try:
         yield
     except expected as error:
         # gin appends which configured function was called, which says nothing about the input.
-        sys.exit("error: " + str(error).split("\n  In call to configurable")[0].rstrip())
+        sys.exit('error: ' + str(error).split('\n  In call to configurable')[0].rstrip())

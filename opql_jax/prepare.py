@@ -3,5 +3,5 @@
 from opql_jax import gin_utils
 from opql_jax.data.prepare import prepare
 
-if __name__ == "__main__":
+if __name__ == '__main__':
     gin_utils.run(prepare)

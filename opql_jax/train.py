@@ -3,5 +3,5 @@
 from opql_jax import gin_utils
 from opql_jax.training.run import train
 
-if __name__ == "__main__":
+if __name__ == '__main__':
     gin_utils.run(train, gin_config=gin_utils.operative_config)

@@ -14,152 +14,161 @@ from opql_jax.models.bert import CheckpointError, load_bert, merge_pretrained
 from opql_jax.models.encoder import RelationEncoder
 
 CONFIG = dict(
-    model_type='bert', vocab_size=40, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
-    max_position_embeddings=20, type_vocab_size=2, hidden_act='gelu', layer_norm_eps=1e-12, pad_token_id=0
+    model_type='bert',
+    vocab_size=40,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=20,
+    type_vocab_size=2,
+    hidden_act='gelu',
+    layer_norm_eps=1e-12,
+    pad_token_id=0,
 )
 
 
 def fake_tensors():
-  """Tensors of a checkpoint of CONFIG, by the names that transformers gives a bare BertModel."""
-  rng = np.random.default_rng(0)
-  hidden, mlp = 8, 12
-  shapes = {
-      'embeddings.word_embeddings.weight': (40, hidden),
-      'embeddings.position_embeddings.weight': (20, hidden),
-      'embeddings.token_type_embeddings.weight': (2, hidden),
-      'embeddings.LayerNorm.weight': (hidden,),
-      'embeddings.LayerNorm.bias': (hidden,),
-      'pooler.dense.weight': (hidden, hidden),
-  }
-  for i in range(2):
-    layer = f'encoder.layer.{i}.'
-    dense = {f'attention.self.{x}': (hidden, hidden) for x in ('query', 'key', 'value')} | {
-        'attention.output.dense': (hidden, hidden), 'intermediate.dense': (mlp, hidden), 'output.dense': (hidden, mlp)
+    """Tensors of a checkpoint of CONFIG, by the names that transformers gives a bare BertModel."""
+    rng = np.random.default_rng(0)
+    hidden, mlp = 8, 12
+    shapes = {
+        'embeddings.word_embeddings.weight': (40, hidden),
+        'embeddings.position_embeddings.weight': (20, hidden),
+        'embeddings.token_type_embeddings.weight': (2, hidden),
+        'embeddings.LayerNorm.weight': (hidden,),
+        'embeddings.LayerNorm.bias': (hidden,),
+        'pooler.dense.weight': (hidden, hidden),
     }
-    for name, shape in dense.items():
-      shapes |= {f'{layer}{name}.weight': shape, f'{layer}{name}.bias': shape[:1]}
-    for name in ('attention.output.LayerNorm', 'output.LayerNorm'):
-      shapes |= {f'{layer}{name}.weight': (hidden,), f'{layer}{name}.bias': (hidden,)}
-  return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    for i in range(2):
+        layer = f'encoder.layer.{i}.'
+        dense = {f'attention.self.{x}': (hidden, hidden) for x in ('query', 'key', 'value')} | {
+            'attention.output.dense': (hidden, hidden),
+            'intermediate.dense': (mlp, hidden),
+            'output.dense': (hidden, mlp),
+        }
+        for name, shape in dense.items():
+            shapes |= {f'{layer}{name}.weight': shape, f'{layer}{name}.bias': shape[:1]}
+        for name in ('attention.output.LayerNorm', 'output.LayerNorm'):
+            shapes |= {f'{layer}{name}.weight': (hidden,), f'{layer}{name}.bias': (hidden,)}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
 def write(folder, tensors, **config):
-  folder.mkdir(exist_ok=True)
-  (folder / 'config.json').write_text(json.dumps(CONFIG | config))
-  safetensors.numpy.save_file(tensors, folder / 'model.safetensors')
-  return folder
+    folder.mkdir(exist_ok=True)
+    (folder / 'config.json').write_text(json.dumps(CONFIG | config))
+    safetensors.numpy.save_file(tensors, folder / 'model.safetensors')
+    return folder
 
 
 def fresh_params(fields):
-  encoder = RelationEncoder(**fields, relation_dim=4, entity_dim=3)
-  one = jnp.ones((1, 2), jnp.int32)
-  return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
+    encoder = RelationEncoder(**fields, relation_dim=4, entity_dim=3)
+    one = jnp.ones((1, 2), jnp.int32)
+    return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
 
 
 def load(folder):
-  """The encoder of a checkpoint folder and its parameters."""
-  fields, loaded = load_bert(folder)
-  encoder, fresh = fresh_params(fields)
-  return encoder, merge_pretrained(fresh, loaded)
+    """The encoder of a checkpoint folder and its parameters."""
+    fields, loaded = load_bert(folder)
+    encoder, fresh = fresh_params(fields)
+    return encoder, merge_pretrained(fresh, loaded)
 
 
 def assert_like_torch(folder, rows):
-  """Hidden states of the rows, padded to one length and each alone, are those of torch's BertModel."""
-  torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-  transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
-  reference = transformers.BertModel.from_pretrained(folder, attn_implementation='eager').eval()
-  encoder, params = load(folder)
-  hidden = jax.jit(lambda params, tokens: encoder.apply({'params': params}, tokens, method='hidden'))
-  longest = max(map(len, rows))
-  padded = np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
-  for tokens in (padded, rows[0][None]):
-    with torch.no_grad():
-      mask = torch.tensor((tokens != 0).astype(np.int64))
-      expected = reference(torch.tensor(tokens), attention_mask=mask).last_hidden_state.numpy()
-    np.testing.assert_allclose(
-        np.asarray(hidden(params, tokens))[tokens != 0], expected[tokens != 0], atol=1e-4, rtol=0
-    )
+    """Hidden states of the rows, padded to one length and each alone, are those of torch's BertModel."""
+    torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+    transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
+    reference = transformers.BertModel.from_pretrained(folder, attn_implementation='eager').eval()
+    encoder, params = load(folder)
+    hidden = jax.jit(lambda params, tokens: encoder.apply({'params': params}, tokens, method='hidden'))
+    longest = max(map(len, rows))
+    padded = np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
+    for tokens in (padded, rows[0][None]):
+        with torch.no_grad():
+            mask = torch.tensor((tokens != 0).astype(np.int64))
+            expected = reference(torch.tensor(tokens), attention_mask=mask).last_hidden_state.numpy()
+        np.testing.assert_allclose(np.asarray(hidden(params, tokens))[tokens != 0], expected[tokens != 0], atol=1e-4, rtol=0)
 
 
 def random_rows(vocab_size, lengths):
-  rng = np.random.default_rng(1)
-  return [rng.integers(1, vocab_size, length) for length in lengths]
+    rng = np.random.default_rng(1)
+    return [rng.integers(1, vocab_size, length) for length in lengths]
 
 
 def test_minilm_matches_torch():
-  try:
-    folder = find_minilm()
-  except TokenizerError as e:
-    pytest.skip(str(e))
-  assert (folder / 'tokenizer.json').exists()
-  assert_like_torch(folder, random_rows(30522, [40, 2, 130, 512]))
+    try:
+        folder = find_minilm()
+    except TokenizerError as e:
+        pytest.skip(str(e))
+    assert (folder / 'tokenizer.json').exists()
+    assert_like_torch(folder, random_rows(30522, [40, 2, 130, 512]))
 
 
 @pytest.mark.parametrize('head', ['BertModel', 'BertForMaskedLM'])
 def test_what_transformers_saves_matches_torch(tmp_path, head):
-  transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
-  pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
-  config = {k: v for k, v in CONFIG.items() if k != 'model_type'} | {'initializer_range': 0.5}
-  getattr(transformers, head)(transformers.BertConfig(**config)).save_pretrained(tmp_path)
-  assert_like_torch(tmp_path, random_rows(40, [20, 1, 11, 5]))
+    transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
+    pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+    config = {k: v for k, v in CONFIG.items() if k != 'model_type'} | {'initializer_range': 0.5}
+    getattr(transformers, head)(transformers.BertConfig(**config)).save_pretrained(tmp_path)
+    assert_like_torch(tmp_path, random_rows(40, [20, 1, 11, 5]))
 
 
 def test_every_value_lands_where_it_belongs(tmp_path):
-  tensors = fake_tensors()
-  fields, loaded = load_bert(write(tmp_path, tensors))
-  assert fields == dict(vocab_size=40, hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20)
-  segment = tensors['embeddings.token_type_embeddings.weight'][0]
-  np.testing.assert_array_equal(
-      loaded['position_embedding']['embedding'], tensors['embeddings.position_embeddings.weight'] + segment
-  )
-  for i, part in enumerate(('query', 'key', 'value')):
-    weight = tensors[f'encoder.layer.1.attention.self.{part}.weight']
-    np.testing.assert_array_equal(loaded['layers_1']['qkv']['kernel'][:, i].reshape(8, 8), weight.T)
-  weight = tensors['encoder.layer.0.attention.output.dense.weight']
-  np.testing.assert_array_equal(loaded['layers_0']['attention_out']['kernel'].reshape(8, 8), weight.T)
-  weight = tensors['encoder.layer.0.intermediate.dense.weight']
-  np.testing.assert_array_equal(loaded['layers_0']['mlp_in']['kernel'], weight.T)
+    tensors = fake_tensors()
+    fields, loaded = load_bert(write(tmp_path, tensors))
+    assert fields == dict(vocab_size=40, hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20)
+    segment = tensors['embeddings.token_type_embeddings.weight'][0]
+    np.testing.assert_array_equal(
+        loaded['position_embedding']['embedding'], tensors['embeddings.position_embeddings.weight'] + segment
+    )
+    for i, part in enumerate(('query', 'key', 'value')):
+        weight = tensors[f'encoder.layer.1.attention.self.{part}.weight']
+        np.testing.assert_array_equal(loaded['layers_1']['qkv']['kernel'][:, i].reshape(8, 8), weight.T)
+    weight = tensors['encoder.layer.0.attention.output.dense.weight']
+    np.testing.assert_array_equal(loaded['layers_0']['attention_out']['kernel'].reshape(8, 8), weight.T)
+    weight = tensors['encoder.layer.0.intermediate.dense.weight']
+    np.testing.assert_array_equal(loaded['layers_0']['mlp_in']['kernel'], weight.T)
 
 
 @pytest.mark.parametrize('naming', ['bert. prefix', 'gamma and beta', 'both'])
 def test_names_of_other_years_give_the_same_parameters(tmp_path, naming):
-  def rename(name):
-    if naming != 'bert. prefix':
-      name = name.replace('LayerNorm.weight', 'LayerNorm.gamma').replace('LayerNorm.bias', 'LayerNorm.beta')
-    return name if naming == 'gamma and beta' else 'bert.' + name
+    def rename(name):
+        if naming != 'bert. prefix':
+            name = name.replace('LayerNorm.weight', 'LayerNorm.gamma').replace('LayerNorm.bias', 'LayerNorm.beta')
+        return name if naming == 'gamma and beta' else 'bert.' + name
 
-  tensors = fake_tensors()
-  renamed = {rename(name): value for name, value in tensors.items()}
-  renamed['cls.predictions.bias'] = np.zeros(40, np.float32)
-  _, expected = load_bert(write(tmp_path / 'a', tensors))
-  _, loaded = load_bert(write(tmp_path / 'b', renamed))
-  jax.tree.map(np.testing.assert_array_equal, loaded, expected)
+    tensors = fake_tensors()
+    renamed = {rename(name): value for name, value in tensors.items()}
+    renamed['cls.predictions.bias'] = np.zeros(40, np.float32)
+    _, expected = load_bert(write(tmp_path / 'a', tensors))
+    _, loaded = load_bert(write(tmp_path / 'b', renamed))
+    jax.tree.map(np.testing.assert_array_equal, loaded, expected)
 
 
 def test_half_precision_checkpoints_become_float32(tmp_path):
-  half = {name: value.astype(np.float16) for name, value in fake_tensors().items()}
-  _, loaded = load_bert(write(tmp_path, half))
-  assert {x.dtype for x in jax.tree.leaves(loaded)} == {np.dtype('float32')}
+    half = {name: value.astype(np.float16) for name, value in fake_tensors().items()}
+    _, loaded = load_bert(write(tmp_path, half))
+    assert {x.dtype for x in jax.tree.leaves(loaded)} == {np.dtype('float32')}
 
 
 def test_merging_keeps_w_r_and_w_e_fresh_and_replaces_the_rest(tmp_path):
-  fields, loaded = load_bert(write(tmp_path, fake_tensors()))
-  _, fresh = fresh_params(fields)
-  merged = merge_pretrained(fresh, loaded)
-  assert jax.tree.structure(merged) == jax.tree.structure(fresh)
-  for name in merged:
-    expected = fresh[name] if name in ('w_r', 'w_e') else loaded[name]
-    jax.tree.map(np.testing.assert_array_equal, merged[name], expected)
+    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
+    _, fresh = fresh_params(fields)
+    merged = merge_pretrained(fresh, loaded)
+    assert jax.tree.structure(merged) == jax.tree.structure(fresh)
+    for name in merged:
+        expected = fresh[name] if name in ('w_r', 'w_e') else loaded[name]
+        jax.tree.map(np.testing.assert_array_equal, merged[name], expected)
 
 
 def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path):
-  fields, loaded = load_bert(write(tmp_path, fake_tensors()))
-  _, fresh = fresh_params(fields | {'max_length': 16, 'num_layers': 3})
-  with pytest.raises(CheckpointError) as e:
-    merge_pretrained(fresh, loaded)
-  assert 'position_embedding/embedding: encoder [16, 8], checkpoint [20, 8]' in str(e.value)
-  assert 'layers_2/mlp_in/kernel: encoder [8, 12], checkpoint none' in str(e.value)
-  assert 'layers_0' not in str(e.value)
+    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
+    _, fresh = fresh_params(fields | {'max_length': 16, 'num_layers': 3})
+    with pytest.raises(CheckpointError) as e:
+        merge_pretrained(fresh, loaded)
+    assert 'position_embedding/embedding: encoder [16, 8], checkpoint [20, 8]' in str(e.value)
+    assert 'layers_2/mlp_in/kernel: encoder [8, 12], checkpoint none' in str(e.value)
+    assert 'layers_0' not in str(e.value)
 
 
 @pytest.mark.parametrize(
@@ -167,41 +176,41 @@ def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path
     [('model_type', 'roberta'), ('hidden_act', 'relu'), ('position_embedding_type', 'relative'), ('pad_token_id', 1)],
 )
 def test_other_kinds_of_model_are_refused(tmp_path, key, value):
-  with pytest.raises(CheckpointError, match=f'config.json: {key} is {value!r}'):
-    load_bert(write(tmp_path, fake_tensors(), **{key: value}))
+    with pytest.raises(CheckpointError, match=f'config.json: {key} is {value!r}'):
+        load_bert(write(tmp_path, fake_tensors(), **{key: value}))
 
 
 def test_a_missing_tensor_is_named(tmp_path):
-  tensors = fake_tensors()
-  del tensors['encoder.layer.1.output.dense.bias']
-  with pytest.raises(CheckpointError, match=r"model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"):
-    load_bert(write(tmp_path, tensors))
+    tensors = fake_tensors()
+    del tensors['encoder.layer.1.output.dense.bias']
+    with pytest.raises(CheckpointError, match=r"model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"):
+        load_bert(write(tmp_path, tensors))
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path):
-  with pytest.raises(CheckpointError, match=r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"):
-    load_bert(write(tmp_path, fake_tensors(), vocab_size=41))
+    with pytest.raises(CheckpointError, match=r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"):
+        load_bert(write(tmp_path, fake_tensors(), vocab_size=41))
 
 
 def test_heads_that_do_not_divide_the_hidden_size_are_refused(tmp_path):
-  with pytest.raises(CheckpointError, match='hidden_size 8 is not a multiple of num_attention_heads 3'):
-    load_bert(write(tmp_path, fake_tensors(), num_attention_heads=3))
+    with pytest.raises(CheckpointError, match='hidden_size 8 is not a multiple of num_attention_heads 3'):
+        load_bert(write(tmp_path, fake_tensors(), num_attention_heads=3))
 
 
 def test_missing_or_broken_files_are_named(tmp_path):
-  with pytest.raises(CheckpointError, match='config.json: no such file'):
-    load_bert(tmp_path)
-  write(tmp_path, fake_tensors())
-  whole = (tmp_path / 'model.safetensors').read_bytes()
-  (tmp_path / 'model.safetensors').write_bytes(whole[: len(whole) // 2])
-  with pytest.raises(CheckpointError, match='model.safetensors: not a readable safetensors file'):
-    load_bert(tmp_path)
-  shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
-  with pytest.raises(CheckpointError, match='model.safetensors: no such file. Only pytorch_model.bin is there'):
-    load_bert(tmp_path)
-  (tmp_path / 'config.json').write_text(json.dumps({'model_type': 'bert'}))
-  with pytest.raises(CheckpointError, match='config.json: lacks vocab_size, hidden_size'):
-    load_bert(tmp_path)
-  (tmp_path / 'config.json').write_text('{')
-  with pytest.raises(CheckpointError, match='config.json: not valid JSON'):
-    load_bert(tmp_path)
+    with pytest.raises(CheckpointError, match='config.json: no such file'):
+        load_bert(tmp_path)
+    write(tmp_path, fake_tensors())
+    whole = (tmp_path / 'model.safetensors').read_bytes()
+    (tmp_path / 'model.safetensors').write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match='model.safetensors: not a readable safetensors file'):
+        load_bert(tmp_path)
+    shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
+    with pytest.raises(CheckpointError, match='model.safetensors: no such file. Only pytorch_model.bin is there'):
+        load_bert(tmp_path)
+    (tmp_path / 'config.json').write_text(json.dumps({'model_type': 'bert'}))
+    with pytest.raises(CheckpointError, match='config.json: lacks vocab_size, hidden_size'):
+        load_bert(tmp_path)
+    (tmp_path / 'config.json').write_text('{')
+    with pytest.raises(CheckpointError, match='config.json: not valid JSON'):
+        load_bert(tmp_path)

@@ -2,12 +2,12 @@
 
 import functools
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opql_jax.memory import follow as follow_lib
 from opql_jax.memory.follow import MemoryArrays

@@ -5,10 +5,10 @@ import subprocess
 import sys
 import textwrap
 
-from absl import app
-import gin
 import pytest
+from absl import app
 
+import gin
 from opql_jax import gin_utils
 from opql_jax.corpus import readers
 from opql_jax.data.prepare import prepare
@@ -112,18 +112,21 @@ def test_an_unknown_macro_is_an_error(config):
         gin_utils.configure([config], bindings('--gin.OUT=x', '--gin.WRODS=5'), prepare)
 
 
-@pytest.mark.parametrize('name, message', [
-    ('prepare.prepare.word_pieces', "doesn't have a parameter named 'word_pieces'"),
-    ('prepare.prepair.wordpieces', 'prepair'),
-    ('trainer.train.steps', 'trainer'),
-])
+@pytest.mark.parametrize(
+    'name, message',
+    [
+        ('prepare.prepare.word_pieces', "doesn't have a parameter named 'word_pieces'"),
+        ('prepare.prepair.wordpieces', 'prepair'),
+        ('trainer.train.steps', 'trainer'),
+    ],
+)
 def test_an_unknown_binding_is_an_error(config, name, message):
     with pytest.raises(ValueError, match=message):
         gin_utils.configure([config], bindings('--gin.OUT=x', f'--gin.{name}=5'), prepare)
 
 
 def test_an_unknown_binding_in_a_file_is_an_error(config, tmp_path):
-    (tmp_path / 'b.gin').write_text("prepare.prepare.word_pieces = 5\n")
+    (tmp_path / 'b.gin').write_text('prepare.prepare.word_pieces = 5\n')
     with pytest.raises(ValueError, match='word_pieces'):
         gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)
 
@@ -160,7 +163,10 @@ def test_the_operative_configuration_names_every_binding(config):
 def test_a_binary_with_a_wrong_configuration_says_so_without_a_traceback(flags, message, tmp_path):
     repo = pathlib.Path(gin_utils.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, '-m', 'opql_jax.prepare', *flags], capture_output=True, text=True, cwd=tmp_path,
+        [sys.executable, '-m', 'opql_jax.prepare', *flags],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
         env={'PATH': '', 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(repo)},
     )
     assert done.returncode == 1, done.stderr

@@ -16,8 +16,12 @@ HOPS = (1, 2, 3)
 def run(script, *arguments, **environment):
     """The output of a script; the test fails with it if the script does."""
     done = subprocess.run(
-        ['bash', ROOT / 'launch' / script, *arguments], env={**os.environ, 'PERCENT': '1', **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
+        ['bash', ROOT / 'launch' / script, *arguments],
+        env={**os.environ, 'PERCENT': '1', **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout

@@ -223,14 +223,10 @@ def test_core_imports_without_the_optional_packages():
 def test_setup_lists_every_package():
     setup = ast.parse((REPO / 'setup.py').read_text(encoding='utf-8'))
     (listed,) = (
-        ast.literal_eval(node.value)
-        for node in setup.body
-        if isinstance(node, ast.Assign) and node.targets[0].id == 'PACKAGES'
+        ast.literal_eval(node.value) for node in setup.body if isinstance(node, ast.Assign) and node.targets[0].id == 'PACKAGES'
     )
     packages = {
-        module_name(path.parent.relative_to(REPO))
-        for room in ('opql_jax', 'tasks')
-        for path in source_files(REPO / room)
+        module_name(path.parent.relative_to(REPO)) for room in ('opql_jax', 'tasks') for path in source_files(REPO / room)
     }
     without_init = [
         package
@@ -323,9 +319,7 @@ def test_what_is_forbidden(tmp_path, path, source, reason):
 
 def test_a_violation_names_its_line(tmp_path):
     make_tree(tmp_path, {'opql_jax/data/sources.py': 'import numpy\n\nimport seqio\n'})
-    assert violations(tmp_path) == [
-        'opql_jax/data/sources.py:3: imports seqio: only tasks import seqio and TensorFlow'
-    ]
+    assert violations(tmp_path) == ['opql_jax/data/sources.py:3: imports seqio: only tasks import seqio and TensorFlow']
 
 
 def test_the_edge_is_not_part_of_the_core(tmp_path):

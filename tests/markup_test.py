@@ -1,8 +1,9 @@
 """Masking mentions in tokenised passages."""
 
-from hypothesis import given, settings, strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opql_jax.data import markup
 from opql_jax.data.tokenizer import special_ids, train_wordpiece
@@ -13,141 +14,139 @@ SPECIAL = special_ids(TOKENIZER)
 
 
 def passage(template, names, entities=None):
-  """'{} directed {}' and names -> (text, TokenisedPassage)."""
-  pieces = template.split('{}')
-  text, mentions = pieces[0], []
-  for k, (name, piece) in enumerate(zip(names, pieces[1:])):
-    mentions.append((len(text), len(text) + len(name), k if entities is None else entities[k]))
-    text += name + piece
-  return text, markup.tokenise_passage(TOKENIZER, text, mentions)
+    """'{} directed {}' and names -> (text, TokenisedPassage)."""
+    pieces = template.split('{}')
+    text, mentions = pieces[0], []
+    for k, (name, piece) in enumerate(zip(names, pieces[1:])):
+        mentions.append((len(text), len(text) + len(name), k if entities is None else entities[k]))
+        text += name + piece
+    return text, markup.tokenise_passage(TOKENIZER, text, mentions)
 
 
 def ids(text):
-  return TOKENIZER.encode(text, add_special_tokens=False).ids
+    return TOKENIZER.encode(text, add_special_tokens=False).ids
 
 
 def test_both_mentions_become_markers_in_place():
-  _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
-  marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
-  s = SPECIAL
-  assert marked.tokens.tolist() == (
-      [s.cls] + ids('the film') + [s.ent, s.r1] + ids('was directed by') + [s.ent, s.r2] + ids('.') + [s.sep])
-  assert marked.tokens[marked.r1] == s.r1 and marked.tokens[marked.r2] == s.r2
-  assert (marked.topic, marked.target) == (0, 1)
-  assert marked.tokens.dtype == np.int32
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
+    s = SPECIAL
+    assert marked.tokens.tolist() == (
+        [s.cls] + ids('the film') + [s.ent, s.r1] + ids('was directed by') + [s.ent, s.r2] + ids('.') + [s.sep]
+    )
+    assert marked.tokens[marked.r1] == s.r1 and marked.tokens[marked.r2] == s.r2
+    assert (marked.topic, marked.target) == (0, 1)
+    assert marked.tokens.dtype == np.int32
 
 
 def test_the_reverse_direction_swaps_only_the_markers():
-  _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
-  there, back = markup.mark_pair(p, 0, 1, SPECIAL, 0), markup.mark_pair(p, 1, 0, SPECIAL, 0)
-  assert (back.topic, back.target) == (1, 0)
-  assert (back.r1, back.r2) == (there.r2, there.r1)
-  swapped = there.tokens.copy()
-  swapped[[there.r1, there.r2]] = SPECIAL.r2, SPECIAL.r1
-  assert back.tokens.tolist() == swapped.tolist()
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    there, back = markup.mark_pair(p, 0, 1, SPECIAL, 0), markup.mark_pair(p, 1, 0, SPECIAL, 0)
+    assert (back.topic, back.target) == (1, 0)
+    assert (back.r1, back.r2) == (there.r2, there.r1)
+    swapped = there.tokens.copy()
+    swapped[[there.r1, there.r2]] = SPECIAL.r2, SPECIAL.r1
+    assert back.tokens.tolist() == swapped.tolist()
 
 
 # Names as they occur: letters of several scripts and digits first, then apostrophes, dots and the like too.
 LETTERS = st.text(st.sampled_from("abcXYZ019éßŁñğ北京Ωж'-.&"), min_size=1, max_size=9)
-NAMES = st.lists(
-    LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=3
-).map(' '.join)
+NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=3).map(' '.join)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(NAMES, min_size=4, max_size=4), NAMES, NAMES, st.permutations(range(4)))
 def test_the_marked_input_does_not_depend_on_the_masked_names(names, first, second, order):
-  i, j = order[:2]
-  replaced = list(names)
-  replaced[i], replaced[j] = first, second
-  template = 'the {} film, ({}) by {}: "{}"!'
-  one = markup.mark_pair(passage(template, names)[1], i, j, SPECIAL, 4)
-  other = markup.mark_pair(passage(template, replaced)[1], i, j, SPECIAL, 4)
-  for a, b in zip(one, other):
-    np.testing.assert_array_equal(a, b)
+    i, j = order[:2]
+    replaced = list(names)
+    replaced[i], replaced[j] = first, second
+    template = 'the {} film, ({}) by {}: "{}"!'
+    one = markup.mark_pair(passage(template, names)[1], i, j, SPECIAL, 4)
+    other = markup.mark_pair(passage(template, replaced)[1], i, j, SPECIAL, 4)
+    for a, b in zip(one, other):
+        np.testing.assert_array_equal(a, b)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(NAMES, min_size=5, max_size=5), st.permutations(range(5)))
 def test_context_positions_point_at_the_first_token_of_each_other_mention(names, order):
-  i, j = order[:2]
-  _, p = passage('{} and {} by {} in {} , {}', names)
-  marked = markup.mark_pair(p, i, j, SPECIAL, 8)
-  others = [k for k in range(5) if k not in (i, j)]
-  assert marked.context_entities.tolist() == others
-  for k, position in zip(others, marked.context_positions):
-    span = ids(names[k])
-    assert marked.tokens[position : position + len(span)].tolist() == span
+    i, j = order[:2]
+    _, p = passage('{} and {} by {} in {} , {}', names)
+    marked = markup.mark_pair(p, i, j, SPECIAL, 8)
+    others = [k for k in range(5) if k not in (i, j)]
+    assert marked.context_entities.tolist() == others
+    for k, position in zip(others, marked.context_positions):
+        span = ids(names[k])
+        assert marked.tokens[position : position + len(span)].tolist() == span
 
 
 def test_context_leaves_out_other_mentions_of_the_pair():
-  _, p = passage('{} by {} and {} with {}', ['alien', 'scott', 'alien', 'weaver'], [7, 8, 7, 9])
-  assert markup.mark_pair(p, 0, 1, SPECIAL, 8).context_entities.tolist() == [9]
+    _, p = passage('{} by {} and {} with {}', ['alien', 'scott', 'alien', 'weaver'], [7, 8, 7, 9])
+    assert markup.mark_pair(p, 0, 1, SPECIAL, 8).context_entities.tolist() == [9]
 
 
 def test_context_beyond_the_limit_is_evenly_spread():
-  _, p = passage(' '.join(['{}'] * 10), list('abcdefghij'))
-  assert markup.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
+    _, p = passage(' '.join(['{}'] * 10), list('abcdefghij'))
+    assert markup.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from('ab é\u0301北.\u200b-'), min_size=1, max_size=30), st.data())
 def test_mentions_take_all_tokens_that_they_overlap_and_share_none(text, data):
-  cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
-  mentions = [(a, b, k) for k, (a, b) in enumerate(zip(cuts[::2], cuts[1::2]))]
-  p = markup.tokenise_passage(TOKENIZER, text, mentions)
-  offsets = TOKENIZER.encode(text, add_special_tokens=False).offsets
-  owner = {}
-  for start, end, k in mentions:  # the slow reading: token by token, the earlier mention first
-    for t, (a, b) in enumerate(offsets):
-      if b > start and a < end and t not in owner:
-        owner[t] = k
-  for k, (start, end) in enumerate(zip(p.starts, p.ends)):
-    assert [t for t in sorted(owner) if owner[t] == k] == list(range(start, end))
-  assert all(p.ends[:-1] <= p.starts[1:])
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    mentions = [(a, b, k) for k, (a, b) in enumerate(zip(cuts[::2], cuts[1::2]))]
+    p = markup.tokenise_passage(TOKENIZER, text, mentions)
+    offsets = TOKENIZER.encode(text, add_special_tokens=False).offsets
+    owner = {}
+    for start, end, k in mentions:  # the slow reading: token by token, the earlier mention first
+        for t, (a, b) in enumerate(offsets):
+            if b > start and a < end and t not in owner:
+                owner[t] = k
+    for k, (start, end) in enumerate(zip(p.starts, p.ends)):
+        assert [t for t in sorted(owner) if owner[t] == k] == list(range(start, end))
+    assert all(p.ends[:-1] <= p.starts[1:])
 
 
 def test_the_later_of_two_mentions_in_one_token_keeps_an_empty_place():
-  p = markup.tokenise_passage(TOKENIZER, 'the X² film', [(4, 5, 0), (5, 6, 1)])
-  assert (p.ends - p.starts).tolist() == [1, 0]
-  marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
-  s = SPECIAL
-  assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids('film') + [s.sep]
-  back = markup.mark_pair(p, 1, 0, SPECIAL, 0)
-  assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
+    p = markup.tokenise_passage(TOKENIZER, 'the X² film', [(4, 5, 0), (5, 6, 1)])
+    assert (p.ends - p.starts).tolist() == [1, 0]
+    marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
+    s = SPECIAL
+    assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids('film') + [s.sep]
+    back = markup.mark_pair(p, 1, 0, SPECIAL, 0)
+    assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
 
 
 def test_markup_never_adds_more_than_its_room():
-  p = markup.tokenise_passage(TOKENIZER, 'the X² \u200b film', [(4, 5, 0), (5, 6, 1), (7, 8, 2)])
-  longest = max(len(markup.mark_pair(p, i, j, SPECIAL, 0).tokens) for i in range(3) for j in range(3) if i != j)
-  assert longest == len(p.tokens) + markup.MARKUP_ROOM
+    p = markup.tokenise_passage(TOKENIZER, 'the X² \u200b film', [(4, 5, 0), (5, 6, 1), (7, 8, 2)])
+    longest = max(len(markup.mark_pair(p, i, j, SPECIAL, 0).tokens) for i in range(3) for j in range(3) if i != j)
+    assert longest == len(p.tokens) + markup.MARKUP_ROOM
 
 
 def test_a_masked_mention_is_a_single_token():
-  _, p = passage('the film {} by {} .', ['Alien', 'Ridley Scott'], [4, 5])
-  masked = markup.mask_mention(p, 1, SPECIAL)
-  assert masked.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien by') + [SPECIAL.ent] + ids('.') + [SPECIAL.sep]
-  assert masked.tokens[masked.position] == SPECIAL.ent and masked.entity == 5
+    _, p = passage('the film {} by {} .', ['Alien', 'Ridley Scott'], [4, 5])
+    masked = markup.mask_mention(p, 1, SPECIAL)
+    assert masked.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien by') + [SPECIAL.ent] + ids('.') + [SPECIAL.sep]
+    assert masked.tokens[masked.position] == SPECIAL.ent and masked.entity == 5
 
 
 @pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])
 def test_a_question_masks_its_topic_and_appends_the_unknown_answer(name):
-  text = f'who directed {name} in 1979?'
-  q = markup.mark_question(TOKENIZER, text, 13, 13 + len(name), SPECIAL)
-  s = SPECIAL
-  assert q.tokens.tolist() == (
-      [s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep])
-  assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
+    text = f'who directed {name} in 1979?'
+    q = markup.mark_question(TOKENIZER, text, 13, 13 + len(name), SPECIAL)
+    s = SPECIAL
+    assert q.tokens.tolist() == ([s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep])
+    assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
 
 
 def test_many_questions_at_once_are_marked_as_one_by_one():
-  texts, spans = ['who directed Alien', 'X² by whom', ''], [(13, 18), (1, 2), (0, 0)]
-  many = markup.mark_questions(TOKENIZER, texts, spans, SPECIAL)
-  for question, text, span in zip(many, texts, spans):
-    for a, b in zip(question, markup.mark_question(TOKENIZER, text, *span, SPECIAL)):
-      np.testing.assert_array_equal(a, b)
+    texts, spans = ['who directed Alien', 'X² by whom', ''], [(13, 18), (1, 2), (0, 0)]
+    many = markup.mark_questions(TOKENIZER, texts, spans, SPECIAL)
+    for question, text, span in zip(many, texts, spans):
+        for a, b in zip(question, markup.mark_question(TOKENIZER, text, *span, SPECIAL)):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_a_passage_without_mentions_or_text():
-  p = markup.tokenise_passage(TOKENIZER, '', [])
-  assert p.tokens.shape == p.starts.shape == p.ends.shape == p.entities.shape == (0,)
+    p = markup.tokenise_passage(TOKENIZER, '', [])
+    assert p.tokens.shape == p.starts.shape == p.ends.shape == p.entities.shape == (0,)

@@ -40,8 +40,11 @@ def make(directory, entries=None, encode=relations_of, **options):
 
 
 def digest_of_tree(directory):
-    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(directory.rglob('*')) if path.is_file()}
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob('*'))
+        if path.is_file()
+    }
 
 
 def all_relations(memory):
@@ -277,15 +280,17 @@ def test_bad_input_is_named(tmp_path, options, message):
         make(tmp_path, **options)
 
 
-PASSAGES = pa.table({
-    'text': ['Éa met Bo. They left.  Then Cy came.', 'Dee saw Bo.', 'No mention.'],
-    'sentence_starts': [[0, 11, 23], [0], [0]],
-    'mentions': [
-        [{'start': 0, 'end': 2, 'entity': 0}, {'start': 7, 'end': 9, 'entity': 1}, {'start': 28, 'end': 30, 'entity': 2}],
-        [{'start': 0, 'end': 3, 'entity': 3}, {'start': 8, 'end': 10, 'entity': 1}],
-        [],
-    ],
-})
+PASSAGES = pa.table(
+    {
+        'text': ['Éa met Bo. They left.  Then Cy came.', 'Dee saw Bo.', 'No mention.'],
+        'sentence_starts': [[0, 11, 23], [0], [0]],
+        'mentions': [
+            [{'start': 0, 'end': 2, 'entity': 0}, {'start': 7, 'end': 9, 'entity': 1}, {'start': 28, 'end': 30, 'entity': 2}],
+            [{'start': 0, 'end': 3, 'entity': 3}, {'start': 8, 'end': 10, 'entity': 1}],
+            [],
+        ],
+    }
+)
 
 
 def pairs(**columns):

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from memory_build_test import HASHES, NUM_ENTITIES, make, relations_of
+
 from opql_jax.memory.follow import follow
 from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
 

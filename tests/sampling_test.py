@@ -2,23 +2,25 @@
 
 import time
 
-from hypothesis import given, settings, strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opql_jax.data import sampling
 
 
 def columns(rows):
-  """Rows (topic, target, passage) -> sorted columns."""
-  table = np.array(sorted(rows), np.int32).reshape(-1, 3)
-  zeros = np.zeros(len(table), np.int32)
-  return dict(topic=table[:, 0], target=table[:, 1], passage=table[:, 2], topic_mention=zeros, target_mention=zeros)
+    """Rows (topic, target, passage) -> sorted columns."""
+    table = np.array(sorted(rows), np.int32).reshape(-1, 3)
+    zeros = np.zeros(len(table), np.int32)
+    return dict(topic=table[:, 0], target=table[:, 1], passage=table[:, 2], topic_mention=zeros, target_mention=zeros)
 
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5)).filter(lambda r: r[0] != r[1]),
-    min_size=1, max_size=60,
+    min_size=1,
+    max_size=60,
 )
 # A world with pairs that are mentioned once or more often.
 REPEATING = ROWS.map(lambda rows: rows + rows[: len(rows) // 2 + 1])
@@ -27,129 +29,135 @@ SEED = st.integers(0, 2**32)
 
 @given(ROWS, st.integers(-1, 8), st.integers(-1, 8))
 def test_the_index_finds_what_a_scan_finds(rows, topic, target):
-  table = columns(rows)
-  index = sampling.PairIndex(table)
-  pairs = sorted({(t, o) for t, o, _ in rows})
-  assert list(zip(index.pair_topic.tolist(), index.pair_target.tolist())) == pairs
-  for p, (t, o) in enumerate(pairs):
-    inside = np.flatnonzero((table['topic'] == t) & (table['target'] == o))
-    assert inside.tolist() == list(range(index.pair_start[p], index.pair_start[p + 1]))
-    assert index.repeated[p] == (len(inside) > 1)
-    assert (index.pair_of(inside) == p).all()
-  assert index.find([topic], [target])[0] == (pairs.index((topic, target)) if (topic, target) in pairs else -1)
-  assert list(range(*index.pairs_of_topic(topic))) == [p for p, (t, _) in enumerate(pairs) if t == topic]
+    table = columns(rows)
+    index = sampling.PairIndex(table)
+    pairs = sorted({(t, o) for t, o, _ in rows})
+    assert list(zip(index.pair_topic.tolist(), index.pair_target.tolist())) == pairs
+    for p, (t, o) in enumerate(pairs):
+        inside = np.flatnonzero((table['topic'] == t) & (table['target'] == o))
+        assert inside.tolist() == list(range(index.pair_start[p], index.pair_start[p + 1]))
+        assert index.repeated[p] == (len(inside) > 1)
+        assert (index.pair_of(inside) == p).all()
+    assert index.find([topic], [target])[0] == (pairs.index((topic, target)) if (topic, target) in pairs else -1)
+    assert list(range(*index.pairs_of_topic(topic))) == [p for p, (t, _) in enumerate(pairs) if t == topic]
 
 
 @given(st.integers(0, 50), st.integers(0, 200), st.integers(0, 20), SEED)
 def test_some_draws_different_numbers_of_a_range(start, size, count, seed):
-  drawn = sampling.some(start, start + size, count, np.random.default_rng(seed))
-  assert len(set(drawn.tolist())) == len(drawn) <= count
-  assert all(start <= x < start + size for x in drawn)
-  if size <= 4 * count:
-    assert len(drawn) == min(size, count)
+    drawn = sampling.some(start, start + size, count, np.random.default_rng(seed))
+    assert len(set(drawn.tolist())) == len(drawn) <= count
+    assert all(start <= x < start + size for x in drawn)
+    if size <= 4 * count:
+        assert len(drawn) == min(size, count)
 
 
 @given(REPEATING, st.integers(1, 4), SEED)
 def test_rows_of_a_pair_come_from_different_passages_as_far_as_there_are(rows, count, seed):
-  index = sampling.PairIndex(columns(rows))
-  for pair in range(len(index.pair_topic)):
-    all_rows = np.arange(index.pair_start[pair], index.pair_start[pair + 1])
-    drawn = index.rows(pair, count, np.random.default_rng(seed))
-    assert len(drawn) == min(count, len(all_rows)) == len(set(drawn.tolist()))
-    assert set(drawn) <= set(all_rows)
-    if len(all_rows) <= 8 * count:
-      passages = len(set(index.passage[all_rows].tolist()))
-      assert len(set(index.passage[drawn].tolist())) == min(len(drawn), passages)
+    index = sampling.PairIndex(columns(rows))
+    for pair in range(len(index.pair_topic)):
+        all_rows = np.arange(index.pair_start[pair], index.pair_start[pair + 1])
+        drawn = index.rows(pair, count, np.random.default_rng(seed))
+        assert len(drawn) == min(count, len(all_rows)) == len(set(drawn.tolist()))
+        assert set(drawn) <= set(all_rows)
+        if len(all_rows) <= 8 * count:
+            passages = len(set(index.passage[all_rows].tolist()))
+            assert len(set(index.passage[drawn].tolist())) == min(len(drawn), passages)
 
 
 @given(REPEATING, st.integers(1, 8), SEED)
 def test_neighbours_share_one_side_and_repeated_ones_come_first(rows, count, seed):
-  index = sampling.PairIndex(columns(rows))
-  pairs = list(zip(index.pair_topic.tolist(), index.pair_target.tolist()))
-  for p, (topic, target) in enumerate(pairs):
-    sides = index.neighbours(p, count, np.random.default_rng(seed))
-    wanted = ([q for q, (t, _) in enumerate(pairs) if t == topic and q != p],
-              [q for q, (_, o) in enumerate(pairs) if o == target and q != p])
-    for drawn, possible in zip(sides, wanted):
-      assert set(drawn.tolist()) <= set(possible)
-      assert len(drawn) == len(set(drawn.tolist())) == min(count, len(possible))
-      repeated = index.repeated[drawn].tolist()
-      assert repeated == sorted(repeated, reverse=True)
-      assert sum(repeated) == min(count, int(index.repeated[possible].sum()) if possible else 0)
+    index = sampling.PairIndex(columns(rows))
+    pairs = list(zip(index.pair_topic.tolist(), index.pair_target.tolist()))
+    for p, (topic, target) in enumerate(pairs):
+        sides = index.neighbours(p, count, np.random.default_rng(seed))
+        wanted = (
+            [q for q, (t, _) in enumerate(pairs) if t == topic and q != p],
+            [q for q, (_, o) in enumerate(pairs) if o == target and q != p],
+        )
+        for drawn, possible in zip(sides, wanted):
+            assert set(drawn.tolist()) <= set(possible)
+            assert len(drawn) == len(set(drawn.tolist())) == min(count, len(possible))
+            repeated = index.repeated[drawn].tolist()
+            assert repeated == sorted(repeated, reverse=True)
+            assert sum(repeated) == min(count, int(index.repeated[possible].sum()) if possible else 0)
 
 
 @settings(max_examples=50)
 @given(REPEATING, SEED)
 def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
-  index = sampling.PairIndex(columns(rows))
-  seen = []
-  for group, is_anchor in sampling.GroupSampler(index).draw(np.random.default_rng(seed)):
-    pairs = index.pair_of(group)
-    anchor = pairs[0]
-    assert is_anchor.tolist() == [True] + [False] * (len(group) - 1)
-    same = pairs == anchor
-    assert same.sum() == min(3, int(np.diff(index.pair_start)[anchor]))  # the anchor and 1 or 2 positives
-    assert same[: same.sum()].all() and len(set(group.tolist())) == len(group)
-    topics, targets = index.topic[group[~same]], index.target[group[~same]]
-    assert ((topics == index.pair_topic[anchor]) ^ (targets == index.pair_target[anchor])).all()
-    near = ((index.pair_topic == index.pair_topic[anchor]) ^ (index.pair_target == index.pair_target[anchor])).sum()
-    assert (~same).sum() == min(8, near)
-    seen.append(int(anchor))
-  assert len(seen) == len(set(seen))
-  assert set(seen) == set(np.flatnonzero(index.repeated))  # so small a world is drawn to its end
+    index = sampling.PairIndex(columns(rows))
+    seen = []
+    for group, is_anchor in sampling.GroupSampler(index).draw(np.random.default_rng(seed)):
+        pairs = index.pair_of(group)
+        anchor = pairs[0]
+        assert is_anchor.tolist() == [True] + [False] * (len(group) - 1)
+        same = pairs == anchor
+        assert same.sum() == min(3, int(np.diff(index.pair_start)[anchor]))  # the anchor and 1 or 2 positives
+        assert same[: same.sum()].all() and len(set(group.tolist())) == len(group)
+        topics, targets = index.topic[group[~same]], index.target[group[~same]]
+        assert ((topics == index.pair_topic[anchor]) ^ (targets == index.pair_target[anchor])).all()
+        near = ((index.pair_topic == index.pair_topic[anchor]) ^ (index.pair_target == index.pair_target[anchor])).sum()
+        assert (~same).sum() == min(8, near)
+        seen.append(int(anchor))
+    assert len(seen) == len(set(seen))
+    assert set(seen) == set(np.flatnonzero(index.repeated))  # so small a world is drawn to its end
 
 
 def test_negatives_share_the_topic_and_the_target_half_and_half():
-  rows = [(0, 1, 0), (0, 1, 1)] + [(0, k, 2) for k in range(2, 20)] + [(k, 1, 3) for k in range(2, 20)]
-  index = sampling.PairIndex(columns(rows))
-  group, _ = next(sampling.GroupSampler(index).draw(np.random.default_rng(0)))
-  assert (index.topic[group[2:]] == 0).sum() == 4 and (index.target[group[2:]] == 1).sum() == 4
+    rows = [(0, 1, 0), (0, 1, 1)] + [(0, k, 2) for k in range(2, 20)] + [(k, 1, 3) for k in range(2, 20)]
+    index = sampling.PairIndex(columns(rows))
+    group, _ = next(sampling.GroupSampler(index).draw(np.random.default_rng(0)))
+    assert (index.topic[group[2:]] == 0).sum() == 4 and (index.target[group[2:]] == 1).sum() == 4
 
 
 @settings(max_examples=50)
 @given(REPEATING, SEED)
 def test_a_shared_batch_is_made_of_connected_pairs(rows, seed):
-  index = sampling.PairIndex(columns(rows))
-  seen = []
-  for hood, is_anchor in sampling.SharedSampler(index, neighbours=5).draw(np.random.default_rng(seed)):
-    assert is_anchor.all()
-    pairs, counts = np.unique(index.pair_of(hood), return_counts=True)
-    assert len(pairs) <= 5 and len(set(hood.tolist())) == len(hood)
-    assert counts.tolist() == np.minimum(3, np.diff(index.pair_start)[pairs]).tolist()
-    reached, todo = set(), [pairs[0]]
-    while todo:
-      p = todo.pop()
-      reached.add(p)
-      todo += [q for q in pairs if q not in reached
-               and (index.pair_topic[p] == index.pair_topic[q] or index.pair_target[p] == index.pair_target[q])]
-    assert reached == set(pairs)
-    seen += pairs.tolist()
-  assert len(seen) == len(set(seen))
+    index = sampling.PairIndex(columns(rows))
+    seen = []
+    for hood, is_anchor in sampling.SharedSampler(index, neighbours=5).draw(np.random.default_rng(seed)):
+        assert is_anchor.all()
+        pairs, counts = np.unique(index.pair_of(hood), return_counts=True)
+        assert len(pairs) <= 5 and len(set(hood.tolist())) == len(hood)
+        assert counts.tolist() == np.minimum(3, np.diff(index.pair_start)[pairs]).tolist()
+        reached, todo = set(), [pairs[0]]
+        while todo:
+            p = todo.pop()
+            reached.add(p)
+            todo += [
+                q
+                for q in pairs
+                if q not in reached
+                and (index.pair_topic[p] == index.pair_topic[q] or index.pair_target[p] == index.pair_target[q])
+            ]
+        assert reached == set(pairs)
+        seen += pairs.tolist()
+    assert len(seen) == len(set(seen))
 
 
 @pytest.mark.parametrize('sampler', sorted(sampling.SAMPLERS))
 def test_draws_depend_on_the_generator_only(sampler):
-  rng = np.random.default_rng(0)
-  index = sampling.PairIndex(columns([tuple(r) for r in rng.integers(0, 30, (2000, 3)) if r[0] != r[1]]))
-  draw = lambda seed: [rows.tolist() for rows, _ in sampling.SAMPLERS[sampler](index).draw(np.random.default_rng(seed))]
-  assert draw(1) == draw(1) != draw(2)
+    rng = np.random.default_rng(0)
+    index = sampling.PairIndex(columns([tuple(r) for r in rng.integers(0, 30, (2000, 3)) if r[0] != r[1]]))
+    draw = lambda seed: [rows.tolist() for rows, _ in sampling.SAMPLERS[sampler](index).draw(np.random.default_rng(seed))]
+    assert draw(1) == draw(1) != draw(2)
 
 
 @pytest.mark.parametrize('sampler', sorted(sampling.SAMPLERS))
 def test_a_hub_costs_no_more_than_other_entities(sampler):
-  hub = 200_000
-  index = sampling.PairIndex(columns([(0, 1 + k // 2, k) for k in range(2 * hub)]))
-  started = time.perf_counter()
-  draw = sampling.SAMPLERS[sampler](index).draw(np.random.default_rng(0))
-  assert sum(len(next(draw)[0]) for _ in range(10)) > 50
-  assert time.perf_counter() - started < 0.5
+    hub = 200_000
+    index = sampling.PairIndex(columns([(0, 1 + k // 2, k) for k in range(2 * hub)]))
+    started = time.perf_counter()
+    draw = sampling.SAMPLERS[sampler](index).draw(np.random.default_rng(0))
+    assert sum(len(next(draw)[0]) for _ in range(10)) > 50
+    assert time.perf_counter() - started < 0.5
 
 
 def test_tables_that_cannot_be_used_are_refused():
-  with pytest.raises(ValueError, match='pair table is empty'):
-    sampling.PairIndex(columns([]))
-  table = columns([(0, 1, 0), (1, 0, 0)])
-  with pytest.raises(ValueError, match='not sorted'):
-    sampling.PairIndex({name: column[::-1] for name, column in table.items()})
-  with pytest.raises(ValueError, match='no positives'):
-    sampling.SharedSampler(sampling.PairIndex(table))
+    with pytest.raises(ValueError, match='pair table is empty'):
+        sampling.PairIndex(columns([]))
+    table = columns([(0, 1, 0), (1, 0, 0)])
+    with pytest.raises(ValueError, match='not sorted'):
+        sampling.PairIndex({name: column[::-1] for name, column in table.items()})
+    with pytest.raises(ValueError, match='no positives'):
+        sampling.SharedSampler(sampling.PairIndex(table))

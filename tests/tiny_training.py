@@ -6,12 +6,12 @@ import pathlib
 import jax
 import numpy as np
 
+import tiny_prepared
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import stages
 from opql_jax.training.build import build_memory
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.run import train
-import tiny_prepared
 
 encoder = functools.partial(
     RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8

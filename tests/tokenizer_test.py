@@ -16,82 +16,85 @@ TEXTS = [
 
 
 def encode(tokenizer, text):
-  return tokenizer.encode(text, add_special_tokens=False).tokens
+    return tokenizer.encode(text, add_special_tokens=False).tokens
 
 
 def test_specials_come_first_and_padding_is_zero():
-  tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
-  assert tokenizer_lib.special_ids(tokenizer) == (0, 1, 2, 3, 5, 6, 7)
-  assert tokenizer.get_vocab_size() <= 300
+    tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
+    assert tokenizer_lib.special_ids(tokenizer) == (0, 1, 2, 3, 5, 6, 7)
+    assert tokenizer.get_vocab_size() <= 300
 
 
 def test_text_is_lower_cased_and_stripped_of_accents():
-  tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
-  assert encode(tokenizer, 'CAPEK') == encode(tokenizer, 'Čapek')
-  assert tokenizer.decode(tokenizer.encode('The Analytical Engine', add_special_tokens=False).ids) == (
-      'the analytical engine'
-  )
+    tokenizer = tokenizer_lib.train_wordpiece(TEXTS, 300)
+    assert encode(tokenizer, 'CAPEK') == encode(tokenizer, 'Čapek')
+    assert tokenizer.decode(tokenizer.encode('The Analytical Engine', add_special_tokens=False).ids) == (
+        'the analytical engine'
+    )
 
 
 @pytest.mark.parametrize('marker', tokenizer_lib.SPECIAL_TOKENS)
 def test_text_cannot_smuggle_in_a_marker(tmp_path, marker):
-  trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
-  trained.save(str(tmp_path / 'tokenizer.json'))
-  for tokenizer in (trained, tokenizer_lib.load_tokenizer(tmp_path)):
-    ids = tokenizer.encode(f'the {marker} was', add_special_tokens=False).ids
-    assert tokenizer.token_to_id(marker) not in ids or marker == '[UNK]'
+    trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
+    trained.save(str(tmp_path / 'tokenizer.json'))
+    for tokenizer in (trained, tokenizer_lib.load_tokenizer(tmp_path)):
+        ids = tokenizer.encode(f'the {marker} was', add_special_tokens=False).ids
+        assert tokenizer.token_to_id(marker) not in ids or marker == '[UNK]'
 
 
 def test_saved_and_loaded_it_encodes_the_same(tmp_path):
-  trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
-  trained.save(str(tmp_path / 'tokenizer.json'))
-  loaded = tokenizer_lib.load_tokenizer(tmp_path / 'tokenizer.json')
-  assert loaded.get_vocab() == trained.get_vocab()
-  assert [encode(loaded, t) for t in TEXTS] == [encode(trained, t) for t in TEXTS]
+    trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
+    trained.save(str(tmp_path / 'tokenizer.json'))
+    loaded = tokenizer_lib.load_tokenizer(tmp_path / 'tokenizer.json')
+    assert loaded.get_vocab() == trained.get_vocab()
+    assert [encode(loaded, t) for t in TEXTS] == [encode(trained, t) for t in TEXTS]
 
 
 def test_training_is_the_same_in_every_process():
-  # The library orders ties by a hash that differs between processes.
-  program = (
-      'import hashlib; from opql_jax.data.tokenizer import train_wordpiece;'
-      'texts = ["".join(chr(97 + (i * j) % 26) for j in range(1, 9)) for i in range(1, 400)];'
-      'print(hashlib.sha256(train_wordpiece(texts, 400).to_str().encode()).hexdigest())'
-  )
-  hashes = {subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout
-            for _ in range(3)}
-  assert len(hashes) == 1
+    # The library orders ties by a hash that differs between processes.
+    program = (
+        'import hashlib; from opql_jax.data.tokenizer import train_wordpiece;'
+        'texts = ["".join(chr(97 + (i * j) % 26) for j in range(1, 9)) for i in range(1, 400)];'
+        'print(hashlib.sha256(train_wordpiece(texts, 400).to_str().encode()).hexdigest())'
+    )
+    hashes = {
+        subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True).stdout for _ in range(3)
+    }
+    assert len(hashes) == 1
 
 
 def test_truncation_and_padding_are_turned_off(tmp_path):
-  trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
-  trained.enable_truncation(4)
-  trained.enable_padding(length=64)
-  trained.save(str(tmp_path / 'tokenizer.json'))
-  loaded = tokenizer_lib.load_tokenizer(tmp_path)
-  assert tokenizer_lib.token_counter(loaded)('the word robot') == tokenizer_lib.token_counter(
-      tokenizer_lib.train_wordpiece(TEXTS, 300))('the word robot')
-  assert len(encode(loaded, TEXTS[0])) > 4
+    trained = tokenizer_lib.train_wordpiece(TEXTS, 300)
+    trained.enable_truncation(4)
+    trained.enable_padding(length=64)
+    trained.save(str(tmp_path / 'tokenizer.json'))
+    loaded = tokenizer_lib.load_tokenizer(tmp_path)
+    assert tokenizer_lib.token_counter(loaded)('the word robot') == tokenizer_lib.token_counter(
+        tokenizer_lib.train_wordpiece(TEXTS, 300)
+    )('the word robot')
+    assert len(encode(loaded, TEXTS[0])) > 4
 
 
 def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):
-  words = ['[PAD]', '[unused0]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'film']
-  (tmp_path / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
-  tokenizer = tokenizer_lib.load_tokenizer(tmp_path)
-  assert tokenizer_lib.special_ids(tokenizer) == (0, 5, 6, 7, 2, 3, 4)
-  assert encode(tokenizer, 'Film') == ['film']
+    words = ['[PAD]', '[unused0]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'film']
+    (tmp_path / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
+    tokenizer = tokenizer_lib.load_tokenizer(tmp_path)
+    assert tokenizer_lib.special_ids(tokenizer) == (0, 5, 6, 7, 2, 3, 4)
+    assert encode(tokenizer, 'Film') == ['film']
 
 
 def test_errors_name_the_file_and_the_reason(tmp_path):
-  with pytest.raises(tokenizer_lib.TokenizerError, match='neither tokenizer.json nor vocab.txt'):
-    tokenizer_lib.load_tokenizer(tmp_path)
-  with pytest.raises(tokenizer_lib.TokenizerError, match='no such file'):
-    tokenizer_lib.load_tokenizer(tmp_path / 'none.json')
-  (tmp_path / 'tokenizer.json').write_text('{"version": ')
-  with pytest.raises(tokenizer_lib.TokenizerError, match='tokenizer.json: not a tokenizer file'):
-    tokenizer_lib.load_tokenizer(tmp_path)
-  Tokenizer(models.WordPiece({'[PAD]': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3}, unk_token='[UNK]')).save(
-      str(tmp_path / 'tokenizer.json'))
-  with pytest.raises(tokenizer_lib.TokenizerError, match=r'no \[ENT\] or \[unused1\]'):
-    tokenizer_lib.load_tokenizer(tmp_path)
-  with pytest.raises(tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'):
-    tokenizer_lib.train_wordpiece(TEXTS, 12)
+    with pytest.raises(tokenizer_lib.TokenizerError, match='neither tokenizer.json nor vocab.txt'):
+        tokenizer_lib.load_tokenizer(tmp_path)
+    with pytest.raises(tokenizer_lib.TokenizerError, match='no such file'):
+        tokenizer_lib.load_tokenizer(tmp_path / 'none.json')
+    (tmp_path / 'tokenizer.json').write_text('{"version": ')
+    with pytest.raises(tokenizer_lib.TokenizerError, match='tokenizer.json: not a tokenizer file'):
+        tokenizer_lib.load_tokenizer(tmp_path)
+    Tokenizer(models.WordPiece({'[PAD]': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3}, unk_token='[UNK]')).save(
+        str(tmp_path / 'tokenizer.json')
+    )
+    with pytest.raises(tokenizer_lib.TokenizerError, match=r'no \[ENT\] or \[unused1\]'):
+        tokenizer_lib.load_tokenizer(tmp_path)
+    with pytest.raises(tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'):
+        tokenizer_lib.train_wordpiece(TEXTS, 12)

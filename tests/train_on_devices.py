@@ -12,8 +12,8 @@ import sys
 import jax
 import optax
 
-from opql_jax.training import stages, step
 import tiny_training
+from opql_jax.training import stages, step
 
 DEVICES = (1, 2, 4, 8)
 STEPS = 3
@@ -30,7 +30,11 @@ def main(prepared, model, memory, output):
     }.items():
         for devices in DEVICES:
             metrics[f'{name}-{devices}'] = tiny_training.run(
-                prepared, pathlib.Path(output, f'{name}-{devices}'), stage, num_steps=STEPS, init_from=model,
+                prepared,
+                pathlib.Path(output, f'{name}-{devices}'),
+                stage,
+                num_steps=STEPS,
+                init_from=model,
                 data_devices=devices,
             )
     pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

@@ -12,11 +12,11 @@ import numpy as np
 import optax
 import pytest
 
+import tiny_training
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import stages, step
 from opql_jax.training.run import add_follower, init_params
-import tiny_training
 
 TESTS = pathlib.Path(__file__).parent
 
@@ -62,8 +62,6 @@ class Run:
         return metrics
 
 
-
-
 def named(params):
     leaves = jax.tree_util.tree_flatten_with_path(params)[0]
     return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
@@ -74,12 +72,16 @@ def on_devices(trained, tmp_path_factory):
     """Where 1, 2, 4 and 8 virtual devices left their runs."""
     output = tmp_path_factory.mktemp('devices')
     env = {
-        **os.environ, 'XLA_FLAGS': '--xla_force_host_platform_device_count=8', 'JAX_PLATFORMS': 'cpu',
+        **os.environ,
+        'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
+        'JAX_PLATFORMS': 'cpu',
         'PYTHONPATH': str(TESTS.parent),
     }
     done = subprocess.run(
-        [sys.executable, str(TESTS / 'train_on_devices.py'), *map(str, trained), str(output)], env=env,
-        capture_output=True, text=True,
+        [sys.executable, str(TESTS / 'train_on_devices.py'), *map(str, trained), str(output)],
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return output

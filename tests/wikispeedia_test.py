@@ -8,7 +8,7 @@ import pytest
 from opql_jax.corpus import wikispeedia
 from opql_jax.corpus.records import CorpusError, Mention
 
-ARTICLE = '''   #copyright
+ARTICLE = """   #copyright
 
 Red giant
 
@@ -54,7 +54,7 @@ The Sun
 
    Retrieved from " http://en.wikipedia.org/wiki/Red_giant"
    This reference article is mainly selected from the English Wikipedia.
-'''
+"""
 
 PROSE = [
     'According to the (Danish) diagram, a red giant is a large star of a certain class; so-named because of the '
@@ -66,55 +66,58 @@ PROSE = [
 
 
 def test_only_prose_and_list_items_remain():
-  assert wikispeedia.clean(ARTICLE).split('\n') == PROSE
+    assert wikispeedia.clean(ARTICLE).split('\n') == PROSE
 
 
 def test_cleaning_takes_linear_time_on_digits_and_spaces():
-  wikispeedia.clean('   Pi is 3.' + '1' * 20000 + ' ' * 20000 + 'x\n' + '\n' * 20000)
+    wikispeedia.clean('   Pi is 3.' + '1' * 20000 + ' ' * 20000 + 'x\n' + '\n' * 20000)
 
 
 @pytest.fixture
 def folder(tmp_path):
-  articles = [('Red_giant', 'Red giant', ARTICLE), ('Sun', 'Sun', '   The Sun is a star near us.\n'),
-              ('Helium', 'Helium', '   #copyright\n')]
-  with gzip.open(tmp_path / 'articles.jsonl.gz', 'wt', encoding='utf-8') as file:
-    for page, title, text in articles:
-      file.write(json.dumps({'page': page, 'title': title, 'text': text}) + '\n')
-  (tmp_path / 'links.tsv').write_text('# links\n\nRed_giant\tHelium\n')
-  return tmp_path
+    articles = [
+        ('Red_giant', 'Red giant', ARTICLE),
+        ('Sun', 'Sun', '   The Sun is a star near us.\n'),
+        ('Helium', 'Helium', '   #copyright\n'),
+    ]
+    with gzip.open(tmp_path / 'articles.jsonl.gz', 'wt', encoding='utf-8') as file:
+        for page, title, text in articles:
+            file.write(json.dumps({'page': page, 'title': title, 'text': text}) + '\n')
+    (tmp_path / 'links.tsv').write_text('# links\n\nRed_giant\tHelium\n')
+    return tmp_path
 
 
 def test_mentions_are_the_article_itself_and_its_link_targets(folder):
-  vocab = wikispeedia.entity_vocab(folder)
-  giant, sun = wikispeedia.documents(folder, vocab)
-  assert (giant.id, giant.title, giant.title_entity) == ('Red_giant', 'Red giant', 'Red giant')
-  assert [giant.text[m.start:m.end] for m in giant.mentions] == ['red giant', 'red giant', 'helium']
-  assert giant.mentions[2].entity == 'Helium'
-  assert sun.mentions == (Mention(4, 7, 'Sun'),)
+    vocab = wikispeedia.entity_vocab(folder)
+    giant, sun = wikispeedia.documents(folder, vocab)
+    assert (giant.id, giant.title, giant.title_entity) == ('Red_giant', 'Red giant', 'Red giant')
+    assert [giant.text[m.start : m.end] for m in giant.mentions] == ['red giant', 'red giant', 'helium']
+    assert giant.mentions[2].entity == 'Helium'
+    assert sun.mentions == (Mention(4, 7, 'Sun'),)
 
 
 def test_every_title_is_a_mention_when_asked(folder):
-  vocab = wikispeedia.entity_vocab(folder)
-  giant, _ = wikispeedia.documents(folder, vocab, linked_only=False)
-  assert {m.entity for m in giant.mentions} == {'Red giant', 'Helium'}
-  (folder / 'links.tsv').write_text('')
-  giant, _ = wikispeedia.documents(folder, vocab)
-  assert {m.entity for m in giant.mentions} == {'Red giant'}
+    vocab = wikispeedia.entity_vocab(folder)
+    giant, _ = wikispeedia.documents(folder, vocab, linked_only=False)
+    assert {m.entity for m in giant.mentions} == {'Red giant', 'Helium'}
+    (folder / 'links.tsv').write_text('')
+    giant, _ = wikispeedia.documents(folder, vocab)
+    assert {m.entity for m in giant.mentions} == {'Red giant'}
 
 
 def test_broken_files_are_named(folder):
-  vocab = wikispeedia.entity_vocab(folder)
-  (folder / 'links.tsv').write_text('# links\nRed_giant\n')
-  with pytest.raises(CorpusError, match=r'links\.tsv:2: expected 2 columns'):
-    list(wikispeedia.documents(folder, vocab))
-  path = folder / 'articles.jsonl.gz'
-  path.write_bytes(path.read_bytes()[:-40])
-  with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz: truncated or damaged'):
-    wikispeedia.entity_vocab(folder)
-  with gzip.open(path, 'wt') as file:
-    file.write('{"page": "x"}\n')
-  with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz:1: expected a JSON object'):
-    wikispeedia.entity_vocab(folder)
-  path.unlink()
-  with pytest.raises(CorpusError, match='no such file'):
-    wikispeedia.entity_vocab(folder)
+    vocab = wikispeedia.entity_vocab(folder)
+    (folder / 'links.tsv').write_text('# links\nRed_giant\n')
+    with pytest.raises(CorpusError, match=r'links\.tsv:2: expected 2 columns'):
+        list(wikispeedia.documents(folder, vocab))
+    path = folder / 'articles.jsonl.gz'
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz: truncated or damaged'):
+        wikispeedia.entity_vocab(folder)
+    with gzip.open(path, 'wt') as file:
+        file.write('{"page": "x"}\n')
+    with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz:1: expected a JSON object'):
+        wikispeedia.entity_vocab(folder)
+    path.unlink()
+    with pytest.raises(CorpusError, match='no such file'):
+        wikispeedia.entity_vocab(folder)

@@ -15,88 +15,90 @@ from opql_jax.corpus.records import CorpusError
 
 
 class EntityVocab:
-  """Entities by row.
+    """Entities by row.
 
-  A string is looked up as a key first, then as a name, then as an alias; where several entities
-  share a name (or an alias) it means the one with the lowest id.
+    A string is looked up as a key first, then as a name, then as an alias; where several entities
+    share a name (or an alias) it means the one with the lowest id.
 
-  Attributes:
-    keys: unique identifiers, as mentions of a linked corpus carry them.
-    names: what people call them.
-    aliases: further spellings of each.
-  """
-
-  def __init__(self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]]):
-    """Raises CorpusError for columns of unequal length, an empty key or name, or a repeated key."""
-    self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
-    if not len(self.keys) == len(self.names) == len(self.aliases):
-      raise CorpusError(f'entity vocabulary: {len(self.keys)} keys, {len(self.names)} names and '
-                        f'{len(self.aliases)} alias lists; there must be one each per entity')
-    self.id_of_key: dict[str, int] = {}
-    for row, (key, name) in enumerate(zip(self.keys, self.names)):
-      if not key or not name:
-        raise CorpusError(f'entity vocabulary: row {row} has an empty key or name')
-      if self.id_of_key.setdefault(key, row) != row:
-        raise CorpusError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
-    self.spellings: dict[str, int] = {}
-    for row, name in enumerate(self.names):
-      self.spellings.setdefault(name, row)
-    for row, aliases_of_row in enumerate(self.aliases):
-      for alias in aliases_of_row:
-        if alias:
-          self.spellings.setdefault(alias, row)
-
-  @classmethod
-  def from_names(cls, names: Iterable[str]) -> EntityVocab:
-    """One entity per name, except that names which differ only by case are one entity.
-
-    The first spelling is its key and name, later ones are aliases. Repeated names count once.
+    Attributes:
+        keys: unique identifiers, as mentions of a linked corpus carry them.
+        names: what people call them.
+        aliases: further spellings of each.
     """
-    rows: dict[str, list[str]] = {}
-    for name in names:
-      spellings = rows.setdefault(name.casefold(), [])
-      if name not in spellings:
-        spellings.append(name)
-    first = [spellings[0] for spellings in rows.values()]
-    return cls(first, first, [spellings[1:] for spellings in rows.values()])
 
-  def __len__(self) -> int:
-    return len(self.keys)
+    def __init__(self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]]):
+        """Raises CorpusError for columns of unequal length, an empty key or name, or a repeated key."""
+        self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
+        if not len(self.keys) == len(self.names) == len(self.aliases):
+            raise CorpusError(
+                f'entity vocabulary: {len(self.keys)} keys, {len(self.names)} names and '
+                f'{len(self.aliases)} alias lists; there must be one each per entity'
+            )
+        self.id_of_key: dict[str, int] = {}
+        for row, (key, name) in enumerate(zip(self.keys, self.names)):
+            if not key or not name:
+                raise CorpusError(f'entity vocabulary: row {row} has an empty key or name')
+            if self.id_of_key.setdefault(key, row) != row:
+                raise CorpusError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
+        self.spellings: dict[str, int] = {}
+        for row, name in enumerate(self.names):
+            self.spellings.setdefault(name, row)
+        for row, aliases_of_row in enumerate(self.aliases):
+            for alias in aliases_of_row:
+                if alias:
+                    self.spellings.setdefault(alias, row)
 
-  def get(self, name: str) -> int | None:
-    """The id of a key, name or alias, or None."""
-    found = self.id_of_key.get(name)
-    return self.spellings.get(name) if found is None else found
+    @classmethod
+    def from_names(cls, names: Iterable[str]) -> EntityVocab:
+        """One entity per name, except that names which differ only by case are one entity.
 
-  def id(self, name: str) -> int:
-    """The id of a key, name or alias; CorpusError with the closest spellings when there is none."""
-    found = self.get(name)
-    if found is not None:
-      return found
-    folded = name.casefold()
-    close = [s for s in self.spellings if s.casefold() == folded]
-    close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
-    hint = f'; did you mean {" or ".join(map(repr, close[:3]))}?' if close else ''
-    raise CorpusError(f'unknown entity {name!r}{hint}')
+        The first spelling is its key and name, later ones are aliases. Repeated names count once.
+        """
+        rows: dict[str, list[str]] = {}
+        for name in names:
+            spellings = rows.setdefault(name.casefold(), [])
+            if name not in spellings:
+                spellings.append(name)
+        first = [spellings[0] for spellings in rows.values()]
+        return cls(first, first, [spellings[1:] for spellings in rows.values()])
 
-  def hash(self) -> str:
-    """SHA-256 (hex) of all keys, names and aliases in order; counts do not matter."""
-    digest = hashlib.sha256()
-    for row in zip(self.keys, self.names, self.aliases):
-      digest.update(json.dumps(row, ensure_ascii=False).encode('utf-8') + b'\n')
-    return digest.hexdigest()
+    def __len__(self) -> int:
+        return len(self.keys)
 
-  def save(self, path: str | os.PathLike, counts: Sequence[int] | None = None) -> None:
-    """Writes entities.parquet; `counts` are the mentions of each entity in the passages (default 0)."""
-    counts = [0] * len(self) if counts is None else counts
-    columns = [self.keys, self.names, self.aliases, counts]
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array(column, type=field.type) for column, field in zip(columns, tables.ENTITIES)],
-        schema=tables.ENTITIES)
-    tables.write_table(path, [batch], tables.ENTITIES)
+    def get(self, name: str) -> int | None:
+        """The id of a key, name or alias, or None."""
+        found = self.id_of_key.get(name)
+        return self.spellings.get(name) if found is None else found
 
-  @classmethod
-  def load(cls, path: str | os.PathLike) -> EntityVocab:
-    """Reads entities.parquet; CorpusError when it is missing, truncated or inconsistent."""
-    table = tables.read_table(path, tables.ENTITIES)
-    return cls(*(table[name].to_pylist() for name in ('key', 'name', 'aliases')))
+    def id(self, name: str) -> int:
+        """The id of a key, name or alias; CorpusError with the closest spellings when there is none."""
+        found = self.get(name)
+        if found is not None:
+            return found
+        folded = name.casefold()
+        close = [s for s in self.spellings if s.casefold() == folded]
+        close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
+        hint = f'; did you mean {" or ".join(map(repr, close[:3]))}?' if close else ''
+        raise CorpusError(f'unknown entity {name!r}{hint}')
+
+    def hash(self) -> str:
+        """SHA-256 (hex) of all keys, names and aliases in order; counts do not matter."""
+        digest = hashlib.sha256()
+        for row in zip(self.keys, self.names, self.aliases):
+            digest.update(json.dumps(row, ensure_ascii=False).encode('utf-8') + b'\n')
+        return digest.hexdigest()
+
+    def save(self, path: str | os.PathLike, counts: Sequence[int] | None = None) -> None:
+        """Writes entities.parquet; `counts` are the mentions of each entity in the passages (default 0)."""
+        counts = [0] * len(self) if counts is None else counts
+        columns = [self.keys, self.names, self.aliases, counts]
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(column, type=field.type) for column, field in zip(columns, tables.ENTITIES)], schema=tables.ENTITIES
+        )
+        tables.write_table(path, [batch], tables.ENTITIES)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> EntityVocab:
+        """Reads entities.parquet; CorpusError when it is missing, truncated or inconsistent."""
+        table = tables.read_table(path, tables.ENTITIES)
+        return cls(*(table[name].to_pylist() for name in ('key', 'name', 'aliases')))

@@ -16,74 +16,72 @@ Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
 @dataclasses.dataclass(frozen=True)
 class LinkedTexts:
-  """What `MentionLinker.link_all` found.
+    """What `MentionLinker.link_all` found.
 
-  Attributes:
-    mentions: for each text its mentions, in order of position.
-    dropped: entity id -> share of the texts that mention it, for the entities left out.
-  """
+    Attributes:
+        mentions: for each text its mentions, in order of position.
+        dropped: entity id -> share of the texts that mention it, for the entities left out.
+    """
 
-  mentions: list[list[Span]]
-  dropped: dict[int, float]
+    mentions: list[list[Span]]
+    dropped: dict[int, float]
 
 
 class MentionLinker:
-  """Finds the names and aliases of a vocabulary in text.
+    """Finds the names and aliases of a vocabulary in text.
 
-  A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on either
-  side rejects the match, and so does an apostrophe before it that follows a letter (the s of
-  "film's"). Of the matches that remain, the leftmost wins and of those that start together the
-  longest, so mentions never overlap.
-  """
-
-  def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0):
+    A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on either
+    side rejects the match, and so does an apostrophe before it that follows a letter (the s of
+    "film's"). Of the matches that remain, the leftmost wins and of those that start together the
+    longest, so mentions never overlap.
     """
-    Args:
-      vocab: where the spellings come from.
-      drop_above_rate: in `link_all`, an entity mentioned in more than this share of the texts says
-        nothing about any of them (a tag such as 'film') and loses its mentions; 1 keeps all.
-    """
-    if not 0 < drop_above_rate <= 1:
-      raise CorpusError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
-    self._rate = drop_above_rate
-    self._entities = list(vocab.spellings.values())
-    # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
-    # ends, and a longest match that breaks a word would hide the shorter one that does not.
-    self._automaton = ahocorasick_rs.AhoCorasick(
-        list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard)
 
-  def link(self, text: str) -> list[Span]:
-    """The mentions in one text, `(start, end, entity id)` in order; no entity is dropped here."""
-    length = len(text)
-    whole = []
-    for spelling, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
-      if end < length and text[end].isalnum():
-        continue
-      if start:
-        before = text[start - 1]
-        if before.isalnum() or (before in "'\u2019" and start > 1 and text[start - 2].isalpha()):
-          continue
-      whole.append((start, -end, spelling))
-    whole.sort()
-    mentions, reached = [], 0
-    for start, end, spelling in whole:
-      if start >= reached:
-        reached = -end
-        mentions.append((start, reached, self._entities[spelling]))
-    return mentions
+    def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0):
+        """
+        Args:
+            vocab: where the spellings come from.
+            drop_above_rate: in `link_all`, an entity mentioned in more than this share of the texts says
+                nothing about any of them (a tag such as 'film') and loses its mentions; 1 keeps all.
+        """
+        if not 0 < drop_above_rate <= 1:
+            raise CorpusError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
+        self._rate = drop_above_rate
+        self._entities = list(vocab.spellings.values())
+        # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
+        # ends, and a longest match that breaks a word would hide the shorter one that does not.
+        self._automaton = ahocorasick_rs.AhoCorasick(list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard)
 
-  def link_all(self, texts: Iterable[str], title_entities: Sequence[int] | None = None) -> LinkedTexts:
-    """Links every text and drops the entities that are in too many of them.
+    def link(self, text: str) -> list[Span]:
+        """The mentions in one text, `(start, end, entity id)` in order; no entity is dropped here."""
+        length = len(text)
+        whole = []
+        for spelling, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
+            if end < length and text[end].isalnum():
+                continue
+            if start:
+                before = text[start - 1]
+                if before.isalnum() or (before in "'\u2019" and start > 1 and text[start - 2].isalpha()):
+                    continue
+            whole.append((start, -end, spelling))
+        whole.sort()
+        mentions, reached = [], 0
+        for start, end, spelling in whole:
+            if start >= reached:
+                reached = -end
+                mentions.append((start, reached, self._entities[spelling]))
+        return mentions
 
-    Args:
-      texts: the whole corpus, since the rate is over all of it.
-      title_entities: per text the entity it is about, or -1; that one is kept there at any rate.
-    """
-    linked = [self.link(text) for text in texts]
-    titles = [-1] * len(linked) if title_entities is None else title_entities
-    counts = collections.Counter(e for mentions in linked for e in {m[2] for m in mentions})
-    dropped = {e: n / len(linked) for e, n in sorted(counts.items()) if n > self._rate * len(linked)}
-    if dropped:
-      linked = [[m for m in mentions if m[2] == title or m[2] not in dropped]
-                for mentions, title in zip(linked, titles)]
-    return LinkedTexts(linked, dropped)
+    def link_all(self, texts: Iterable[str], title_entities: Sequence[int] | None = None) -> LinkedTexts:
+        """Links every text and drops the entities that are in too many of them.
+
+        Args:
+            texts: the whole corpus, since the rate is over all of it.
+            title_entities: per text the entity it is about, or -1; that one is kept there at any rate.
+        """
+        linked = [self.link(text) for text in texts]
+        titles = [-1] * len(linked) if title_entities is None else title_entities
+        counts = collections.Counter(e for mentions in linked for e in {m[2] for m in mentions})
+        dropped = {e: n / len(linked) for e, n in sorted(counts.items()) if n > self._rate * len(linked)}
+        if dropped:
+            linked = [[m for m in mentions if m[2] == title or m[2] not in dropped] for mentions, title in zip(linked, titles)]
+        return LinkedTexts(linked, dropped)

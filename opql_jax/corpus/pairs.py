@@ -45,44 +45,45 @@ _WHERE = {'title': 'WHERE x.is_anchor + y.is_anchor > 0', 'all': ''}
 
 
 def pairs_sql(mode: str) -> str:
-  """The query for a mode: 'title' (pairs with the page's title entity) or 'all' (every co-mention)."""
-  if mode not in MODES:
-    raise CorpusError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
-  return PAIRS_SQL.format(where=_WHERE[mode])
+    """The query for a mode: 'title' (pairs with the page's title entity) or 'all' (every co-mention)."""
+    if mode not in MODES:
+        raise CorpusError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
+    return PAIRS_SQL.format(where=_WHERE[mode])
 
 
 def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
-  """All directed pair rows of the passages.
+    """All directed pair rows of the passages.
 
-  Args:
-    passages: `tables.PASSAGES`; the row is the passage id.
-    mode: 'title' or 'all'; the rows of 'all' contain those of 'title', marked by `is_title`.
+    Args:
+        passages: `tables.PASSAGES`; the row is the passage id.
+        mode: 'title' or 'all'; the rows of 'all' contain those of 'title', marked by `is_title`.
 
-  Yields:
-    Batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
-    Topic and target always differ, and every pair comes in both directions.
-  """
-  sql = pairs_sql(mode)
-  mentions, titles = mention_tables(passages)
-  # Sorting more rows than memory holds spills to files, which must not land in the working directory.
-  with tempfile.TemporaryDirectory() as spill:
-    config = {'threads': THREADS, 'temp_directory': os.fspath(spill)}
-    with duckdb.connect(':memory:', config=config) as connection:
-      connection.register('mentions', mentions)
-      connection.register('titles', titles)
-      for batch in connection.sql(sql).to_arrow_reader(BATCH_ROWS):
-        yield batch.cast(tables.PAIRS)
+    Yields:
+        Batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
+        Topic and target always differ, and every pair comes in both directions.
+    """
+    sql = pairs_sql(mode)
+    mentions, titles = mention_tables(passages)
+    # Sorting more rows than memory holds spills to files, which must not land in the working directory.
+    with tempfile.TemporaryDirectory() as spill:
+        config = {'threads': THREADS, 'temp_directory': os.fspath(spill)}
+        with duckdb.connect(':memory:', config=config) as connection:
+            connection.register('mentions', mentions)
+            connection.register('titles', titles)
+            for batch in connection.sql(sql).to_arrow_reader(BATCH_ROWS):
+                yield batch.cast(tables.PAIRS)
 
 
 def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:
-  """The two tables the query reads: mentions(passage, mention, entity) and titles(passage, entity)."""
-  column = passages['mentions'].combine_chunks()
-  counts = np.diff(column.offsets.to_numpy())
-  passage = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-  mention = np.arange(len(passage), dtype=np.int32) - np.repeat(
-      np.cumsum(counts) - counts, counts).astype(np.int32)
-  entity = column.flatten().field('entity')
-  title = passages['title_entity'].to_numpy()
-  about = np.flatnonzero(title >= 0).astype(np.int32)
-  return (pa.table({'passage': passage, 'mention': mention, 'entity': entity}),
-          pa.table({'passage': about, 'entity': title[about]}))
+    """The two tables the query reads: mentions(passage, mention, entity) and titles(passage, entity)."""
+    column = passages['mentions'].combine_chunks()
+    counts = np.diff(column.offsets.to_numpy())
+    passage = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    mention = np.arange(len(passage), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
+    entity = column.flatten().field('entity')
+    title = passages['title_entity'].to_numpy()
+    about = np.flatnonzero(title >= 0).astype(np.int32)
+    return (
+        pa.table({'passage': passage, 'mention': mention, 'entity': entity}),
+        pa.table({'passage': about, 'entity': title[about]}),
+    )

@@ -24,126 +24,137 @@ from opql_jax.corpus.records import CorpusError, Document
 
 BATCH_DOCUMENTS = 1024
 
-LINKED = pa.schema([
-    ('id', pa.string()),
-    ('title', pa.string()),
-    ('title_entity', pa.int32()),
-    ('text', pa.string()),
-    ('mentions', pa.list_(tables.MENTION)),
-])
+LINKED = pa.schema(
+    [
+        ('id', pa.string()),
+        ('title', pa.string()),
+        ('title_entity', pa.int32()),
+        ('text', pa.string()),
+        ('mentions', pa.list_(tables.MENTION)),
+    ]
+)
 
 
 def vocab_from_documents(documents: Iterable[Document]) -> EntityVocab:
-  """The entities that documents name: title entities and linked mentions, in order of appearance.
+    """The entities that documents name: title entities and linked mentions, in order of appearance.
 
-  An entity is called by the title of the first document about it, otherwise by its most frequent
-  mention; the other surface forms are its aliases, most frequent first. When no document has any link,
-  every title is an entity (see `about_titles`).
-  """
-  documents = list(documents)
-  linked = any(d.mentions or d.title_entity is not None for d in documents)
-  titles: dict[str, str] = {}
-  surfaces: dict[str, collections.Counter[str]] = {}
-  for document in documents:
-    about = document.title_entity if linked else document.title
-    if about is not None:
-      titles.setdefault(about, document.title)
-      surfaces.setdefault(about, collections.Counter())
-    for mention in document.mentions:
-      surface = document.text[mention.start:mention.end]
-      surfaces.setdefault(mention.entity, collections.Counter())[surface] += 1
-  names, aliases = [], []
-  for key, counts in surfaces.items():
-    forms = sorted(counts, key=lambda form: (-counts[form], form))
-    names.append(titles.get(key) or forms[0])
-    aliases.append([form for form in forms if form != names[-1]])
-  return EntityVocab(list(surfaces), names, aliases)
+    An entity is called by the title of the first document about it, otherwise by its most frequent
+    mention; the other surface forms are its aliases, most frequent first. When no document has any link,
+    every title is an entity (see `about_titles`).
+    """
+    documents = list(documents)
+    linked = any(d.mentions or d.title_entity is not None for d in documents)
+    titles: dict[str, str] = {}
+    surfaces: dict[str, collections.Counter[str]] = {}
+    for document in documents:
+        about = document.title_entity if linked else document.title
+        if about is not None:
+            titles.setdefault(about, document.title)
+            surfaces.setdefault(about, collections.Counter())
+        for mention in document.mentions:
+            surface = document.text[mention.start : mention.end]
+            surfaces.setdefault(mention.entity, collections.Counter())[surface] += 1
+    names, aliases = [], []
+    for key, counts in surfaces.items():
+        forms = sorted(counts, key=lambda form: (-counts[form], form))
+        names.append(titles.get(key) or forms[0])
+        aliases.append([form for form in forms if form != names[-1]])
+    return EntityVocab(list(surfaces), names, aliases)
 
 
 def about_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Document]:
-  """Documents that state no title entity are about the one their title names, if there is one."""
-  found = []
-  for document in documents:
-    entity = vocab.get(document.title) if document.title_entity is None else None
-    found.append(document if entity is None else dataclasses.replace(document, title_entity=vocab.keys[entity]))
-  return found
+    """Documents that state no title entity are about the one their title names, if there is one."""
+    found = []
+    for document in documents:
+        entity = vocab.get(document.title) if document.title_entity is None else None
+        found.append(document if entity is None else dataclasses.replace(document, title_entity=vocab.keys[entity]))
+    return found
 
 
 def link_documents(
     documents: Sequence[Document], vocab: EntityVocab, drop_above_rate: float = 1.0
 ) -> tuple[list[pa.RecordBatch], dict[int, float]]:
-  """Gives every document mentions by entity id.
+    """Gives every document mentions by entity id.
 
-  Mentions that a document carries are kept, their keys turned into ids. A document that carries none
-  is linked by the names of the vocabulary.
+    Mentions that a document carries are kept, their keys turned into ids. A document that carries none
+    is linked by the names of the vocabulary.
 
-  Args:
-    documents: the whole corpus.
-    vocab: the entities.
-    drop_above_rate: see `MentionLinker`; it concerns the documents linked by name.
+    Args:
+        documents: the whole corpus.
+        vocab: the entities.
+        drop_above_rate: see `MentionLinker`; it concerns the documents linked by name.
 
-  Returns:
-    Batches of `LINKED` in document order, and the dropped entities with their share of documents.
+    Returns:
+        Batches of `LINKED` in document order, and the dropped entities with their share of documents.
 
-  Raises:
-    CorpusError: a mention's or title's entity is not in the vocabulary; names document and field.
-  """
-  titles = [-1 if d.title_entity is None else _key_id(vocab, d, 'title_entity', d.title_entity) for d in documents]
-  mentions = [
-      [(m.start, m.end, _key_id(vocab, d, f'mentions[{i}].entity', m.entity))
-       for i, m in sorted(enumerate(d.mentions), key=lambda pair: pair[1].start)]
-      for d in documents
-  ]
-  unlinked = [i for i, found in enumerate(mentions) if not found]
-  dropped = {}
-  if unlinked:
-    linked = MentionLinker(vocab, drop_above_rate=drop_above_rate).link_all(
-        (documents[i].text for i in unlinked), [titles[i] for i in unlinked])
-    dropped = linked.dropped
-    for i, found in zip(unlinked, linked.mentions):
-      mentions[i] = found
-  batches = []
-  for first in range(0, len(documents), BATCH_DOCUMENTS):
-    span = slice(first, first + BATCH_DOCUMENTS)
-    batches.append(pa.RecordBatch.from_arrays([
-        pa.array([d.id for d in documents[span]], pa.string()),
-        pa.array([d.title for d in documents[span]], pa.string()),
-        pa.array(titles[span], pa.int32()),
-        pa.array([d.text for d in documents[span]], pa.string()),
-        mention_array(mentions[span]),
-    ], schema=LINKED))
-  return batches, dropped
+    Raises:
+        CorpusError: a mention's or title's entity is not in the vocabulary; names document and field.
+    """
+    titles = [-1 if d.title_entity is None else _key_id(vocab, d, 'title_entity', d.title_entity) for d in documents]
+    mentions = [
+        [
+            (m.start, m.end, _key_id(vocab, d, f'mentions[{i}].entity', m.entity))
+            for i, m in sorted(enumerate(d.mentions), key=lambda pair: pair[1].start)
+        ]
+        for d in documents
+    ]
+    unlinked = [i for i, found in enumerate(mentions) if not found]
+    dropped = {}
+    if unlinked:
+        linked = MentionLinker(vocab, drop_above_rate=drop_above_rate).link_all(
+            (documents[i].text for i in unlinked), [titles[i] for i in unlinked]
+        )
+        dropped = linked.dropped
+        for i, found in zip(unlinked, linked.mentions):
+            mentions[i] = found
+    batches = []
+    for first in range(0, len(documents), BATCH_DOCUMENTS):
+        span = slice(first, first + BATCH_DOCUMENTS)
+        batches.append(
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.array([d.id for d in documents[span]], pa.string()),
+                    pa.array([d.title for d in documents[span]], pa.string()),
+                    pa.array(titles[span], pa.int32()),
+                    pa.array([d.text for d in documents[span]], pa.string()),
+                    mention_array(mentions[span]),
+                ],
+                schema=LINKED,
+            )
+        )
+    return batches, dropped
 
 
 def _key_id(vocab: EntityVocab, document: Document, field: str, key: str) -> int:
-  found = vocab.id_of_key.get(key)
-  if found is None:
-    raise CorpusError(f'document {document.id!r}: {field}: unknown entity id {key!r}')
-  return found
+    found = vocab.id_of_key.get(key)
+    if found is None:
+        raise CorpusError(f'document {document.id!r}: {field}: unknown entity id {key!r}')
+    return found
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:
-  """Lists of `(start, end, entity)` as an Arrow column of lists of `tables.MENTION`."""
-  flat = np.array([m for row in mentions for m in row], np.int32).reshape(-1, 3)
-  offsets = np.cumsum([0] + [len(row) for row in mentions], dtype=np.int32)
-  items = pa.StructArray.from_arrays([pa.array(flat[:, i].copy()) for i in range(3)], fields=list(tables.MENTION))
-  return pa.ListArray.from_arrays(pa.array(offsets), items)
+    """Lists of `(start, end, entity)` as an Arrow column of lists of `tables.MENTION`."""
+    flat = np.array([m for row in mentions for m in row], np.int32).reshape(-1, 3)
+    offsets = np.cumsum([0] + [len(row) for row in mentions], dtype=np.int32)
+    items = pa.StructArray.from_arrays([pa.array(flat[:, i].copy()) for i in range(3)], fields=list(tables.MENTION))
+    return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 
-def split_batch(batch: pa.RecordBatch, count_tokens: Callable[[str], int], max_tokens: int,
-                title_prefix: str) -> pa.RecordBatch:
-  """Cuts the documents of a `LINKED` batch into passages, a `tables.PASSAGES` batch in order.
+def split_batch(
+    batch: pa.RecordBatch, count_tokens: Callable[[str], int], max_tokens: int, title_prefix: str
+) -> pa.RecordBatch:
+    """Cuts the documents of a `LINKED` batch into passages, a `tables.PASSAGES` batch in order.
 
-  See `split_document` for the arguments and errors.
-  """
-  passages = []
-  for row in batch.to_pylist():
-    mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
-    document = Document(row['id'], row['title'], row['text'])
-    passages += split_document(document, mentions, row['title_entity'], count_tokens, max_tokens, title_prefix)
-  columns = [[getattr(p, field.name) for p in passages] for field in tables.PASSAGES]
-  arrays = [pa.array(column, field.type) for column, field in zip(columns[:-1], tables.PASSAGES)]
-  return pa.RecordBatch.from_arrays([*arrays, mention_array(columns[-1])], schema=tables.PASSAGES)
+    See `split_document` for the arguments and errors.
+    """
+    passages = []
+    for row in batch.to_pylist():
+        mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+        document = Document(row['id'], row['title'], row['text'])
+        passages += split_document(document, mentions, row['title_entity'], count_tokens, max_tokens, title_prefix)
+    columns = [[getattr(p, field.name) for p in passages] for field in tables.PASSAGES]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns[:-1], tables.PASSAGES)]
+    return pa.RecordBatch.from_arrays([*arrays, mention_array(columns[-1])], schema=tables.PASSAGES)
 
 
 def write_corpus(
@@ -157,86 +168,86 @@ def write_corpus(
     pair_mode: str = 'title',
     drop_above_rate: float = 1.0,
 ) -> dict:
-  """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
+    """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
 
-  Args:
-    directory: the prepared directory; made if need be, the three files are replaced.
-    documents: the corpus; ids are unique.
-    vocab: the entities; those never mentioned stay, with count 0.
-    count_tokens: the number of tokens of a string.
-    max_tokens: the most tokens a passage may have.
-    title_prefix: 'missing', 'always' or 'never', see `split_document`.
-    pair_mode: 'title' or 'all', see `mine_pairs`.
-    drop_above_rate: see `MentionLinker`.
+    Args:
+        directory: the prepared directory; made if need be, the three files are replaced.
+        documents: the corpus; ids are unique.
+        vocab: the entities; those never mentioned stay, with count 0.
+        count_tokens: the number of tokens of a string.
+        max_tokens: the most tokens a passage may have.
+        title_prefix: 'missing', 'always' or 'never', see `split_document`.
+        pair_mode: 'title' or 'all', see `mine_pairs`.
+        drop_above_rate: see `MentionLinker`.
 
-  Returns:
-    JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
-    passages, mentions, entities, entities_mentioned, pair_rows, title_pair_rows, pairs) and
-    `dropped_entities` (`{key: share of documents}`).
+    Returns:
+        JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
+        passages, mentions, entities, entities_mentioned, pair_rows, title_pair_rows, pairs) and
+        `dropped_entities` (`{key: share of documents}`).
 
-  Raises:
-    CorpusError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
-  """
-  directory = Path(directory)
-  documents = list(documents)
-  if not documents:
-    raise CorpusError('empty corpus: there is no document to prepare')
-  if not len(vocab):
-    raise CorpusError('empty entity vocabulary: no name to link')
-  repeated = [id for id, n in collections.Counter(d.id for d in documents).items() if n > 1]
-  if repeated:
-    raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(repeated)} ids are)')
-  linked, dropped = link_documents(documents, vocab, drop_above_rate)
-  batches = [split_batch(batch, count_tokens, max_tokens, title_prefix) for batch in linked]
-  passages = pa.Table.from_batches(batches, tables.PASSAGES)
-  tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
+    Raises:
+        CorpusError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
+    """
+    directory = Path(directory)
+    documents = list(documents)
+    if not documents:
+        raise CorpusError('empty corpus: there is no document to prepare')
+    if not len(vocab):
+        raise CorpusError('empty entity vocabulary: no name to link')
+    repeated = [id for id, n in collections.Counter(d.id for d in documents).items() if n > 1]
+    if repeated:
+        raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(repeated)} ids are)')
+    linked, dropped = link_documents(documents, vocab, drop_above_rate)
+    batches = [split_batch(batch, count_tokens, max_tokens, title_prefix) for batch in linked]
+    passages = pa.Table.from_batches(batches, tables.PASSAGES)
+    tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
 
-  entities = passages['mentions'].combine_chunks().flatten().field('entity').to_numpy()
-  mentioned = np.bincount(entities, minlength=len(vocab))
-  vocab.save(directory / 'entities.parquet', mentioned.tolist())
+    entities = passages['mentions'].combine_chunks().flatten().field('entity').to_numpy()
+    mentioned = np.bincount(entities, minlength=len(vocab))
+    vocab.save(directory / 'entities.parquet', mentioned.tolist())
 
-  tally = _PairTally()
-  rows = tables.write_table(directory / 'pairs.parquet', tally(mine_pairs(passages, pair_mode)), tables.PAIRS)
-  if not rows:
-    raise CorpusError(
-        f'no pair in {len(documents)} documents: no passage mentions two entities'
-        f'{", one of them its title entity" if pair_mode == "title" else ""}; check that the entity names are '
-        'spelled as in the text')
-  return {
-      'max_tokens': max_tokens,
-      'title_prefix': title_prefix,
-      'pair_mode': pair_mode,
-      'drop_above_rate': drop_above_rate,
-      'dropped_entities': {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()},
-      'vocabulary': vocab.hash(),
-      'counts': {
-          'documents': len(documents),
-          'documents_without_mentions': sum(
-              not mentions for batch in linked for mentions in batch['mentions'].to_pylist()),
-          'passages': len(passages),
-          'mentions': len(entities),
-          'entities': len(vocab),
-          'entities_mentioned': int(np.count_nonzero(mentioned)),
-          'pair_rows': rows,
-          'title_pair_rows': tally.title_rows,
-          'pairs': tally.pairs,
-      },
-  }
+    tally = _PairTally()
+    rows = tables.write_table(directory / 'pairs.parquet', tally(mine_pairs(passages, pair_mode)), tables.PAIRS)
+    if not rows:
+        raise CorpusError(
+            f'no pair in {len(documents)} documents: no passage mentions two entities'
+            f'{", one of them its title entity" if pair_mode == "title" else ""}; check that the entity names are '
+            'spelled as in the text'
+        )
+    return {
+        'max_tokens': max_tokens,
+        'title_prefix': title_prefix,
+        'pair_mode': pair_mode,
+        'drop_above_rate': drop_above_rate,
+        'dropped_entities': {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()},
+        'vocabulary': vocab.hash(),
+        'counts': {
+            'documents': len(documents),
+            'documents_without_mentions': sum(not mentions for batch in linked for mentions in batch['mentions'].to_pylist()),
+            'passages': len(passages),
+            'mentions': len(entities),
+            'entities': len(vocab),
+            'entities_mentioned': int(np.count_nonzero(mentioned)),
+            'pair_rows': rows,
+            'title_pair_rows': tally.title_rows,
+            'pairs': tally.pairs,
+        },
+    }
 
 
 class _PairTally:
-  """Counts the title rows and the different (topic, target) pairs of a sorted stream of batches."""
+    """Counts the title rows and the different (topic, target) pairs of a sorted stream of batches."""
 
-  def __init__(self):
-    self.title_rows = self.pairs = 0
+    def __init__(self):
+        self.title_rows = self.pairs = 0
 
-  def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    last = (-1, -1)
-    for batch in batches:
-      topic, target = batch['topic'].to_numpy(), batch['target'].to_numpy()
-      if len(topic):
-        new = (np.diff(topic) != 0) | (np.diff(target) != 0)
-        self.pairs += int(new.sum()) + ((int(topic[0]), int(target[0])) != last)
-        last = int(topic[-1]), int(target[-1])
-        self.title_rows += batch['is_title'].true_count
-      yield batch
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last = (-1, -1)
+        for batch in batches:
+            topic, target = batch['topic'].to_numpy(), batch['target'].to_numpy()
+            if len(topic):
+                new = (np.diff(topic) != 0) | (np.diff(target) != 0)
+                self.pairs += int(new.sum()) + ((int(topic[0]), int(target[0])) != last)
+                last = int(topic[-1]), int(target[-1])
+                self.title_rows += batch['is_title'].true_count
+            yield batch

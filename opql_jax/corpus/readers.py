@@ -1,7 +1,7 @@
 """Corpora that `prepare` can read. A reader has two methods:
 
-    read(rejected_path) -> (EntityVocab, list[Document])
-    questions(vocab) -> {'<hops>-hop/<split>': list[Question]}
+read(rejected_path) -> (EntityVocab, list[Document])
+questions(vocab) -> {'<hops>-hop/<split>': list[Question]}
 """
 
 import dataclasses
@@ -10,7 +10,8 @@ import itertools
 import json
 import pathlib
 
-from opql_jax.corpus import metaqa, questions as questions_lib, synthetic, wikispeedia
+from opql_jax.corpus import metaqa, synthetic, wikispeedia
+from opql_jax.corpus import questions as questions_lib
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.prepare import about_titles, vocab_from_documents
 from opql_jax.corpus.records import CorpusError, read_jsonl
@@ -19,13 +20,13 @@ from opql_jax.corpus.records import CorpusError, read_jsonl
 def read_question_folder(folder, vocab: EntityVocab) -> dict:
     """All `<hops>-hop/<split>.txt` files of a folder (MetaQA format), by '<hops>-hop/<split>'."""
     out = {}
-    for path in sorted(pathlib.Path(folder).glob("*-hop/*.txt")):
-        hops = path.parent.name.removesuffix("-hop")
+    for path in sorted(pathlib.Path(folder).glob('*-hop/*.txt')):
+        hops = path.parent.name.removesuffix('-hop')
         if not hops.isdigit() or int(hops) < 1:
             raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
-        out[f"{hops}-hop/{path.stem}"] = questions_lib.parse_metaqa_file(path, vocab, int(hops))
+        out[f'{hops}-hop/{path.stem}'] = questions_lib.parse_metaqa_file(path, vocab, int(hops))
     if not out:
-        raise CorpusError(f"{folder}: no question file such as {folder}/1-hop/train.txt")
+        raise CorpusError(f'{folder}: no question file such as {folder}/1-hop/train.txt')
     return out
 
 
@@ -33,19 +34,21 @@ def read_entities(path) -> EntityVocab:
     """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name the line."""
     keys, names, aliases = [], [], []
     try:
-        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
+        lines = pathlib.Path(path).read_text(encoding='utf-8').split('\n')
     except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path}: cannot be read ({error})") from error
+        raise CorpusError(f'{path}: cannot be read ({error})') from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
-            keys.append(str(record["id"]))
-            names.append(record.get("name") or keys[-1])
-            aliases.append(list(record.get("aliases") or []))
+            keys.append(str(record['id']))
+            names.append(record.get('name') or keys[-1])
+            aliases.append(list(record.get('aliases') or []))
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise CorpusError(f"{path}, line {number}: expected {{id, name?, aliases?}} ({type(error).__name__}: {error})") from error
+            raise CorpusError(
+                f'{path}, line {number}: expected {{id, name?, aliases?}} ({type(error).__name__}: {error})'
+            ) from error
     return EntityVocab(keys, names, aliases)
 
 
@@ -69,7 +72,9 @@ class JsonLines:
     def read(self, rejected_path):
         vocab = read_entities(self.entities) if self.entities else None
         documents = read_jsonl(
-            self.path, rejected_path=rejected_path, max_reject_fraction=self.max_reject_fraction,
+            self.path,
+            rejected_path=rejected_path,
+            max_reject_fraction=self.max_reject_fraction,
             known_entities=None if vocab is None else set(vocab.keys),
         )
         vocab = vocab or vocab_from_documents(documents)
@@ -139,12 +144,12 @@ class Synthetic:
 
     def questions(self, vocab):
         out = {}
-        for hops, split in [(h, s) for h in (1, 2, 3) for s in synthetic.SPLITS] + [(1, "unseen_wording")]:
-            limit = self.num_train if split == "train" else self.num_eval
+        for hops, split in [(h, s) for h in (1, 2, 3) for s in synthetic.SPLITS] + [(1, 'unseen_wording')]:
+            limit = self.num_train if split == 'train' else self.num_eval
             rows = itertools.islice(self._world.questions(split, hops), limit)
-            name = f"{hops}-hop/{split}"
+            name = f'{hops}-hop/{split}'
             out[name] = [
-                questions_lib.parse_question(synthetic.question_line(self._world, row), vocab, hops, f"{name}/{i}")
+                questions_lib.parse_question(synthetic.question_line(self._world, row), vocab, hops, f'{name}/{i}')
                 for i, row in enumerate(rows, 1)
             ]
         return out

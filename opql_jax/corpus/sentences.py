@@ -12,57 +12,59 @@ _OPENING = '"\'“‘«([{$£€¡¿*–—- '
 # Before a name: the full stop never ends a sentence.
 _BEFORE_NAMES = frozenset(
     'Mr Mrs Ms Dr Prof St Ste Lt Col Gen Sgt Capt Cpl Cmdr Adm Gov Sen Rep Rev Hon Fr Msgr Mt Ft vs v No Nos Vol Op '
-    'ca c cf e.g i.e approx pp p ed eds Fig fig'.split())
+    'ca c cf e.g i.e approx pp p ed eds Fig fig'.split()
+)
 # These may end a sentence; they do when the next word is one that opens sentences.
 _MAY_END = frozenset('Jr Sr Inc Ltd Co Corp Bros Ph.D M.D etc al Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec'.split())
 _OPENERS = frozenset(
     'The A An It Its He His She Her They Their We Our I This That These Those There In On At As After Although '
-    'Before By During For From However If Most Since Some To Two Under Upon When While With Both Also But And'.split())
+    'Before By During For From However If Most Since Some To Two Under Upon When While With Both Also But And'.split()
+)
 _DOTTED = re.compile(r'(?:\w\.)+\w$')
 
 
 def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) -> list[int]:
-  """Code-point offsets at which the sentences of `text` start, in increasing order.
+    """Code-point offsets at which the sentences of `text` start, in increasing order.
 
-  A sentence ends at a stop followed by space and something other than a lower-case letter, except
-  after abbreviations and initials, and at every line break. No sentence starts inside a mention.
+    A sentence ends at a stop followed by space and something other than a lower-case letter, except
+    after abbreviations and initials, and at every line break. No sentence starts inside a mention.
 
-  Args:
-    text: any text.
-    mentions: `(start, end, entity)` in order, not overlapping.
+    Args:
+        text: any text.
+        mentions: `(start, end, entity)` in order, not overlapping.
 
-  Returns:
-    The starts; empty when the text is blank.
-  """
-  first = len(text) - len(text.lstrip())
-  if first == len(text):
-    return []
-  starts = [first]
-  position = 0
-  for gap in _GAP.finditer(text):
-    start = gap.end()
-    if start >= len(text) or start <= first:
-      continue
-    if gap['stop'] and '\n' not in gap[0] and not _ends_sentence(text, gap['stop'], gap.start(), start):
-      continue
-    while position < len(mentions) and mentions[position][1] <= start:
-      position += 1
-    if position < len(mentions) and mentions[position][0] < start:
-      continue
-    starts.append(start)
-  return starts
+    Returns:
+        The starts; empty when the text is blank.
+    """
+    first = len(text) - len(text.lstrip())
+    if first == len(text):
+        return []
+    starts = [first]
+    position = 0
+    for gap in _GAP.finditer(text):
+        start = gap.end()
+        if start >= len(text) or start <= first:
+            continue
+        if gap['stop'] and '\n' not in gap[0] and not _ends_sentence(text, gap['stop'], gap.start(), start):
+            continue
+        while position < len(mentions) and mentions[position][1] <= start:
+            position += 1
+        if position < len(mentions) and mentions[position][0] < start:
+            continue
+        starts.append(start)
+    return starts
 
 
 def _ends_sentence(text: str, stop: str, stop_at: int, start: int) -> bool:
-  following = text[start:start + 40].lstrip(_OPENING)
-  if not following or following[0].islower():
-    return False
-  if stop != '.':
+    following = text[start : start + 40].lstrip(_OPENING)
+    if not following or following[0].islower():
+        return False
+    if stop != '.':
+        return True
+    word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]
+    if word in _BEFORE_NAMES:
+        return False
+    initial = len(word) == 1 and word.isupper() and word != 'I'
+    if initial or word in _MAY_END or _DOTTED.match(word):
+        return re.match(r'\w*', following)[0] in _OPENERS
     return True
-  word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]
-  if word in _BEFORE_NAMES:
-    return False
-  initial = len(word) == 1 and word.isupper() and word != 'I'
-  if initial or word in _MAY_END or _DOTTED.match(word):
-    return re.match(r'\w*', following)[0] in _OPENERS
-  return True

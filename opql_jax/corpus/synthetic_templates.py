@@ -15,44 +15,47 @@ KINDS = PAGE_KINDS + ('country', 'university')
 
 @dataclasses.dataclass(frozen=True)
 class Relation:
-  """A relation of the world.
+    """A relation of the world.
 
-  Attributes:
-    name: the relation's name, as in gold chains.
-    subject, object: kinds of entity.
-    source, target: what a question type calls the two sides (`film`, `director`).
-    both: share of the facts stated on the pages of both sides.
-    object_only: share of the facts stated on the object's page alone.
-    symmetric: whether the fact also holds with subject and object exchanged.
-  """
+    Attributes:
+        name: the relation's name, as in gold chains.
+        subject, object: kinds of entity.
+        source, target: what a question type calls the two sides (`film`, `director`).
+        both: share of the facts stated on the pages of both sides.
+        object_only: share of the facts stated on the object's page alone.
+        symmetric: whether the fact also holds with subject and object exchanged.
+    """
 
-  name: str
-  subject: str
-  object: str
-  source: str
-  target: str
-  both: float = 0.3
-  object_only: float = 0.1
-  symmetric: bool = False
+    name: str
+    subject: str
+    object: str
+    source: str
+    target: str
+    both: float = 0.3
+    object_only: float = 0.1
+    symmetric: bool = False
 
 
 # Cities are hubs: their pages carry only a few of the facts about them. Countries and universities have no page.
-RELATIONS = {relation.name: relation for relation in (
-    Relation('directed_by', 'film', 'person', 'film', 'director'),
-    Relation('written_by', 'film', 'person', 'film', 'writer'),
-    Relation('starring', 'film', 'person', 'film', 'actor'),
-    Relation('produced_by', 'film', 'company', 'film', 'studio'),
-    Relation('filmed_in', 'film', 'city', 'film', 'location', both=0.1, object_only=0.0),
-    Relation('based_on', 'film', 'book', 'film', 'book'),
-    Relation('authored_by', 'book', 'person', 'book', 'author', object_only=0.0),
-    Relation('born_in', 'person', 'city', 'person', 'birthplace', both=0.1, object_only=0.0),
-    Relation('educated_at', 'person', 'university', 'person', 'university', both=0.0, object_only=0.0),
-    Relation('married_to', 'person', 'person', 'person', 'spouse', symmetric=True),
-    Relation('works_for', 'person', 'company', 'person', 'employer'),
-    Relation('founded_by', 'company', 'person', 'company', 'founder'),
-    Relation('headquartered_in', 'company', 'city', 'company', 'city', both=0.1, object_only=0.0),
-    Relation('located_in', 'city', 'country', 'city', 'country', both=0.0, object_only=0.0),
-)}
+RELATIONS = {
+    relation.name: relation
+    for relation in (
+        Relation('directed_by', 'film', 'person', 'film', 'director'),
+        Relation('written_by', 'film', 'person', 'film', 'writer'),
+        Relation('starring', 'film', 'person', 'film', 'actor'),
+        Relation('produced_by', 'film', 'company', 'film', 'studio'),
+        Relation('filmed_in', 'film', 'city', 'film', 'location', both=0.1, object_only=0.0),
+        Relation('based_on', 'film', 'book', 'film', 'book'),
+        Relation('authored_by', 'book', 'person', 'book', 'author', object_only=0.0),
+        Relation('born_in', 'person', 'city', 'person', 'birthplace', both=0.1, object_only=0.0),
+        Relation('educated_at', 'person', 'university', 'person', 'university', both=0.0, object_only=0.0),
+        Relation('married_to', 'person', 'person', 'person', 'spouse', symmetric=True),
+        Relation('works_for', 'person', 'company', 'person', 'employer'),
+        Relation('founded_by', 'company', 'person', 'company', 'founder'),
+        Relation('headquartered_in', 'company', 'city', 'company', 'city', both=0.1, object_only=0.0),
+        Relation('located_in', 'city', 'country', 'city', 'country', both=0.0, object_only=0.0),
+    )
+}
 
 # How later sentences refer to the page's entity: (nominative, objective, possessive). `it` opens a sentence only.
 REFERENCES = {

@@ -20,162 +20,170 @@ MANIFEST = 'manifest.json'
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
 
-ENTITIES = pa.schema([
-    ('key', pa.string()),
-    ('name', pa.string()),
-    ('aliases', pa.list_(pa.string())),
-    ('count', pa.int32()),
-])
+ENTITIES = pa.schema(
+    [
+        ('key', pa.string()),
+        ('name', pa.string()),
+        ('aliases', pa.list_(pa.string())),
+        ('count', pa.int32()),
+    ]
+)
 
-PASSAGES = pa.schema([
-    ('doc_id', pa.string()),
-    ('title', pa.string()),
-    ('title_entity', pa.int32()),
-    ('text', pa.string()),
-    ('sentence_starts', pa.list_(pa.int32())),
-    ('mentions', pa.list_(MENTION)),
-])
+PASSAGES = pa.schema(
+    [
+        ('doc_id', pa.string()),
+        ('title', pa.string()),
+        ('title_entity', pa.int32()),
+        ('text', pa.string()),
+        ('sentence_starts', pa.list_(pa.int32())),
+        ('mentions', pa.list_(MENTION)),
+    ]
+)
 
-PAIRS = pa.schema([
-    ('topic', pa.int32()),
-    ('target', pa.int32()),
-    ('passage', pa.int32()),
-    ('topic_mention', pa.int32()),
-    ('target_mention', pa.int32()),
-    ('is_title', pa.bool_()),
-])
+PAIRS = pa.schema(
+    [
+        ('topic', pa.int32()),
+        ('target', pa.int32()),
+        ('passage', pa.int32()),
+        ('topic_mention', pa.int32()),
+        ('target_mention', pa.int32()),
+        ('is_title', pa.bool_()),
+    ]
+)
 
-QUESTIONS = pa.schema([
-    ('id', pa.string()),
-    ('question', pa.string()),
-    ('topic_start', pa.int32()),
-    ('topic_end', pa.int32()),
-    ('topic', pa.int32()),
-    ('answers', pa.list_(pa.int32())),
-    ('unknown_answers', pa.list_(pa.string())),
-    ('hops', pa.int32()),
-    ('type', pa.string()),
-])
+QUESTIONS = pa.schema(
+    [
+        ('id', pa.string()),
+        ('question', pa.string()),
+        ('topic_start', pa.int32()),
+        ('topic_end', pa.int32()),
+        ('topic', pa.int32()),
+        ('answers', pa.list_(pa.int32())),
+        ('unknown_answers', pa.list_(pa.string())),
+        ('hops', pa.int32()),
+        ('type', pa.string()),
+    ]
+)
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
-  """Yields a temporary path beside `path`; a clean exit makes it `path`, an exception removes it.
+    """Yields a temporary path beside `path`; a clean exit makes it `path`, an exception removes it.
 
-  The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
-  old file or the whole new one.
-  """
-  path = Path(path)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
-  try:
-    yield partial
-    with open(partial, 'rb') as file:
-      os.fsync(file.fileno())
-    os.replace(partial, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
+    old file or the whole new one.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
     try:
-      os.fsync(folder)
+        yield partial
+        with open(partial, 'rb') as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
-      os.close(folder)
-  finally:
-    partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-  """Writes record batches (a `pa.Table` through `.to_batches()`) to `path`; returns the row count."""
-  rows = 0
-  with atomic_path(path) as partial, pq.ParquetWriter(partial, schema) as writer:
-    for batch in batches:
-      writer.write_batch(batch)
-      rows += batch.num_rows
-  return rows
+    """Writes record batches (a `pa.Table` through `.to_batches()`) to `path`; returns the row count."""
+    rows = 0
+    with atomic_path(path) as partial, pq.ParquetWriter(partial, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
 
 
 def read_table(path: str | os.PathLike, schema: pa.Schema) -> pa.Table:
-  """Reads `path` and returns it with exactly the columns of `schema`.
+    """Reads `path` and returns it with exactly the columns of `schema`.
 
-  Raises:
-    CorpusError: the file is missing, truncated or no Parquet, or a column is missing or of another
-      type.
-  """
-  path = Path(path)
-  if not path.is_file():
-    raise CorpusError(f'{path}: no such file; run prepare to write it')
-  try:
-    table = pq.read_table(path)
-  except (pa.ArrowInvalid, OSError) as error:
-    raise CorpusError(f'{path}: truncated or not a Parquet file ({error}); run prepare again') from error
-  for field in schema:
-    if field.name not in table.column_names:
-      raise CorpusError(f'{path}: column {field.name!r} is missing; it has {table.column_names}')
-  table = table.select(schema.names)
-  if not table.schema.equals(schema):
+    Raises:
+        CorpusError: the file is missing, truncated or no Parquet, or a column is missing or of another
+            type.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CorpusError(f'{path}: no such file; run prepare to write it')
     try:
-      # Only the names of list items may differ between writers; a changed value type is an error.
-      if any(_shape(a.type) != _shape(b.type) for a, b in zip(table.schema, schema)):
-        raise pa.ArrowInvalid('types differ')
-      table = table.cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-      wrong = [f'{a.name} is {a.type}, expected {b.type}'
-               for a, b in zip(table.schema, schema) if a.type != b.type]
-      raise CorpusError(f'{path}: wrong column types: {"; ".join(wrong)}') from error
-  return table
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorpusError(f'{path}: truncated or not a Parquet file ({error}); run prepare again') from error
+    for field in schema:
+        if field.name not in table.column_names:
+            raise CorpusError(f'{path}: column {field.name!r} is missing; it has {table.column_names}')
+    table = table.select(schema.names)
+    if not table.schema.equals(schema):
+        try:
+            # Only the names of list items may differ between writers; a changed value type is an error.
+            if any(_shape(a.type) != _shape(b.type) for a, b in zip(table.schema, schema)):
+                raise pa.ArrowInvalid('types differ')
+            table = table.cast(schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            wrong = [f'{a.name} is {a.type}, expected {b.type}' for a, b in zip(table.schema, schema) if a.type != b.type]
+            raise CorpusError(f'{path}: wrong column types: {"; ".join(wrong)}') from error
+    return table
 
 
 def _shape(type_: pa.DataType):
-  """A type without the names that writers give to list items."""
-  return ['list', _shape(type_.value_type)] if pa.types.is_list(type_) else type_
+    """A type without the names that writers give to list items."""
+    return ['list', _shape(type_.value_type)] if pa.types.is_list(type_) else type_
 
 
 def write_manifest(directory: str | os.PathLike, fields: dict) -> dict:
-  """Writes `manifest.json` over all files now in `directory`; returns what it holds.
+    """Writes `manifest.json` over all files now in `directory`; returns what it holds.
 
-  Args:
-    directory: a prepared directory, complete but for its manifest.
-    fields: what else the manifest states (counts, settings); JSON values.
-  """
-  directory = Path(directory)
-  files = {}
-  for path in sorted(directory.rglob('*')):
-    name = path.relative_to(directory).as_posix()
-    if path.is_file() and name != MANIFEST and not path.name.endswith('.partial'):
-      files[name] = {'bytes': path.stat().st_size, 'sha256': sha256(path)}
-  manifest = {'format': FORMAT, 'version': VERSION, **fields, 'files': files}
-  with atomic_path(directory / MANIFEST) as partial:
-    partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
-  return manifest
+    Args:
+        directory: a prepared directory, complete but for its manifest.
+        fields: what else the manifest states (counts, settings); JSON values.
+    """
+    directory = Path(directory)
+    files = {}
+    for path in sorted(directory.rglob('*')):
+        name = path.relative_to(directory).as_posix()
+        if path.is_file() and name != MANIFEST and not path.name.endswith('.partial'):
+            files[name] = {'bytes': path.stat().st_size, 'sha256': sha256(path)}
+    manifest = {'format': FORMAT, 'version': VERSION, **fields, 'files': files}
+    with atomic_path(directory / MANIFEST) as partial:
+        partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
+    return manifest
 
 
 def read_manifest(directory: str | os.PathLike) -> dict:
-  """Reads and checks `manifest.json`: format, version, and the presence and size of every file.
+    """Reads and checks `manifest.json`: format, version, and the presence and size of every file.
 
-  Raises:
-    CorpusError: naming the directory or the file and what is wrong with it.
-  """
-  path = Path(directory) / MANIFEST
-  if not path.is_file():
-    raise CorpusError(f'{path}: no such file; {directory} is not a prepared directory, or prepare did not end')
-  try:
-    manifest = json.loads(path.read_text(encoding='utf-8'))
-  except ValueError as error:
-    raise CorpusError(f'{path}: not valid JSON ({error}); run prepare again') from error
-  if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
-    raise CorpusError(f'{path}: not the manifest of a prepared directory (no format {FORMAT!r})')
-  if manifest.get('version') != VERSION:
-    raise CorpusError(f'{path}: format version {manifest.get("version")}, this program reads {VERSION}; '
-                      'run prepare again')
-  for name, stated in manifest['files'].items():
-    file = path.parent / name
-    if not file.is_file():
-      raise CorpusError(f'{file}: listed in the manifest but missing; run prepare again')
-    if file.stat().st_size != stated['bytes']:
-      raise CorpusError(f'{file}: {file.stat().st_size} bytes, the manifest says {stated["bytes"]}: '
-                        'truncated or overwritten; run prepare again')
-  return manifest
+    Raises:
+        CorpusError: naming the directory or the file and what is wrong with it.
+    """
+    path = Path(directory) / MANIFEST
+    if not path.is_file():
+        raise CorpusError(f'{path}: no such file; {directory} is not a prepared directory, or prepare did not end')
+    try:
+        manifest = json.loads(path.read_text(encoding='utf-8'))
+    except ValueError as error:
+        raise CorpusError(f'{path}: not valid JSON ({error}); run prepare again') from error
+    if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
+        raise CorpusError(f'{path}: not the manifest of a prepared directory (no format {FORMAT!r})')
+    if manifest.get('version') != VERSION:
+        raise CorpusError(f'{path}: format version {manifest.get("version")}, this program reads {VERSION}; run prepare again')
+    for name, stated in manifest['files'].items():
+        file = path.parent / name
+        if not file.is_file():
+            raise CorpusError(f'{file}: listed in the manifest but missing; run prepare again')
+        if file.stat().st_size != stated['bytes']:
+            raise CorpusError(
+                f'{file}: {file.stat().st_size} bytes, the manifest says {stated["bytes"]}: '
+                'truncated or overwritten; run prepare again'
+            )
+    return manifest
 
 
 def sha256(path: str | os.PathLike) -> str:
-  """The hex digest of a file's bytes."""
-  with open(path, 'rb') as file:
-    return hashlib.file_digest(file, 'sha256').hexdigest()
+    """The hex digest of a file's bytes."""
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()

@@ -17,150 +17,159 @@ MARKUP_ROOM = 6
 
 
 class TokenisedPassage(NamedTuple):
-  """A passage as tokens, with the token spans of its m mentions (all int32).
+    """A passage as tokens, with the token spans of its m mentions (all int32).
 
-  Mentions keep the indices they have in `passages.parquet`. A mention that owns no token (its characters
-  normalise to nothing, or an earlier mention took its only token) has an empty span: start == end.
-  """
+    Mentions keep the indices they have in `passages.parquet`. A mention that owns no token (its characters
+    normalise to nothing, or an earlier mention took its only token) has an empty span: start == end.
+    """
 
-  tokens: np.ndarray  # [n]
-  starts: np.ndarray  # [m]
-  ends: np.ndarray  # [m], half-open
-  entities: np.ndarray  # [m]
+    tokens: np.ndarray  # [n]
+    starts: np.ndarray  # [m]
+    ends: np.ndarray  # [m], half-open
+    entities: np.ndarray  # [m]
 
 
 class MarkedPair(NamedTuple):
-  """One input of the relation encoder: an ordered pair of mentions in its context."""
+    """One input of the relation encoder: an ordered pair of mentions in its context."""
 
-  tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-  r1: int  # position of [R1], after the masked topic
-  r2: int  # position of [R2], after the masked target
-  topic: int  # entity id
-  target: int  # entity id
-  context_positions: np.ndarray  # [c] int32: first tokens of other entities' mentions
-  context_entities: np.ndarray  # [c] int32
+    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
+    r1: int  # position of [R1], after the masked topic
+    r2: int  # position of [R2], after the masked target
+    topic: int  # entity id
+    target: int  # entity id
+    context_positions: np.ndarray  # [c] int32: first tokens of other entities' mentions
+    context_entities: np.ndarray  # [c] int32
 
 
 class MaskedMention(NamedTuple):
-  """One input of entity pretraining: a passage with one mention hidden."""
+    """One input of entity pretraining: a passage with one mention hidden."""
 
-  tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-  position: int  # position of [ENT]
-  entity: int
+    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
+    position: int  # position of [ENT]
+    entity: int
 
 
 class MarkedQuestion(NamedTuple):
-  """A question with its topic masked and the unknown answer appended."""
+    """A question with its topic masked and the unknown answer appended."""
 
-  tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-  r1: int
-  r2: int
+    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
+    r1: int
+    r2: int
 
 
 def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]]) -> TokenisedPassage:
-  """Tokenises a text once and gives each mention the tokens that overlap its characters.
+    """Tokenises a text once and gives each mention the tokens that overlap its characters.
 
-  Args:
-    tokenizer: see `tokenizer.load_tokenizer`.
-    text: the passage.
-    mentions: (start, end, entity) in code points, half-open, sorted by start and disjoint.
+    Args:
+        tokenizer: see `tokenizer.load_tokenizer`.
+        text: the passage.
+        mentions: (start, end, entity) in code points, half-open, sorted by start and disjoint.
 
-  Returns:
-    The passage without [CLS] and [SEP]. A token that two mentions overlap belongs to the earlier one.
-  """
-  return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
+    Returns:
+        The passage without [CLS] and [SEP]. A token that two mentions overlap belongs to the earlier one.
+    """
+    return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
 def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int) -> MarkedPair:
-  """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]).
+    """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]).
 
-  Args:
-    passage: the tokenised passage.
-    i: index of the topic's mention.
-    j: index of the target's mention; either may come first in the text.
-    special: marker ids.
-    max_context: how many context mentions to keep; when there are more, evenly spread ones are taken.
+    Args:
+        passage: the tokenised passage.
+        i: index of the topic's mention.
+        j: index of the target's mention; either may come first in the text.
+        special: marker ids.
+        max_context: how many context mentions to keep; when there are more, evenly spread ones are taken.
 
-  Returns:
-    The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible;
-    those of a third entity are the context for L_el.
-  """
-  tokens, starts, ends, entities = passage
-  topic, target = int(entities[i]), int(entities[j])
-  topic_marks, target_marks = (special.ent, special.r1), (special.ent, special.r2)
-  # Among empty spans at one place the index decides, as it does in the text.
-  topic_first = (starts[i], i) < (starts[j], j)
-  first, second = (i, j) if topic_first else (j, i)
-  a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
-  first_marks, second_marks = (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
-  marked = np.concatenate(
-      [[special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]], dtype=np.int32,
-      casting='unsafe',
-  )
-  first_mark = a + 2
-  second_mark = first_mark + (c - b) + 2
-  r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
+    Returns:
+        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible;
+        those of a third entity are the context for L_el.
+    """
+    tokens, starts, ends, entities = passage
+    topic, target = int(entities[i]), int(entities[j])
+    topic_marks, target_marks = (special.ent, special.r1), (special.ent, special.r2)
+    # Among empty spans at one place the index decides, as it does in the text.
+    topic_first = (starts[i], i) < (starts[j], j)
+    first, second = (i, j) if topic_first else (j, i)
+    a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
+    first_marks, second_marks = (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
+    marked = np.concatenate(
+        [[special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]],
+        dtype=np.int32,
+        casting='unsafe',
+    )
+    first_mark = a + 2
+    second_mark = first_mark + (c - b) + 2
+    r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
 
-  others = np.flatnonzero((entities != topic) & (entities != target) & (ends > starts))
-  if len(others) > max_context:
-    others = others[np.arange(max_context) * len(others) // max_context]
-  begin = starts[others]
-  positions = 1 + begin + np.where(begin >= b, 2 - (b - a), 0) + np.where(begin >= d, 2 - (d - c), 0)
-  return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
+    others = np.flatnonzero((entities != topic) & (entities != target) & (ends > starts))
+    if len(others) > max_context:
+        others = others[np.arange(max_context) * len(others) // max_context]
+    begin = starts[others]
+    positions = 1 + begin + np.where(begin >= b, 2 - (b - a), 0) + np.where(begin >= d, 2 - (d - c), 0)
+    return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
-  """Replaces mention `i` by [ENT] (RELIC: the hidden entity is to be retrieved from its context)."""
-  a, b = int(passage.starts[i]), int(passage.ends[i])
-  tokens = np.concatenate(
-      [[special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]], dtype=np.int32,
-      casting='unsafe',
-  )
-  return MaskedMention(tokens, a + 1, int(passage.entities[i]))
+    """Replaces mention `i` by [ENT] (RELIC: the hidden entity is to be retrieved from its context)."""
+    a, b = int(passage.starts[i]), int(passage.ends[i])
+    tokens = np.concatenate(
+        [[special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]],
+        dtype=np.int32,
+        casting='unsafe',
+    )
+    return MaskedMention(tokens, a + 1, int(passage.entities[i]))
 
 
 def mark_question(tokenizer: Tokenizer, text: str, start: int, end: int, special: SpecialIds) -> MarkedQuestion:
-  """Masks the topic of a question and appends [ENT] [R2] for its unknown answer.
+    """Masks the topic of a question and appends [ENT] [R2] for its unknown answer.
 
-  Args:
-    tokenizer: see `tokenizer.load_tokenizer`.
-    text: the question, without the brackets around its topic.
-    start: first character of the topic's name.
-    end: one past its last character.
-    special: marker ids.
+    Args:
+        tokenizer: see `tokenizer.load_tokenizer`.
+        text: the question, without the brackets around its topic.
+        start: first character of the topic's name.
+        end: one past its last character.
+        special: marker ids.
 
-  Returns:
-    [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP].
-  """
-  return mark_questions(tokenizer, [text], [(start, end)], special)[0]
+    Returns:
+        [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP].
+    """
+    return mark_questions(tokenizer, [text], [(start, end)], special)[0]
 
 
 def mark_questions(
     tokenizer: Tokenizer, texts: Sequence[str], spans: Sequence[tuple[int, int]], special: SpecialIds
 ) -> list[MarkedQuestion]:
-  """`mark_question` over many questions, tokenised in parallel."""
-  marked = []
-  for encoding, (start, end) in zip(tokenizer.encode_batch(texts, add_special_tokens=False), spans, strict=True):
-    tokens, starts, ends, _ = _with_mentions(encoding, [(start, end, 0)])
-    question = np.concatenate(
-        [[special.cls], tokens[: starts[0]], (special.ent, special.r1), tokens[ends[0] :],
-         (special.ent, special.r2, special.sep)], dtype=np.int32, casting='unsafe',
-    )
-    marked.append(MarkedQuestion(question, int(starts[0]) + 2, len(question) - 2))
-  return marked
+    """`mark_question` over many questions, tokenised in parallel."""
+    marked = []
+    for encoding, (start, end) in zip(tokenizer.encode_batch(texts, add_special_tokens=False), spans, strict=True):
+        tokens, starts, ends, _ = _with_mentions(encoding, [(start, end, 0)])
+        question = np.concatenate(
+            [
+                [special.cls],
+                tokens[: starts[0]],
+                (special.ent, special.r1),
+                tokens[ends[0] :],
+                (special.ent, special.r2, special.sep),
+            ],
+            dtype=np.int32,
+            casting='unsafe',
+        )
+        marked.append(MarkedQuestion(question, int(starts[0]) + 2, len(question) - 2))
+    return marked
 
 
 def _with_mentions(encoding, mentions):
-  """A `tokenizers.Encoding` with the token spans of its mentions, see `tokenise_passage`."""
-  offsets = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
-  spans = np.asarray(mentions, np.int64).reshape(-1, 3)
-  # Token t overlaps [start, end) when t.end > start and t.start < end; both sides are sorted.
-  starts = np.searchsorted(offsets[:, 1], spans[:, 0], side='right')
-  ends = np.searchsorted(offsets[:, 0], spans[:, 1], side='left')
-  ends = np.maximum(starts, ends)
-  if len(spans) > 1:
-    starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
+    """A `tokenizers.Encoding` with the token spans of its mentions, see `tokenise_passage`."""
+    offsets = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
+    spans = np.asarray(mentions, np.int64).reshape(-1, 3)
+    # Token t overlaps [start, end) when t.end > start and t.start < end; both sides are sorted.
+    starts = np.searchsorted(offsets[:, 1], spans[:, 0], side='right')
+    ends = np.searchsorted(offsets[:, 0], spans[:, 1], side='left')
     ends = np.maximum(starts, ends)
-  return TokenisedPassage(
-      np.asarray(encoding.ids, np.int32), starts.astype(np.int32), ends.astype(np.int32), spans[:, 2].astype(np.int32)
-  )
+    if len(spans) > 1:
+        starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
+        ends = np.maximum(starts, ends)
+    return TokenisedPassage(
+        np.asarray(encoding.ids, np.int32), starts.astype(np.int32), ends.astype(np.int32), spans[:, 2].astype(np.int32)
+    )

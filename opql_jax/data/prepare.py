@@ -5,10 +5,12 @@ import pathlib
 import shutil
 import time
 
-from opql_jax.corpus import prepare as corpus_prepare, tables
+from opql_jax.corpus import prepare as corpus_prepare
+from opql_jax.corpus import tables
 from opql_jax.corpus.questions import save_questions
 from opql_jax.corpus.records import CorpusError
-from opql_jax.data import markup, records, tokenizer as tokenizer_lib
+from opql_jax.data import markup, records
+from opql_jax.data import tokenizer as tokenizer_lib
 
 _log = logging.getLogger(__name__)
 
@@ -20,8 +22,8 @@ def prepare(
     tokenizer: str | None = None,
     wordpieces: int = 8000,
     max_tokens: int = 128,
-    title_prefix: str = "missing",
-    pair_mode: str = "all",
+    title_prefix: str = 'missing',
+    pair_mode: str = 'all',
     drop_above_rate: float = 0.5,
     dry_run: bool = False,
 ) -> dict:
@@ -43,60 +45,75 @@ def prepare(
         CorpusError: bad input, or `output_dir` was prepared with other settings.
     """
     settings = {
-        "reader": repr(reader), "tokenizer": tokenizer, "wordpieces": wordpieces, "max_tokens": max_tokens,
-        "title_prefix": title_prefix, "pair_mode": pair_mode, "drop_above_rate": drop_above_rate,
+        'reader': repr(reader),
+        'tokenizer': tokenizer,
+        'wordpieces': wordpieces,
+        'max_tokens': max_tokens,
+        'title_prefix': title_prefix,
+        'pair_mode': pair_mode,
+        'drop_above_rate': drop_above_rate,
     }
     if dry_run:
-        print("# prepare\n" + "\n".join(f"# {name} = {value!r}" for name, value in settings.items()))
+        print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in settings.items()))
         return {}
     directory = pathlib.Path(output_dir)
     if (directory / tables.MANIFEST).exists():
         manifest = tables.read_manifest(directory)
-        if manifest["settings"] != settings:
-            changed = [name for name in settings if manifest["settings"].get(name) != settings[name]]
-            raise CorpusError(f"{directory} was prepared with another {', '.join(changed)}: delete it or choose another output_dir")
-        _log.info("%s is already prepared", directory)
+        if manifest['settings'] != settings:
+            changed = [name for name in settings if manifest['settings'].get(name) != settings[name]]
+            raise CorpusError(
+                f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another output_dir'
+            )
+        _log.info('%s is already prepared', directory)
         return manifest
     # What a killed run left is written again, but for question sets that the corpus may no longer have.
-    shutil.rmtree(directory / "questions", ignore_errors=True)
+    shutil.rmtree(directory / 'questions', ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
 
     clock = _Clock()
-    vocab, documents = reader.read(directory / "rejected.jsonl")
+    vocab, documents = reader.read(directory / 'rejected.jsonl')
     if not documents:
-        raise CorpusError(f"empty corpus: {reader!r} gave no document")
-    clock(f"read {len(documents):,} documents, {len(vocab):,} entities")
+        raise CorpusError(f'empty corpus: {reader!r} gave no document')
+    clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
 
     questions = reader.questions(vocab)
     if tokenizer:
-        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == "minilm" else tokenizer)
+        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
-        asked = [q.text for name, qs in questions.items() if name.endswith("/train") for q in qs]
-        wordpiece = tokenizer_lib.train_wordpiece([f"{d.title}: {d.text}" for d in documents] + asked, wordpieces)
-    wordpiece.save(str(directory / "tokenizer.json"))
-    clock(f"tokenizer of {wordpiece.get_vocab_size():,} WordPieces")
+        asked = [q.text for name, qs in questions.items() if name.endswith('/train') for q in qs]
+        wordpiece = tokenizer_lib.train_wordpiece([f'{d.title}: {d.text}' for d in documents] + asked, wordpieces)
+    wordpiece.save(str(directory / 'tokenizer.json'))
+    clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
 
     stated = corpus_prepare.write_corpus(
-        directory, documents, vocab, tokenizer_lib.token_counter(wordpiece), max_tokens=max_tokens - markup.MARKUP_ROOM,
-        title_prefix=title_prefix, pair_mode=pair_mode, drop_above_rate=drop_above_rate,
+        directory,
+        documents,
+        vocab,
+        tokenizer_lib.token_counter(wordpiece),
+        max_tokens=max_tokens - markup.MARKUP_ROOM,
+        title_prefix=title_prefix,
+        pair_mode=pair_mode,
+        drop_above_rate=drop_above_rate,
     )
-    clock(" ".join(f"{name} {count:,}" for name, count in stated["counts"].items()))
+    clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
 
-    passages = tables.read_table(directory / "passages.parquet", tables.PASSAGES)
+    passages = tables.read_table(directory / 'passages.parquet', tables.PASSAGES)
     records.write_passages(directory / records.FILE_NAME, _tokenised(passages, wordpiece))
-    clock("tokenised passages")
+    clock('tokenised passages')
     for name, asked in questions.items():
-        save_questions(directory / "questions" / f"{name}.parquet", asked)
+        save_questions(directory / 'questions' / f'{name}.parquet', asked)
         unknown = sum(q.topic_entity < 0 for q in asked)
-        clock(f"{name}: {len(asked):,} questions, {unknown} with an unknown topic")
-    return tables.write_manifest(directory, {"settings": settings, **stated})
+        clock(f'{name}: {len(asked):,} questions, {unknown} with an unknown topic')
+    return tables.write_manifest(directory, {'settings': settings, **stated})
 
 
 def _tokenised(passages, wordpiece):
-    for batch in passages.select(["text", "mentions"]).to_batches(max_chunksize=1024):
+    for batch in passages.select(['text', 'mentions']).to_batches(max_chunksize=1024):
         for row in batch.to_pylist():
-            yield markup.tokenise_passage(wordpiece, row["text"], [(m["start"], m["end"], m["entity"]) for m in row["mentions"]])
+            yield markup.tokenise_passage(
+                wordpiece, row['text'], [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+            )
 
 
 class _Clock:
@@ -107,5 +124,5 @@ class _Clock:
 
     def __call__(self, message: str) -> None:
         now = time.monotonic()
-        _log.info("%s (%.1f s)", message, now - self._last)
+        _log.info('%s (%.1f s)', message, now - self._last)
         self._last = now

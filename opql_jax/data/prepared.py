@@ -8,7 +8,8 @@ import numpy as np
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, load_questions
-from opql_jax.data import records, tokenizer as tokenizer_lib
+from opql_jax.data import records
+from opql_jax.data import tokenizer as tokenizer_lib
 
 
 class Prepared:
@@ -28,11 +29,11 @@ class Prepared:
 
     @functools.cached_property
     def vocab(self) -> EntityVocab:
-        return EntityVocab.load(self.directory / "entities.parquet")
+        return EntityVocab.load(self.directory / 'entities.parquet')
 
     @property
     def tokenizer_path(self) -> pathlib.Path:
-        return self.directory / "tokenizer.json"
+        return self.directory / 'tokenizer.json'
 
     @functools.cached_property
     def tokenizer(self):
@@ -50,14 +51,14 @@ class Prepared:
     @functools.cached_property
     def passages(self):
         """pyarrow.Table of `tables.PASSAGES`; row = passage id."""
-        return tables.read_table(self.directory / "passages.parquet", tables.PASSAGES)
+        return tables.read_table(self.directory / 'passages.parquet', tables.PASSAGES)
 
     @functools.cached_property
     def pairs(self) -> dict[str, np.ndarray]:
         """Columns of pairs.parquet: topic, target, passage, topic_mention, target_mention [rows] int32, is_title [rows] bool."""
-        table = tables.read_table(self.directory / "pairs.parquet", tables.PAIRS)
+        table = tables.read_table(self.directory / 'pairs.parquet', tables.PAIRS)
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'."""
-        return load_questions(self.directory / "questions" / f"{split}.parquet")
+        return load_questions(self.directory / 'questions' / f'{split}.parquet')

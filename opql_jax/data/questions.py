@@ -1,7 +1,7 @@
 """Questions as padded arrays, served epoch by epoch."""
 
-from collections.abc import Sequence
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,109 +11,112 @@ from opql_jax.data.tokenizer import SpecialIds
 
 
 class QuestionArrays:
-  """Marked questions, padded to one length.
+    """Marked questions, padded to one length.
 
-  Attributes:
-    length: of the longest question, rounded up to 8.
-    tokens: [n, length] int32.
-    r1, r2: [n] int32, positions of the markers.
-    topic: [n] int32, -1 where the topic is unknown.
-    answers: n arrays of entity ids, of any length.
-    hops: [n] int32.
-  """
-
-  def __init__(self, questions: Sequence[Question], tokenizer, special: SpecialIds):
-    """Marks all questions."""
-    marked = markup.mark_questions(tokenizer, [q.text for q in questions], [q.topic for q in questions], special)
-    self.length = round_up(max((len(m.tokens) for m in marked), default=0), 8)
-    self.tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
-    self.r1 = np.array([m.r1 for m in marked], np.int32)
-    self.r2 = np.array([m.r2 for m in marked], np.int32)
-    self.topic = np.array([q.topic_entity for q in questions], np.int32)
-    self.answers = [np.array(q.answers, np.int32) for q in questions]
-    self.hops = np.array([q.hops for q in questions], np.int32)
-    self._special = special
-
-  def __len__(self) -> int:
-    return len(self.topic)
-
-  def features(self, ids: Sequence[int], count: int) -> dict[str, np.ndarray]:
-    """The questions `ids` as features of `count` rows, without answers.
-
-    Returns:
-      `question_tokens` [count, length], `question_r1`, `question_r2`, `question_topic` [count], int32. Rows
-      beyond the ids have topic -1 and [CLS] [SEP] as tokens.
+    Attributes:
+        length: of the longest question, rounded up to 8.
+        tokens: [n, length] int32.
+        r1, r2: [n] int32, positions of the markers.
+        topic: [n] int32, -1 where the topic is unknown.
+        answers: n arrays of entity ids, of any length.
+        hops: [n] int32.
     """
-    n = len(ids)
-    batch = {
-        'question_tokens': buckets.pad_tokens([self.tokens[i] for i in ids], count, self.length, self._special),
-        'question_r1': np.zeros(count, np.int32),
-        'question_r2': np.zeros(count, np.int32),
-        'question_topic': np.full(count, -1, np.int32),
-    }
-    batch['question_r1'][:n] = self.r1[ids]
-    batch['question_r2'][:n] = self.r2[ids]
-    batch['question_topic'][:n] = self.topic[ids]
-    return batch
+
+    def __init__(self, questions: Sequence[Question], tokenizer, special: SpecialIds):
+        """Marks all questions."""
+        marked = markup.mark_questions(tokenizer, [q.text for q in questions], [q.topic for q in questions], special)
+        self.length = round_up(max((len(m.tokens) for m in marked), default=0), 8)
+        self.tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
+        self.r1 = np.array([m.r1 for m in marked], np.int32)
+        self.r2 = np.array([m.r2 for m in marked], np.int32)
+        self.topic = np.array([q.topic_entity for q in questions], np.int32)
+        self.answers = [np.array(q.answers, np.int32) for q in questions]
+        self.hops = np.array([q.hops for q in questions], np.int32)
+        self._special = special
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def features(self, ids: Sequence[int], count: int) -> dict[str, np.ndarray]:
+        """The questions `ids` as features of `count` rows, without answers.
+
+        Returns:
+            `question_tokens` [count, length], `question_r1`, `question_r2`, `question_topic` [count], int32. Rows
+            beyond the ids have topic -1 and [CLS] [SEP] as tokens.
+        """
+        n = len(ids)
+        batch = {
+            'question_tokens': buckets.pad_tokens([self.tokens[i] for i in ids], count, self.length, self._special),
+            'question_r1': np.zeros(count, np.int32),
+            'question_r2': np.zeros(count, np.int32),
+            'question_topic': np.full(count, -1, np.int32),
+        }
+        batch['question_r1'][:n] = self.r1[ids]
+        batch['question_r2'][:n] = self.r2[ids]
+        batch['question_topic'][:n] = self.topic[ids]
+        return batch
 
 
 class Epochs:
-  """An endless shuffled sequence over n items; each comes once in every epoch of n."""
+    """An endless shuffled sequence over n items; each comes once in every epoch of n."""
 
-  def __init__(self, n: int, *key: int):
-    """Makes the sequence that is determined by `n` and the non-negative integers `key`."""
-    if n < 1:
-      raise ValueError('there is nothing to draw from')
-    self._n, self._key = n, key
+    def __init__(self, n: int, *key: int):
+        """Makes the sequence that is determined by `n` and the non-negative integers `key`."""
+        if n < 1:
+            raise ValueError('there is nothing to draw from')
+        self._n, self._key = n, key
 
-  def take(self, start: int, count: int) -> np.ndarray:
-    """Items at positions start .. start + count, [count] int64."""
-    positions = np.arange(start, start + count)
-    out = np.empty(count, np.int64)
-    for epoch in np.unique(positions // self._n):
-      inside = positions // self._n == epoch
-      out[inside] = _permutation(self._n, self._key, int(epoch))[positions[inside] % self._n]
-    return out
+    def take(self, start: int, count: int) -> np.ndarray:
+        """Items at positions start .. start + count, [count] int64."""
+        positions = np.arange(start, start + count)
+        out = np.empty(count, np.int64)
+        for epoch in np.unique(positions // self._n):
+            inside = positions // self._n == epoch
+            out[inside] = _permutation(self._n, self._key, int(epoch))[positions[inside] % self._n]
+        return out
 
 
 @functools.lru_cache(maxsize=16)
 def _permutation(n, key, epoch):
-  # A pure function; cached because a step needs a few of the n numbers.
-  return np.random.default_rng((*key, epoch)).permutation(n)
+    # A pure function; cached because a step needs a few of the n numbers.
+    return np.random.default_rng((*key, epoch)).permutation(n)
 
 
 def answer_width(answers: Sequence[np.ndarray], most: int) -> int:
-  """Width of the `answers` feature: the longest list's, at most `most`, rounded up to 8."""
-  return round_up(min(max(len(a) for a in answers), most), 8)
+    """Width of the `answers` feature: the longest list's, at most `most`, rounded up to 8."""
+    return round_up(min(max(len(a) for a in answers), most), 8)
 
 
 def pad_answers(
-    answers: Sequence[np.ndarray], count: int, width: int, rng: np.random.Generator,
+    answers: Sequence[np.ndarray],
+    count: int,
+    width: int,
+    rng: np.random.Generator,
     first: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-  """Stacks answer lists, padded by -1.
+    """Stacks answer lists, padded by -1.
 
-  Args:
-    answers: entity ids of each question.
-    count: rows of the result.
-    width: columns of the result.
-    rng: chooses a random subset of a longer list.
-    first: ids of each question that must stay when its list is cut.
+    Args:
+        answers: entity ids of each question.
+        count: rows of the result.
+        width: columns of the result.
+        rng: chooses a random subset of a longer list.
+        first: ids of each question that must stay when its list is cut.
 
-  Returns:
-    [count, width] int32.
-  """
-  out = np.full((count, width), -1, np.int32)
-  for i, ids in enumerate(answers):
-    if len(ids) > width:
-      ids = rng.permutation(ids)
-      if first is not None:
-        ids = ids[np.argsort(~np.isin(ids, first[i]), kind='stable')]
-      ids = ids[:width]
-    out[i, : len(ids)] = ids
-  return out
+    Returns:
+        [count, width] int32.
+    """
+    out = np.full((count, width), -1, np.int32)
+    for i, ids in enumerate(answers):
+        if len(ids) > width:
+            ids = rng.permutation(ids)
+            if first is not None:
+                ids = ids[np.argsort(~np.isin(ids, first[i]), kind='stable')]
+            ids = ids[:width]
+        out[i, : len(ids)] = ids
+    return out
 
 
 def round_up(n: int, multiple: int) -> int:
-  """The least multiple that is at least n, and at least one multiple."""
-  return max(-(-n // multiple), 1) * multiple
+    """The least multiple that is at least n, and at least one multiple."""
+    return max(-(-n // multiple), 1) * multiple

@@ -4,11 +4,11 @@ One record is a little-endian int32 array `[n_tokens, n_mentions, tokens..., sta
 Record i is row i of `passages.parquet`.
 """
 
-from collections.abc import Iterable, Sequence
 import os
+from collections.abc import Iterable, Sequence
 
-from array_record.python import array_record_module
 import numpy as np
+from array_record.python import array_record_module
 
 from opql_jax.data.markup import TokenisedPassage
 
@@ -18,116 +18,116 @@ SCAN = 1 << 16
 
 
 class RecordsError(ValueError):
-  """A passage record file is missing, truncated or holds something else."""
+    """A passage record file is missing, truncated or holds something else."""
 
 
 def encode_passage(passage: TokenisedPassage) -> bytes:
-  """One record: two counts, the tokens, and three columns of mentions."""
-  header = (len(passage.tokens), len(passage.entities))
-  return np.concatenate([header, *passage]).astype('<i4').tobytes()
+    """One record: two counts, the tokens, and three columns of mentions."""
+    header = (len(passage.tokens), len(passage.entities))
+    return np.concatenate([header, *passage]).astype('<i4').tobytes()
 
 
 def decode_passage(record: bytes) -> TokenisedPassage:
-  """Inverse of `encode_passage`; the arrays are read-only views.
+    """Inverse of `encode_passage`; the arrays are read-only views.
 
-  Raises:
-    RecordsError: if the counts at the start do not account for the length.
-  """
-  if len(record) < 8 or len(record) % 4:
-    raise RecordsError(f'a record of {len(record)} bytes is not a passage')
-  values = np.frombuffer(record, '<i4')
-  n, m = int(values[0]), int(values[1])
-  if n < 0 or m < 0 or len(values) != 2 + n + 3 * m:
-    raise RecordsError(f'a record says {n} tokens and {m} mentions but holds {len(values) - 2} numbers')
-  return TokenisedPassage(values[2 : 2 + n], *values[2 + n :].reshape(3, m))
+    Raises:
+        RecordsError: if the counts at the start do not account for the length.
+    """
+    if len(record) < 8 or len(record) % 4:
+        raise RecordsError(f'a record of {len(record)} bytes is not a passage')
+    values = np.frombuffer(record, '<i4')
+    n, m = int(values[0]), int(values[1])
+    if n < 0 or m < 0 or len(values) != 2 + n + 3 * m:
+        raise RecordsError(f'a record says {n} tokens and {m} mentions but holds {len(values) - 2} numbers')
+    return TokenisedPassage(values[2 : 2 + n], *values[2 + n :].reshape(3, m))
 
 
 def write_passages(path: str | os.PathLike, passages: Iterable[TokenisedPassage]) -> int:
-  """Writes passages in order of their ids; the file appears only when it is complete.
+    """Writes passages in order of their ids; the file appears only when it is complete.
 
-  Returns:
-    The number of passages.
-  """
-  path = os.fspath(path)
-  partial = f'{path}.partial'
-  # One record a group, so that reading a passage decodes nothing else.
-  writer = array_record_module.ArrayRecordWriter(partial, 'group_size:1,uncompressed')
-  count = 0
-  try:
-    for passage in passages:
-      writer.write(encode_passage(passage))
-      count += 1
-  finally:
-    writer.close()
-  with open(partial, 'rb') as written:
-    os.fsync(written.fileno())
-  os.replace(partial, path)
-  return count
+    Returns:
+        The number of passages.
+    """
+    path = os.fspath(path)
+    partial = f'{path}.partial'
+    # One record a group, so that reading a passage decodes nothing else.
+    writer = array_record_module.ArrayRecordWriter(partial, 'group_size:1,uncompressed')
+    count = 0
+    try:
+        for passage in passages:
+            writer.write(encode_passage(passage))
+            count += 1
+    finally:
+        writer.close()
+    with open(partial, 'rb') as written:
+        os.fsync(written.fileno())
+    os.replace(partial, path)
+    return count
 
 
 class PassageRecords(Sequence):
-  """The passages of a file, by id. Cheap to send to another process: it holds a path and opens it on use."""
+    """The passages of a file, by id. Cheap to send to another process: it holds a path and opens it on use."""
 
-  def __init__(self, path: str | os.PathLike):
-    """Opens a file.
+    def __init__(self, path: str | os.PathLike):
+        """Opens a file.
 
-    Args:
-      path: the file, or the prepared directory that holds it as `passages.array_record`.
+        Args:
+            path: the file, or the prepared directory that holds it as `passages.array_record`.
 
-    Raises:
-      RecordsError: if the file is missing, truncated or of another format.
-    """
-    path = os.fspath(path)
-    self.path = os.path.join(path, FILE_NAME) if os.path.isdir(path) else path
-    self._open()
+        Raises:
+            RecordsError: if the file is missing, truncated or of another format.
+        """
+        path = os.fspath(path)
+        self.path = os.path.join(path, FILE_NAME) if os.path.isdir(path) else path
+        self._open()
 
-  def _open(self):
-    if not os.path.exists(self.path):
-      raise RecordsError(f'{self.path}: no such file; run prepare first')
-    # No read-ahead: access is random.
-    reader = array_record_module.ArrayRecordReader(self.path, 'readahead_buffer_size:0')
-    if not reader.ok():
-      raise RecordsError(f'{self.path}: truncated or not an ArrayRecord file; run prepare again')
-    self._reader = reader
-    self._count = reader.num_records()
+    def _open(self):
+        if not os.path.exists(self.path):
+            raise RecordsError(f'{self.path}: no such file; run prepare first')
+        # No read-ahead: access is random.
+        reader = array_record_module.ArrayRecordReader(self.path, 'readahead_buffer_size:0')
+        if not reader.ok():
+            raise RecordsError(f'{self.path}: truncated or not an ArrayRecord file; run prepare again')
+        self._reader = reader
+        self._count = reader.num_records()
 
-  def __getstate__(self):
-    return {'path': self.path}
+    def __getstate__(self):
+        return {'path': self.path}
 
-  def __setstate__(self, state):
-    self.path = state['path']
-    self._open()
+    def __setstate__(self, state):
+        self.path = state['path']
+        self._open()
 
-  def __len__(self) -> int:
-    return self._count
+    def __len__(self) -> int:
+        return self._count
 
-  def __getitem__(self, i: int) -> TokenisedPassage:
-    return self.read([i])[0]
+    def __getitem__(self, i: int) -> TokenisedPassage:
+        return self.read([i])[0]
 
-  def sizes(self) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens and mentions of every passage, ([len] int32, [len] int32); reads the whole file."""
-    headers = np.empty((len(self), 2), np.int32)
-    for start in range(0, len(self), SCAN):
-      passages = self.read(range(start, min(start + SCAN, len(self))))
-      headers[start : start + len(passages)] = [(len(p.tokens), len(p.entities)) for p in passages]
-    return headers[:, 0], headers[:, 1]
+    def sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and mentions of every passage, ([len] int32, [len] int32); reads the whole file."""
+        headers = np.empty((len(self), 2), np.int32)
+        for start in range(0, len(self), SCAN):
+            passages = self.read(range(start, min(start + SCAN, len(self))))
+            headers[start : start + len(passages)] = [(len(p.tokens), len(p.entities)) for p in passages]
+        return headers[:, 0], headers[:, 1]
 
-  def read(self, ids: Sequence[int]) -> list[TokenisedPassage]:
-    """Reads many passages at once, which is about a hundred times faster than one by one.
+    def read(self, ids: Sequence[int]) -> list[TokenisedPassage]:
+        """Reads many passages at once, which is about a hundred times faster than one by one.
 
-    Args:
-      ids: passage ids, in any order, with repetition or without.
+        Args:
+            ids: passage ids, in any order, with repetition or without.
 
-    Raises:
-      IndexError: for an id outside the file.
-      RecordsError: if a record is damaged.
-    """
-    ids = [int(i) for i in ids]
-    if not ids:
-      return []
-    if min(ids) < 0 or max(ids) >= len(self):
-      raise IndexError(f'{self.path} has passages 0..{len(self) - 1}, not {min(ids) if min(ids) < 0 else max(ids)}')
-    try:
-      return [decode_passage(record) for record in self._reader.read(ids)]
-    except (RuntimeError, RecordsError) as e:
-      raise RecordsError(f'{self.path}: damaged passage records ({e}); run prepare again') from e
+        Raises:
+            IndexError: for an id outside the file.
+            RecordsError: if a record is damaged.
+        """
+        ids = [int(i) for i in ids]
+        if not ids:
+            return []
+        if min(ids) < 0 or max(ids) >= len(self):
+            raise IndexError(f'{self.path} has passages 0..{len(self) - 1}, not {min(ids) if min(ids) < 0 else max(ids)}')
+        try:
+            return [decode_passage(record) for record in self._reader.read(ids)]
+        except (RuntimeError, RecordsError) as e:
+            raise RecordsError(f'{self.path}: damaged passage records ({e}); run prepare again') from e

@@ -14,205 +14,205 @@ PATIENCE = 20
 
 
 class PairIndex:
-  """Finds the rows of a pair and the pairs that share a topic or a target.
+    """Finds the rows of a pair and the pairs that share a topic or a target.
 
-  Attributes:
-    topic, target, passage, topic_mention, target_mention: [n_rows] int32, the columns of the pair table.
-    pair_start: [n_pairs + 1] int64; the rows of pair p are pair_start[p] .. pair_start[p + 1].
-    pair_topic, pair_target: [n_pairs] int32, sorted by (topic, target).
-    repeated: [n_pairs] bool, pairs with at least two rows.
-  """
-
-  def __init__(self, columns: Mapping[str, np.ndarray]):
-    """Indexes the pair table.
-
-    Args:
-      columns: the columns named by `COLUMNS`, [n_rows], sorted by (topic, target).
-
-    Raises:
-      ValueError: if the table is empty or not sorted.
+    Attributes:
+        topic, target, passage, topic_mention, target_mention: [n_rows] int32, the columns of the pair table.
+        pair_start: [n_pairs + 1] int64; the rows of pair p are pair_start[p] .. pair_start[p + 1].
+        pair_topic, pair_target: [n_pairs] int32, sorted by (topic, target).
+        repeated: [n_pairs] bool, pairs with at least two rows.
     """
-    for name in COLUMNS:
-      setattr(self, name, np.asarray(columns[name], np.int32))
-    if not len(self.topic):
-      raise ValueError('the pair table is empty: no passage mentions two entities')
-    keys = _key(self.topic, self.target)
-    if np.any(keys[1:] < keys[:-1]):
-      raise ValueError('the pair table is not sorted by (topic, target); run prepare again')
-    starts = np.concatenate([[0], 1 + np.flatnonzero(keys[1:] != keys[:-1])])
-    self._keys = keys[starts]
-    self.pair_start = np.append(starts, len(keys))
-    self.pair_topic, self.pair_target = self.topic[starts], self.target[starts]
-    self.repeated = np.diff(self.pair_start) > 1
-    # Pairs in order of (topic, repeated first), and of (target, repeated first).
-    self._sides = [_Side(ends, self.repeated) for ends in (self.pair_topic, self.pair_target)]
 
-  def pair_of(self, rows: np.ndarray) -> np.ndarray:
-    """The pair of each row."""
-    return np.searchsorted(self.pair_start, rows, side='right') - 1
+    def __init__(self, columns: Mapping[str, np.ndarray]):
+        """Indexes the pair table.
 
-  def find(self, topic: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The pair (topic, target), elementwise; -1 where there is none."""
-    wanted = _key(np.asarray(topic), np.asarray(target))
-    at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-    return np.where(self._keys[at] == wanted, at, -1)
+        Args:
+            columns: the columns named by `COLUMNS`, [n_rows], sorted by (topic, target).
 
-  def pairs_of_topic(self, entity: int) -> tuple[int, int]:
-    """The range of pairs with this topic."""
-    start, end = np.searchsorted(self.pair_topic, [entity, entity + 1])
-    return int(start), int(end)
+        Raises:
+            ValueError: if the table is empty or not sorted.
+        """
+        for name in COLUMNS:
+            setattr(self, name, np.asarray(columns[name], np.int32))
+        if not len(self.topic):
+            raise ValueError('the pair table is empty: no passage mentions two entities')
+        keys = _key(self.topic, self.target)
+        if np.any(keys[1:] < keys[:-1]):
+            raise ValueError('the pair table is not sorted by (topic, target); run prepare again')
+        starts = np.concatenate([[0], 1 + np.flatnonzero(keys[1:] != keys[:-1])])
+        self._keys = keys[starts]
+        self.pair_start = np.append(starts, len(keys))
+        self.pair_topic, self.pair_target = self.topic[starts], self.target[starts]
+        self.repeated = np.diff(self.pair_start) > 1
+        # Pairs in order of (topic, repeated first), and of (target, repeated first).
+        self._sides = [_Side(ends, self.repeated) for ends in (self.pair_topic, self.pair_target)]
 
-  def rows(self, pair: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Up to `count` random rows of a pair, from different passages as far as there are.
+    def pair_of(self, rows: np.ndarray) -> np.ndarray:
+        """The pair of each row."""
+        return np.searchsorted(self.pair_start, rows, side='right') - 1
 
-    Two mentions in one passage share most of their words, so they make poor positives.
-    """
-    start, end = int(self.pair_start[pair]), int(self.pair_start[pair + 1])
-    if count == 1:
-      return rng.integers(start, end, 1)
-    rows = some(start, end, 8 * count, rng)
-    if len(rows) <= count:
-      return rows
-    _, first = np.unique(self.passage[rows], return_index=True)
-    repeats = np.ones(len(rows), bool)
-    repeats[first] = False
-    return rows[np.argsort(repeats, kind='stable')[:count]]
+    def find(self, topic: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """The pair (topic, target), elementwise; -1 where there is none."""
+        wanted = _key(np.asarray(topic), np.asarray(target))
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[at] == wanted, at, -1)
 
-  def neighbours(self, pair: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random pairs that share the topic, and random pairs that share the target, of a pair.
+    def pairs_of_topic(self, entity: int) -> tuple[int, int]:
+        """The range of pairs with this topic."""
+        start, end = np.searchsorted(self.pair_topic, [entity, entity + 1])
+        return int(start), int(end)
 
-    Returns:
-      Two arrays of at most `count` pairs, without `pair` itself; those with several rows come first.
-    """
-    return tuple(
-        side.draw(int(entity), pair, count, rng)
-        for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
-    )
+    def rows(self, pair: int, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Up to `count` random rows of a pair, from different passages as far as there are.
+
+        Two mentions in one passage share most of their words, so they make poor positives.
+        """
+        start, end = int(self.pair_start[pair]), int(self.pair_start[pair + 1])
+        if count == 1:
+            return rng.integers(start, end, 1)
+        rows = some(start, end, 8 * count, rng)
+        if len(rows) <= count:
+            return rows
+        _, first = np.unique(self.passage[rows], return_index=True)
+        repeats = np.ones(len(rows), bool)
+        repeats[first] = False
+        return rows[np.argsort(repeats, kind='stable')[:count]]
+
+    def neighbours(self, pair: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Random pairs that share the topic, and random pairs that share the target, of a pair.
+
+        Returns:
+            Two arrays of at most `count` pairs, without `pair` itself; those with several rows come first.
+        """
+        return tuple(
+            side.draw(int(entity), pair, count, rng)
+            for side, entity in zip(self._sides, (self.pair_topic[pair], self.pair_target[pair]))
+        )
 
 
 class _Side:
-  """Pairs by one of their two entities, repeated ones first."""
+    """Pairs by one of their two entities, repeated ones first."""
 
-  def __init__(self, entity, repeated):
-    keys = 2 * entity.astype(np.int64) + ~repeated
-    self._order = np.argsort(keys, kind='stable')
-    self._keys = keys[self._order]
+    def __init__(self, entity, repeated):
+        keys = 2 * entity.astype(np.int64) + ~repeated
+        self._order = np.argsort(keys, kind='stable')
+        self._keys = keys[self._order]
 
-  def draw(self, entity, exclude, count, rng):
-    """At most `count` pairs of an entity, repeated ones as far as there are, without `exclude`."""
-    start, middle, end = np.searchsorted(self._keys, [2 * entity, 2 * entity + 1, 2 * entity + 2])
-    chosen = self._order[some(int(start), int(middle), count + 1, rng)]
-    chosen = chosen[chosen != exclude][:count]
-    if len(chosen) < count:
-      others = self._order[some(int(middle), int(end), count + 1 - len(chosen), rng)]
-      chosen = np.concatenate([chosen, others[others != exclude]])[:count]
-    return chosen
+    def draw(self, entity, exclude, count, rng):
+        """At most `count` pairs of an entity, repeated ones as far as there are, without `exclude`."""
+        start, middle, end = np.searchsorted(self._keys, [2 * entity, 2 * entity + 1, 2 * entity + 2])
+        chosen = self._order[some(int(start), int(middle), count + 1, rng)]
+        chosen = chosen[chosen != exclude][:count]
+        if len(chosen) < count:
+            others = self._order[some(int(middle), int(end), count + 1 - len(chosen), rng)]
+            chosen = np.concatenate([chosen, others[others != exclude]])[:count]
+        return chosen
 
 
 class GroupSampler:
-  """The paper's groups: an anchor, up to 2 positives and up to 8 hard negatives (section 3.2).
+    """The paper's groups: an anchor, up to 2 positives and up to 8 hard negatives (section 3.2).
 
-  Half of the negatives share the topic and half the target; where one side has too few, the other fills in.
-  """
-
-  def __init__(self, index: PairIndex, positives: int = 2, negatives: int = 8):
-    self._index, self._positives, self._negatives = index, positives, negatives
-    self._seeds = _seeds(index)
-
-  def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields groups (rows [m], is_anchor [m] bool) with distinct anchor pairs; the anchor comes first.
-
-    Ends when the corpus has no further anchor pairs.
+    Half of the negatives share the topic and half the target; where one side has too few, the other fills in.
     """
-    for pair in _unseen(self._seeds, set(), rng):
-      same = self._index.rows(pair, 1 + self._positives, rng)
-      by_topic, by_target = self._index.neighbours(pair, self._negatives, rng)
-      half = self._negatives // 2
-      from_topic = max(half, self._negatives - len(by_target))
-      chosen = by_topic[:from_topic]
-      chosen = np.concatenate([chosen, by_target[: self._negatives - len(chosen)]])
-      negatives = [self._index.rows(p, 1, rng) for p in chosen]
-      rows = np.concatenate([same, *negatives])
-      yield rows, np.arange(len(rows)) == 0
+
+    def __init__(self, index: PairIndex, positives: int = 2, negatives: int = 8):
+        self._index, self._positives, self._negatives = index, positives, negatives
+        self._seeds = _seeds(index)
+
+    def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields groups (rows [m], is_anchor [m] bool) with distinct anchor pairs; the anchor comes first.
+
+        Ends when the corpus has no further anchor pairs.
+        """
+        for pair in _unseen(self._seeds, set(), rng):
+            same = self._index.rows(pair, 1 + self._positives, rng)
+            by_topic, by_target = self._index.neighbours(pair, self._negatives, rng)
+            half = self._negatives // 2
+            from_topic = max(half, self._negatives - len(by_target))
+            chosen = by_topic[:from_topic]
+            chosen = np.concatenate([chosen, by_target[: self._negatives - len(chosen)]])
+            negatives = [self._index.rows(p, 1, rng) for p in chosen]
+            rows = np.concatenate([same, *negatives])
+            yield rows, np.arange(len(rows)) == 0
 
 
 class SharedSampler:
-  """Neighbouring pairs, so that every encoded row is a positive of some rows and a hard negative of others.
+    """Neighbouring pairs, so that every encoded row is a positive of some rows and a hard negative of others.
 
-  An anchor of the paper costs 11 encodings. Here each row of a repeated pair is an anchor, and its hard
-  negatives are the batch's other rows, chosen breadth-first around a seed pair.
-  """
-
-  def __init__(self, index: PairIndex, neighbours: int = 16, mentions: int = 3):
-    """Makes a sampler.
-
-    Args:
-      index: the pairs.
-      neighbours: pairs taken around each seed pair, the seed included.
-      mentions: the most rows taken of a pair.
+    An anchor of the paper costs 11 encodings. Here each row of a repeated pair is an anchor, and its hard
+    negatives are the batch's other rows, chosen breadth-first around a seed pair.
     """
-    self._index, self._neighbours, self._mentions = index, neighbours, mentions
-    self._seeds = _seeds(index)
 
-  def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields neighbourhoods (rows [m], is_anchor [m] bool, all True); no pair comes twice.
+    def __init__(self, index: PairIndex, neighbours: int = 16, mentions: int = 3):
+        """Makes a sampler.
 
-    Ends when the corpus has no further seed pairs.
-    """
-    seen = set()
-    for seed in _unseen(self._seeds, seen, rng):
-      cluster = [seed]
-      for pair in cluster:  # grows while it is walked: breadth-first
-        room = self._neighbours - len(cluster)
-        if room <= 0:
-          break
-        by_topic, by_target = self._index.neighbours(pair, (self._neighbours + 1) // 2, rng)
-        new = [p for p in np.concatenate([by_topic, by_target]).tolist() if p not in seen]
-        new = list(dict.fromkeys(new))[:room]
-        seen.update(new)
-        cluster += new
-      rows = np.concatenate([self._index.rows(p, self._mentions, rng) for p in cluster])
-      yield rows, np.ones(len(rows), bool)
+        Args:
+            index: the pairs.
+            neighbours: pairs taken around each seed pair, the seed included.
+            mentions: the most rows taken of a pair.
+        """
+        self._index, self._neighbours, self._mentions = index, neighbours, mentions
+        self._seeds = _seeds(index)
+
+    def draw(self, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields neighbourhoods (rows [m], is_anchor [m] bool, all True); no pair comes twice.
+
+        Ends when the corpus has no further seed pairs.
+        """
+        seen = set()
+        for seed in _unseen(self._seeds, seen, rng):
+            cluster = [seed]
+            for pair in cluster:  # grows while it is walked: breadth-first
+                room = self._neighbours - len(cluster)
+                if room <= 0:
+                    break
+                by_topic, by_target = self._index.neighbours(pair, (self._neighbours + 1) // 2, rng)
+                new = [p for p in np.concatenate([by_topic, by_target]).tolist() if p not in seen]
+                new = list(dict.fromkeys(new))[:room]
+                seen.update(new)
+                cluster += new
+            rows = np.concatenate([self._index.rows(p, self._mentions, rng) for p in cluster])
+            yield rows, np.ones(len(rows), bool)
 
 
 SAMPLERS = {'groups': GroupSampler, 'shared': SharedSampler}
 
 
 def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarray:
-  """At most `count` different random integers of [start, end), in random order; all when there are no more.
+    """At most `count` different random integers of [start, end), in random order; all when there are no more.
 
-  Costs O(count) however long the range is.
-  """
-  if end - start <= 4 * count:
-    return start + rng.permutation(end - start)[:count]
-  drawn = rng.integers(start, end, 2 * count)
-  return drawn[np.sort(np.unique(drawn, return_index=True)[1])][:count]
+    Costs O(count) however long the range is.
+    """
+    if end - start <= 4 * count:
+        return start + rng.permutation(end - start)[:count]
+    drawn = rng.integers(start, end, 2 * count)
+    return drawn[np.sort(np.unique(drawn, return_index=True)[1])][:count]
 
 
 def _seeds(index):
-  seeds = np.flatnonzero(index.repeated)
-  if not len(seeds):
-    raise ValueError('no pair of entities is mentioned together twice, so L_rel has no positives')
-  return seeds
+    seeds = np.flatnonzero(index.repeated)
+    if not len(seeds):
+        raise ValueError('no pair of entities is mentioned together twice, so L_rel has no positives')
+    return seeds
 
 
 def _unseen(seeds, seen, rng):
-  """All seeds in random order, adding each to `seen`; those that are in it by their turn are left out."""
-  misses = 0
-  while misses < PATIENCE:  # a batch takes few of many seeds, so permuting them all would be waste
-    seed = int(seeds[rng.integers(len(seeds))])
-    if seed in seen:
-      misses += 1
-      continue
+    """All seeds in random order, adding each to `seen`; those that are in it by their turn are left out."""
     misses = 0
-    seen.add(seed)
-    yield seed
-  for seed in rng.permutation(seeds).tolist():
-    if seed not in seen:
-      seen.add(seed)
-      yield seed
+    while misses < PATIENCE:  # a batch takes few of many seeds, so permuting them all would be waste
+        seed = int(seeds[rng.integers(len(seeds))])
+        if seed in seen:
+            misses += 1
+            continue
+        misses = 0
+        seen.add(seed)
+        yield seed
+    for seed in rng.permutation(seeds).tolist():
+        if seed not in seen:
+            seen.add(seed)
+            yield seed
 
 
 def _key(topic, target):
-  """(topic, target) as one int64 that sorts alike."""
-  return (np.asarray(topic, np.int64) << 32) + np.asarray(target, np.int64)
+    """(topic, target) as one int64 that sorts alike."""
+    return (np.asarray(topic, np.int64) << 32) + np.asarray(target, np.int64)

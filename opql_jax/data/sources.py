@@ -23,266 +23,299 @@ OFFERS = 1.5
 
 
 class Source(Sequence):
-  """A sequence of batches."""
+    """A sequence of batches."""
 
-  def __init__(self, num_steps: int, seed: int, shard_index: int, shard_count: int):
-    if num_steps < 0 or seed < 0 or not 0 <= shard_index < shard_count:
-      raise ValueError(
-          f'num_steps {num_steps} and seed {seed} must not be negative, and shard_index {shard_index} must be one of'
-          f' {shard_count} shards'
-      )
-    self._num_steps, self._seed, self._shard_index, self._shard_count = num_steps, seed, shard_index, shard_count
+    def __init__(self, num_steps: int, seed: int, shard_index: int, shard_count: int):
+        if num_steps < 0 or seed < 0 or not 0 <= shard_index < shard_count:
+            raise ValueError(
+                f'num_steps {num_steps} and seed {seed} must not be negative, and shard_index {shard_index} must be one of'
+                f' {shard_count} shards'
+            )
+        self._num_steps, self._seed, self._shard_index, self._shard_count = num_steps, seed, shard_index, shard_count
 
-  def __len__(self) -> int:
-    return self._num_steps
+    def __len__(self) -> int:
+        return self._num_steps
 
-  def __getitem__(self, step: int) -> dict[str, np.ndarray]:
-    if not 0 <= step < self._num_steps:
-      raise IndexError(f'step {step} of {self._num_steps}')
-    return self.batch(int(step), np.random.default_rng((self._seed, int(step), self._shard_index)))
+    def __getitem__(self, step: int) -> dict[str, np.ndarray]:
+        if not 0 <= step < self._num_steps:
+            raise IndexError(f'step {step} of {self._num_steps}')
+        return self.batch(int(step), np.random.default_rng((self._seed, int(step), self._shard_index)))
 
-  def batch(self, step: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """The batch of a step; all its randomness comes from `rng` and the seed."""
-    raise NotImplementedError
+    def batch(self, step: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The batch of a step; all its randomness comes from `rng` and the seed."""
+        raise NotImplementedError
 
 
 class EntitySource(Source):
-  """Passages with one random mention hidden, for RELIC-style training of the entity table.
+    """Passages with one random mention hidden, for RELIC-style training of the entity table.
 
-  Features for each bucket length L with n rows, int32: `tokens_{L}` [n, L], `position_{L}` [n] of [ENT],
-  `entity_{L}` [n], -1 in unused rows.
-  """
+    Features for each bucket length L with n rows, int32: `tokens_{L}` [n, L], `position_{L}` [n] of [ENT],
+    `entity_{L}` [n], -1 in unused rows.
+    """
 
-  def __init__(
-      self, prepared: Prepared, *, num_steps: int, seed: int, rows: int = 256,
-      bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS, multiple: int = 8, shard_index: int = 0,
-      shard_count: int = 1,
-  ):
-    super().__init__(num_steps, seed, shard_index, shard_count)
-    self._records, self._special = prepared.records, prepared.special
-    tokens, mentions = self._records.sizes()
-    self._passages = np.flatnonzero(mentions)
-    if not len(self._passages):
-      raise ValueError(f'{self._records.path}: no passage has a mention')
-    # Hiding a mention never lengthens a passage by more than [CLS], [SEP] and one marker.
-    self.capacities = buckets.plan_capacities(tokens[self._passages] + 3, rows, bucket_lengths, multiple)
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        num_steps: int,
+        seed: int,
+        rows: int = 256,
+        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        multiple: int = 8,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        self._records, self._special = prepared.records, prepared.special
+        tokens, mentions = self._records.sizes()
+        self._passages = np.flatnonzero(mentions)
+        if not len(self._passages):
+            raise ValueError(f'{self._records.path}: no passage has a mention')
+        # Hiding a mention never lengthens a passage by more than [CLS], [SEP] and one marker.
+        self.capacities = buckets.plan_capacities(tokens[self._passages] + 3, rows, bucket_lengths, multiple)
 
-  def batch(self, step, rng):
-    packer = buckets.Packer(self.capacities)
-    kept = []
-    for _ in range(2):  # a second draw fills what the first one's lengths left free
-      for passage in self._records.read(rng.choice(self._passages, sum(packer.free.values()))):
-        masked = markup.mask_mention(passage, rng.integers(len(passage.entities)), self._special)
-        if packer.add(len(masked.tokens)):
-          kept.append(masked)
-    batch, _ = buckets.pack_masked(kept, self.capacities, self._special)
-    return batch
+    def batch(self, step, rng):
+        packer = buckets.Packer(self.capacities)
+        kept = []
+        for _ in range(2):  # a second draw fills what the first one's lengths left free
+            for passage in self._records.read(rng.choice(self._passages, sum(packer.free.values()))):
+                masked = markup.mask_mention(passage, rng.integers(len(passage.entities)), self._special)
+                if packer.add(len(masked.tokens)):
+                    kept.append(masked)
+        batch, _ = buckets.pack_masked(kept, self.capacities, self._special)
+        return batch
 
 
 class PairRows:
-  """Marks and packs rows of the pair table; shared by the sources that encode pairs."""
+    """Marks and packs rows of the pair table; shared by the sources that encode pairs."""
 
-  def __init__(self, prepared, columns, rows, bucket_lengths, multiple, max_context):
-    self.index = sampling.PairIndex(columns)
-    self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
-    tokens, _ = self._records.sizes()
-    sample = np.unique(np.linspace(0, len(self.index.topic) - 1, PLAN_ROWS).astype(np.int64))
-    lengths = [len(marked.tokens) for marked in self.mark(sample)]
-    # The sample may lack the longest row, which must have a bucket too.
-    longest = int(tokens[np.unique(self.index.passage)].max()) + markup.MARKUP_ROOM
-    lengths.append(min(longest, max(bucket_lengths)))
-    self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
+    def __init__(self, prepared, columns, rows, bucket_lengths, multiple, max_context):
+        self.index = sampling.PairIndex(columns)
+        self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
+        tokens, _ = self._records.sizes()
+        sample = np.unique(np.linspace(0, len(self.index.topic) - 1, PLAN_ROWS).astype(np.int64))
+        lengths = [len(marked.tokens) for marked in self.mark(sample)]
+        # The sample may lack the longest row, which must have a bucket too.
+        longest = int(tokens[np.unique(self.index.passage)].max()) + markup.MARKUP_ROOM
+        lengths.append(min(longest, max(bucket_lengths)))
+        self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
 
-  def mark(self, rows: np.ndarray) -> list[markup.MarkedPair]:
-    """Marks rows of the pair table."""
-    index = self.index
-    return [
-        markup.mark_pair(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
-        for passage, row in zip(self._records.read(index.passage[rows]), rows)
-    ]
+    def mark(self, rows: np.ndarray) -> list[markup.MarkedPair]:
+        """Marks rows of the pair table."""
+        index = self.index
+        return [
+            markup.mark_pair(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
+            for passage, row in zip(self._records.read(index.passage[rows]), rows)
+        ]
 
-  def fill(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Packs (rows, wanted as anchor) until the buckets are full; see `buckets.pack` for the features.
+    def fill(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
+        """Packs (rows, wanted as anchor) until the buckets are full; see `buckets.pack` for the features.
 
-    A row that comes again is packed once. Rows without room are passed over. An anchor keeps its mark only
-    if another row of its pair was packed too.
-    """
-    packer = buckets.Packer(self.capacities)
-    capacity = sum(self.capacities.values())
-    seen, offered = {}, 0
-    kept_rows, kept, anchors = [], [], []
-    for rows, wanted in chunks:
-      for row, marked, anchor in zip(rows.tolist(), self.mark(rows), wanted.tolist()):
-        if row in seen:
-          if anchor and seen[row] is not None:
-            anchors[seen[row]] = True
-          continue
-        offered += 1
-        fits = packer.add(len(marked.tokens))
-        seen[row] = len(kept) if fits else None
-        if fits:
-          kept_rows.append(row)
-          kept.append(marked)
-          anchors.append(anchor)
-      if packer.full or offered > OFFERS * capacity:
-        break
-    _, pair, count = np.unique(self.index.pair_of(np.array(kept_rows)), return_inverse=True, return_counts=True)
-    batch, _ = buckets.pack(
-        kept, self.capacities, self._special, self._max_context, np.array(anchors) & (count[pair] > 1)
-    )
-    return batch
+        A row that comes again is packed once. Rows without room are passed over. An anchor keeps its mark only
+        if another row of its pair was packed too.
+        """
+        packer = buckets.Packer(self.capacities)
+        capacity = sum(self.capacities.values())
+        seen, offered = {}, 0
+        kept_rows, kept, anchors = [], [], []
+        for rows, wanted in chunks:
+            for row, marked, anchor in zip(rows.tolist(), self.mark(rows), wanted.tolist()):
+                if row in seen:
+                    if anchor and seen[row] is not None:
+                        anchors[seen[row]] = True
+                    continue
+                offered += 1
+                fits = packer.add(len(marked.tokens))
+                seen[row] = len(kept) if fits else None
+                if fits:
+                    kept_rows.append(row)
+                    kept.append(marked)
+                    anchors.append(anchor)
+            if packer.full or offered > OFFERS * capacity:
+                break
+        _, pair, count = np.unique(self.index.pair_of(np.array(kept_rows)), return_inverse=True, return_counts=True)
+        batch, _ = buckets.pack(kept, self.capacities, self._special, self._max_context, np.array(anchors) & (count[pair] > 1))
+        return batch
 
 
 class RelationSource(Source):
-  """Marked pairs for L_rel and L_el; see `buckets.pack` for the features, `sampling` for the samplers.
+    """Marked pairs for L_rel and L_el; see `buckets.pack` for the features, `sampling` for the samplers.
 
-  `anchor_{L}` marks the rows whose loss counts: a group's anchor with sampler 'groups', every row with
-  another row of its pair in the batch with sampler 'shared'.
-  """
+    `anchor_{L}` marks the rows whose loss counts: a group's anchor with sampler 'groups', every row with
+    another row of its pair in the batch with sampler 'shared'.
+    """
 
-  def __init__(
-      self, prepared: Prepared, *, num_steps: int, seed: int, rows: int = 256, sampler: str = 'shared',
-      max_context: int = 4, bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS, multiple: int = 8,
-      shard_index: int = 0, shard_count: int = 1,
-  ):
-    super().__init__(num_steps, seed, shard_index, shard_count)
-    if sampler not in sampling.SAMPLERS:
-      raise ValueError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
-    self._rows = PairRows(prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context)
-    self._sampler = sampling.SAMPLERS[sampler](self._rows.index)
-    self.capacities = self._rows.capacities
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        num_steps: int,
+        seed: int,
+        rows: int = 256,
+        sampler: str = 'shared',
+        max_context: int = 4,
+        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        multiple: int = 8,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        if sampler not in sampling.SAMPLERS:
+            raise ValueError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
+        self._rows = PairRows(prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context)
+        self._sampler = sampling.SAMPLERS[sampler](self._rows.index)
+        self.capacities = self._rows.capacities
 
-  def batch(self, step, rng):
-    return self._rows.fill(self._sampler.draw(rng))
+    def batch(self, step, rng):
+        return self._rows.fill(self._sampler.draw(rng))
 
 
 class AlignSource(Source):
-  """1-hop questions beside mentions of their topic, distantly aligned (paper section 4.1).
+    """1-hop questions beside mentions of their topic, distantly aligned (paper section 4.1).
 
-  A mention of (question topic, answer) is taken to express what the question asks; other mentions of the
-  topic are not. A batch is made of topics, not of questions: what was encoded for a topic serves all of its
-  questions, so an encoding teaches several times as much.
+    A mention of (question topic, answer) is taken to express what the question asks; other mentions of the
+    topic are not. A batch is made of topics, not of questions: what was encoded for a topic serves all of its
+    questions, so an encoding teaches several times as much.
 
-  Features: those of `buckets.pack` for the mentions, `question_tokens` [Q, length], `question_r1`,
-  `question_r2`, `question_topic` [Q] (-1 in unused rows), and `answers` [Q, A], -1 where there is none; Q is
-  topics * questions_per_topic. When a question has more than A answers, those of its packed mentions come
-  before a random choice of the others.
+    Features: those of `buckets.pack` for the mentions, `question_tokens` [Q, length], `question_r1`,
+    `question_r2`, `question_topic` [Q] (-1 in unused rows), and `answers` [Q, A], -1 where there is none; Q is
+    topics * questions_per_topic. When a question has more than A answers, those of its packed mentions come
+    before a random choice of the others.
 
-  Attributes:
-    num_aligned: questions that have an aligned mention.
-    num_questions: questions of the split.
-    num_topics: topics of the aligned questions.
-  """
+    Attributes:
+        num_aligned: questions that have an aligned mention.
+        num_questions: questions of the split.
+        num_topics: topics of the aligned questions.
+    """
 
-  def __init__(
-      self, prepared: Prepared, *, split: str, num_steps: int, seed: int, topics: int = 32, rows_per_topic: int = 8,
-      questions_per_topic: int = 4, max_answers: int = 256, max_context: int = 4,
-      bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS, multiple: int = 8, shard_index: int = 0,
-      shard_count: int = 1,
-  ):
-    super().__init__(num_steps, seed, shard_index, shard_count)
-    asked = prepared.questions(split)
-    self._topics, self._rows_per_topic, self._questions_per_topic = topics, rows_per_topic, questions_per_topic
-    # The pairs a memory for following holds; a topic's other co-mentions are no candidates there either.
-    title = {name: column[prepared.pairs['is_title']] for name, column in prepared.pairs.items()}
-    if not len(title['topic']):
-      raise ValueError(f'{prepared.directory}: no pair of a page title with a mention')
-    self._rows = PairRows(prepared, title, topics * rows_per_topic, bucket_lengths, multiple, max_context)
-    self.capacities = self._rows.capacities
-    self.num_questions = len(asked)
-    aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]
-    self.num_aligned = len(aligned)
-    if not aligned:
-      raise ValueError(f'{split}: no question has a passage that mentions its topic with an answer')
-    self._questions = QuestionArrays(aligned, prepared.tokenizer, prepared.special)
-    self._width = answer_width(self._questions.answers, max_answers)
-    order = np.argsort(self._questions.topic, kind='stable')
-    self._by_topic = np.split(order, np.flatnonzero(np.diff(self._questions.topic[order])) + 1)
-    self.num_topics = len(self._by_topic)
-    self._order = Epochs(self.num_topics, seed)
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        split: str,
+        num_steps: int,
+        seed: int,
+        topics: int = 32,
+        rows_per_topic: int = 8,
+        questions_per_topic: int = 4,
+        max_answers: int = 256,
+        max_context: int = 4,
+        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        multiple: int = 8,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        asked = prepared.questions(split)
+        self._topics, self._rows_per_topic, self._questions_per_topic = topics, rows_per_topic, questions_per_topic
+        # The pairs a memory for following holds; a topic's other co-mentions are no candidates there either.
+        title = {name: column[prepared.pairs['is_title']] for name, column in prepared.pairs.items()}
+        if not len(title['topic']):
+            raise ValueError(f'{prepared.directory}: no pair of a page title with a mention')
+        self._rows = PairRows(prepared, title, topics * rows_per_topic, bucket_lengths, multiple, max_context)
+        self.capacities = self._rows.capacities
+        self.num_questions = len(asked)
+        aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]
+        self.num_aligned = len(aligned)
+        if not aligned:
+            raise ValueError(f'{split}: no question has a passage that mentions its topic with an answer')
+        self._questions = QuestionArrays(aligned, prepared.tokenizer, prepared.special)
+        self._width = answer_width(self._questions.answers, max_answers)
+        order = np.argsort(self._questions.topic, kind='stable')
+        self._by_topic = np.split(order, np.flatnonzero(np.diff(self._questions.topic[order])) + 1)
+        self.num_topics = len(self._by_topic)
+        self._order = Epochs(self.num_topics, seed)
 
-  def _aligned(self, topic, answers):
-    """The pair (topic, answer) of each answer, -1 where no passage mentions both."""
-    return self._rows.index.find(np.full(len(answers), topic), np.asarray(answers))
+    def _aligned(self, topic, answers):
+        """The pair (topic, answer) of each answer, -1 where no passage mentions both."""
+        return self._rows.index.find(np.full(len(answers), topic), np.asarray(answers))
 
-  def batch(self, step, rng):
-    start = (step * self._shard_count + self._shard_index) * self._topics
-    # Of a topic that comes twice, at the border of two epochs, one place is left empty.
-    drawn = np.unique(self._order.take(start, self._topics))
-    ids = [rng.permutation(self._by_topic[t])[: self._questions_per_topic] for t in drawn]
-    rows = _interleave([self._candidates(of_topic, rng) for of_topic in ids])
-    pairs = self._rows.fill(iter([(np.concatenate(rows), np.zeros(sum(map(len, rows)), bool))]))
-    packed = self._packed(pairs)
-    ids = np.concatenate(ids)
-    answers = [self._questions.answers[i] for i in ids]
-    first = [packed.get(int(self._questions.topic[i]), ()) for i in ids]
-    count = self._topics * self._questions_per_topic
-    return {
-        **self._questions.features(ids, count),
-        'answers': pad_answers(answers, count, self._width, rng, first),
-        **pairs,
-    }
+    def batch(self, step, rng):
+        start = (step * self._shard_count + self._shard_index) * self._topics
+        # Of a topic that comes twice, at the border of two epochs, one place is left empty.
+        drawn = np.unique(self._order.take(start, self._topics))
+        ids = [rng.permutation(self._by_topic[t])[: self._questions_per_topic] for t in drawn]
+        rows = _interleave([self._candidates(of_topic, rng) for of_topic in ids])
+        pairs = self._rows.fill(iter([(np.concatenate(rows), np.zeros(sum(map(len, rows)), bool))]))
+        packed = self._packed(pairs)
+        ids = np.concatenate(ids)
+        answers = [self._questions.answers[i] for i in ids]
+        first = [packed.get(int(self._questions.topic[i]), ()) for i in ids]
+        count = self._topics * self._questions_per_topic
+        return {
+            **self._questions.features(ids, count),
+            'answers': pad_answers(answers, count, self._width, rng, first),
+            **pairs,
+        }
 
-  def _candidates(self, ids, rng):
-    """Rows of the topic of the questions `ids`: a mention of an answer of each question first, then any."""
-    index, topic = self._rows.index, int(self._questions.topic[ids[0]])
-    aligned = [pairs[pairs >= 0] for pairs in (self._aligned(topic, self._questions.answers[i]) for i in ids)]
-    positives = [rng.choice(pairs) for pairs in aligned]
-    others = sampling.some(*index.pairs_of_topic(topic), self._rows_per_topic, rng)
-    chosen = list(dict.fromkeys([*positives, *others]))[: self._rows_per_topic]
-    return np.concatenate([index.rows(pair, 1, rng) for pair in chosen])
+    def _candidates(self, ids, rng):
+        """Rows of the topic of the questions `ids`: a mention of an answer of each question first, then any."""
+        index, topic = self._rows.index, int(self._questions.topic[ids[0]])
+        aligned = [pairs[pairs >= 0] for pairs in (self._aligned(topic, self._questions.answers[i]) for i in ids)]
+        positives = [rng.choice(pairs) for pairs in aligned]
+        others = sampling.some(*index.pairs_of_topic(topic), self._rows_per_topic, rng)
+        chosen = list(dict.fromkeys([*positives, *others]))[: self._rows_per_topic]
+        return np.concatenate([index.rows(pair, 1, rng) for pair in chosen])
 
-  def _packed(self, batch):
-    """{topic: targets} of the packed rows."""
-    topics, targets = (
-        np.concatenate([batch[f'{name}_{length}'] for length in self.capacities]) for name in ('topic', 'target')
-    )
-    return {int(topic): targets[topics == topic] for topic in np.unique(topics)}
+    def _packed(self, batch):
+        """{topic: targets} of the packed rows."""
+        topics, targets = (
+            np.concatenate([batch[f'{name}_{length}'] for length in self.capacities]) for name in ('topic', 'target')
+        )
+        return {int(topic): targets[topics == topic] for topic in np.unique(topics)}
 
 
 class FollowSource(Source):
-  """Questions for multi-hop following; one number of hops per step, taken in turn.
+    """Questions for multi-hop following; one number of hops per step, taken in turn.
 
-  Features, the same shapes at every step: `question_tokens` [Q, length], `question_r1`, `question_r2`,
-  `question_topic` [Q], `answers` [Q, A] (-1 where there is none; a random choice when a question has more than
-  A), `hops` scalar, all int32. Questions with an unknown topic or no known answer cannot be learnt from and are
-  left out.
+    Features, the same shapes at every step: `question_tokens` [Q, length], `question_r1`, `question_r2`,
+    `question_topic` [Q], `answers` [Q, A] (-1 where there is none; a random choice when a question has more than
+    A), `hops` scalar, all int32. Questions with an unknown topic or no known answer cannot be learnt from and are
+    left out.
 
-  Attributes:
-    hop_counts: the numbers of hops, increasing.
-    num_questions, num_left_out: questions of the splits, used and left out.
-  """
+    Attributes:
+        hop_counts: the numbers of hops, increasing.
+        num_questions, num_left_out: questions of the splits, used and left out.
+    """
 
-  def __init__(
-      self, prepared: Prepared, *, splits: Sequence[str], num_steps: int, seed: int, questions: int = 64,
-      max_answers: int = 256, shard_index: int = 0, shard_count: int = 1,
-  ):
-    super().__init__(num_steps, seed, shard_index, shard_count)
-    asked = [q for split in splits for q in prepared.questions(split)]
-    usable = [q for q in asked if q.topic_entity >= 0 and q.answers]
-    if not usable:
-      raise ValueError(f'{", ".join(splits)}: no question has a known topic and a known answer')
-    self.num_questions, self.num_left_out = len(usable), len(asked) - len(usable)
-    self._count = questions
-    self._questions = QuestionArrays(usable, prepared.tokenizer, prepared.special)
-    self._width = answer_width(self._questions.answers, max_answers)
-    self.hop_counts = [int(h) for h in np.unique(self._questions.hops)]
-    self._by_hops = [np.flatnonzero(self._questions.hops == h) for h in self.hop_counts]
-    self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._by_hops, self.hop_counts)]
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        splits: Sequence[str],
+        num_steps: int,
+        seed: int,
+        questions: int = 64,
+        max_answers: int = 256,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        asked = [q for split in splits for q in prepared.questions(split)]
+        usable = [q for q in asked if q.topic_entity >= 0 and q.answers]
+        if not usable:
+            raise ValueError(f'{", ".join(splits)}: no question has a known topic and a known answer')
+        self.num_questions, self.num_left_out = len(usable), len(asked) - len(usable)
+        self._count = questions
+        self._questions = QuestionArrays(usable, prepared.tokenizer, prepared.special)
+        self._width = answer_width(self._questions.answers, max_answers)
+        self.hop_counts = [int(h) for h in np.unique(self._questions.hops)]
+        self._by_hops = [np.flatnonzero(self._questions.hops == h) for h in self.hop_counts]
+        self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._by_hops, self.hop_counts)]
 
-  def batch(self, step, rng):
-    turn, which = divmod(step, len(self.hop_counts))
-    start = (turn * self._shard_count + self._shard_index) * self._count
-    ids = self._by_hops[which][self._orders[which].take(start, self._count)]
-    answers = [self._questions.answers[i] for i in ids]
-    return {
-        **self._questions.features(ids, self._count),
-        'answers': pad_answers(answers, self._count, self._width, rng),
-        'hops': np.int32(self.hop_counts[which]),
-    }
+    def batch(self, step, rng):
+        turn, which = divmod(step, len(self.hop_counts))
+        start = (turn * self._shard_count + self._shard_index) * self._count
+        ids = self._by_hops[which][self._orders[which].take(start, self._count)]
+        answers = [self._questions.answers[i] for i in ids]
+        return {
+            **self._questions.features(ids, self._count),
+            'answers': pad_answers(answers, self._count, self._width, rng),
+            'hops': np.int32(self.hop_counts[which]),
+        }
 
 
 def _interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
-  """The first items of all lists, then the second items, and so on."""
-  longest = max(map(len, lists))
-  return [np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)]
+    """The first items of all lists, then the second items, and so on."""
+    longest = max(map(len, lists))
+    return [np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)]

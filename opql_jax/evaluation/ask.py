@@ -3,8 +3,18 @@
 from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
 
 
-def ask(*, prepared_dir: str, model_dir: str, memory_dir: str, questions: tuple[str, ...], hops: int, k: int = 64, top: int = 5,
-        exclude_topic: bool = True, dry_run: bool = False) -> None:
+def ask(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str,
+    questions: tuple[str, ...],
+    hops: int,
+    k: int = 64,
+    top: int = 5,
+    exclude_topic: bool = True,
+    dry_run: bool = False,
+) -> None:
     """Prints the answers to `questions`, each with its topic in square brackets, over `hops` hops.
 
     Args:
@@ -15,11 +25,11 @@ def ask(*, prepared_dir: str, model_dir: str, memory_dir: str, questions: tuple[
         dry_run: open everything, answer nothing.
     """
     kb = VirtualKB.open(prepared_dir, model_dir, memory_dir)
-    print(f"# {len(kb.memory):,} entries over {len(kb.vocab):,} entities")
+    print(f'# {len(kb.memory):,} entries over {len(kb.vocab):,} entities')
     if dry_run:
         return
     for question in questions:
-        print(f"\n{question}")
+        print(f'\n{question}')
         print(format_hops(kb, kb.ask(question, hops, k, exclude_topic), top))
 
 
@@ -28,16 +38,16 @@ def format_hops(kb: VirtualKB, steps: list[Hop], top: int = 5) -> str:
     lines = []
     for number, hop in enumerate(steps, 1):
         last = number == len(steps)
-        lines.append(f"  hop {number}{' (answer)' if last else ''}")
+        lines.append(f'  hop {number}{" (answer)" if last else ""}')
         if not len(hop.entities):
-            lines.append("    nothing: no entry of the memory has these topics")
+            lines.append('    nothing: no entry of the memory has these topics')
         shown = hop.entities[:top]
         for entity, weight in zip(shown, hop.weights):
-            lines.append(f"    {weight:6.3f}  {kb.vocab.names[int(entity)]}")
+            lines.append(f'    {weight:6.3f}  {kb.vocab.names[int(entity)]}')
             # The heaviest entry that led here.
             leading = hop.entries[kb.memory.target[hop.entries] == entity][:1]
             for fact in kb.evidence(leading):
-                lines.append(f"            [{fact['topic']} → {fact['target']}, in “{fact['title']}”]  {fact['sentence']}")
+                lines.append(f'            [{fact["topic"]} → {fact["target"]}, in “{fact["title"]}”]  {fact["sentence"]}')
         if len(hop.entities) > top:
-            lines.append(f"    … and {len(hop.entities) - top} more of weight {hop.weights[top:].sum():.3f} in all")
-    return "\n".join(lines)
+            lines.append(f'    … and {len(hop.entities) - top} more of weight {hop.weights[top:].sum():.3f} in all')
+    return '\n'.join(lines)

@@ -36,7 +36,7 @@ def score(ranked, weights, gold, set_threshold: float = 0.1) -> Scored:
     """
     gold = set(gold)
     if not gold:
-        raise ValueError("a question without gold answers cannot be scored")
+        raise ValueError('a question without gold answers cannot be scored')
     rank = next((i for i, answer in enumerate(ranked, 1) if answer in gold), 0)
     chosen = {a for a, w in zip(ranked, weights) if w >= set_threshold * weights[0] and w > 0}
     right = len(chosen & gold)
@@ -49,9 +49,9 @@ def summarise(scored: list[Scored]) -> dict[str, float]:
     """Means over all questions: hits@{1,5,10}, mrr, set_f1."""
     ranks = np.array([s.rank for s in scored])
     found = ranks > 0
-    out = {f"hits@{cutoff}": float((found & (ranks <= cutoff)).mean()) for cutoff in CUTOFFS}
-    out["mrr"] = float(np.where(found, 1.0 / np.maximum(ranks, 1), 0.0).mean())
-    out["set_f1"] = float(np.mean([s.f1 for s in scored]))
+    out = {f'hits@{cutoff}': float((found & (ranks <= cutoff)).mean()) for cutoff in CUTOFFS}
+    out['mrr'] = float(np.where(found, 1.0 / np.maximum(ranks, 1), 0.0).mean())
+    out['set_f1'] = float(np.mean([s.f1 for s in scored]))
     return out
 
 

@@ -25,8 +25,17 @@ class PredictionError(ValueError):
     """A predictions file does not fit the questions, or is damaged."""
 
 
-def predict(kb: VirtualKB, questions: list[Question], hops: int, *, k: int = 64, batch_size: int = 64, top: int = 20,
-            exclude_topic: bool = True, evidence: int = 3):
+def predict(
+    kb: VirtualKB,
+    questions: list[Question],
+    hops: int,
+    *,
+    k: int = 64,
+    batch_size: int = 64,
+    top: int = 20,
+    exclude_topic: bool = True,
+    evidence: int = 3,
+):
     """Yields the prediction record of each question, in order.
 
     A record: `{id, question, by, topic, answers: [{entity, weight}], hops: [[{entity, weight}]], kept: [[entity]], evidence: [[...]]}`.
@@ -38,39 +47,41 @@ def predict(kb: VirtualKB, questions: list[Question], hops: int, *, k: int = 64,
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
         for question, steps in zip(batch, kb.follow(batch, hops, k, exclude_topic)):
-            yield {**_record(kb, question, steps, top, evidence), "by": by}
+            yield {**_record(kb, question, steps, top, evidence), 'by': by}
         done = start + len(batch)
         if done == len(questions) or (start // batch_size) % 20 == 19:
             rate = done / (time.monotonic() - started)
-            _log.info("%d/%d questions  %.0f/s  ETA %ds", done, len(questions), rate, (len(questions) - done) / rate)
+            _log.info('%d/%d questions  %.0f/s  ETA %ds', done, len(questions), rate, (len(questions) - done) / rate)
 
 
 def made_by(kb: VirtualKB, hops: int, k: int = 64, exclude_topic: bool = True) -> str:
     """Identifies what answers come from: 12 hex digits over the parameters, the memory and what changes an answer."""
-    return hashlib.sha256(f"{kb.identity} {hops} {k} {exclude_topic}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f'{kb.identity} {hops} {k} {exclude_topic}'.encode()).hexdigest()[:12]
 
 
 def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evidence: int) -> dict:
     names = kb.vocab.names
     listed = lambda hop, n: [
-        {"entity": names[int(e)], "weight": round(float(w), 6)} for e, w in zip(hop.entities[:n], hop.weights[:n])
+        {'entity': names[int(e)], 'weight': round(float(w), 6)} for e, w in zip(hop.entities[:n], hop.weights[:n])
     ]
     out = {
-        "id": question.id,
-        "question": bracketed(question),
-        "topic": names[question.topic_entity] if question.topic_entity >= 0 else None,
-        "answers": listed(steps[-1], top),
-        "hops": [listed(hop, 5) for hop in steps[:-1]],
-        "kept": [[names[int(e)] for e in hop.entities] for hop in steps],
+        'id': question.id,
+        'question': bracketed(question),
+        'topic': names[question.topic_entity] if question.topic_entity >= 0 else None,
+        'answers': listed(steps[-1], top),
+        'hops': [listed(hop, 5) for hop in steps[:-1]],
+        'kept': [[names[int(e)] for e in hop.entities] for hop in steps],
     }
     if question.topic_entity < 0:
-        out["error"] = "the topic is not in the entity vocabulary"
+        out['error'] = 'the topic is not in the entity vocabulary'
     if evidence:
-        out["evidence"] = [kb.evidence(hop.entries[:evidence]) for hop in steps]
+        out['evidence'] = [kb.evidence(hop.entries[:evidence]) for hop in steps]
     return out
 
 
-def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, k: int = 64, exclude_topic: bool = True, **options) -> int:
+def infer(
+    kb: VirtualKB, questions: list[Question], output, *, hops: int, k: int = 64, exclude_topic: bool = True, **options
+) -> int:
     """Writes predictions to `output` (JSON lines), continuing after the whole lines that are already there.
 
     Returns:
@@ -79,25 +90,25 @@ def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, k: int
     Raises:
         PredictionError: the lines already there belong to other questions, or come from another model, memory or setting.
     """
-    options |= {"hops": hops, "k": k, "exclude_topic": exclude_topic}
+    options |= {'hops': hops, 'k': k, 'exclude_topic': exclude_topic}
     by = made_by(kb, hops, k, exclude_topic)
     output = pathlib.Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(output.name + ".partial")
+    partial = output.with_name(output.name + '.partial')
     if output.exists():
         done = read_predictions(output)
         check_same_questions(done, questions, output)
         _check_origin(done, by, output)
-        _log.info("%s is already whole", output)
+        _log.info('%s is already whole', output)
         return 0
     done = _keep_whole_lines(partial)
     if len(done) > len(questions):
-        raise PredictionError(f"{partial} holds {len(done)} predictions for {len(questions)} questions: delete it")
+        raise PredictionError(f'{partial} holds {len(done)} predictions for {len(questions)} questions: delete it')
     check_same_questions(done, questions[: len(done)], partial)
     _check_origin(done, by, partial)
-    with open(partial, "a", encoding="utf-8") as file:
+    with open(partial, 'a', encoding='utf-8') as file:
         for record in predict(kb, questions[len(done) :], **options):
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps(record, ensure_ascii=False) + '\n')
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, output)
@@ -106,17 +117,17 @@ def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, k: int
 
 def _check_origin(predictions: list[dict], by: str, path) -> None:
     for number, record in enumerate(predictions, 1):
-        if record.get("by") != by:
+        if record.get('by') != by:
             raise PredictionError(
-                f"{path}, line {number} comes from another model, memory or setting ({record.get('by')}, this one is {by}):"
-                " delete the file to answer again, or choose another output"
+                f'{path}, line {number} comes from another model, memory or setting ({record.get("by")}, this one is {by}):'
+                ' delete the file to answer again, or choose another output'
             )
 
 
 def bracketed(question: Question) -> str:
     """The question as it stands in its file, with its topic in brackets."""
     start, end = question.topic
-    return f"{question.text[:start]}[{question.text[start:end]}]{question.text[end:]}"
+    return f'{question.text[:start]}[{question.text[start:end]}]{question.text[end:]}'
 
 
 def _keep_whole_lines(path) -> list[dict]:
@@ -124,9 +135,9 @@ def _keep_whole_lines(path) -> list[dict]:
     if not path.exists():
         return []
     data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
+    whole = data[: data.rfind(b'\n') + 1]
     if len(whole) < len(data):
-        with open(path, "r+b") as file:
+        with open(path, 'r+b') as file:
             file.truncate(len(whole))
     return read_predictions(path)
 
@@ -134,17 +145,17 @@ def _keep_whole_lines(path) -> list[dict]:
 def read_predictions(path) -> list[dict]:
     """Reads a predictions file; errors name the line."""
     try:
-        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
+        lines = pathlib.Path(path).read_text(encoding='utf-8').split('\n')
     except (OSError, UnicodeDecodeError) as error:
-        raise PredictionError(f"{path}: cannot be read ({error})") from error
+        raise PredictionError(f'{path}: cannot be read ({error})') from error
     out = []
     for number, line in enumerate(lines, 1):
         if line:
             try:
                 record = json.loads(line)
-                record["id"], record["question"], [(a["entity"], a["weight"]) for a in record["answers"]]
+                record['id'], record['question'], [(a['entity'], a['weight']) for a in record['answers']]
             except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise PredictionError(f"{path}, line {number}: not a prediction ({type(error).__name__}: {error})") from error
+                raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
             out.append(record)
     return out
 
@@ -152,10 +163,12 @@ def read_predictions(path) -> list[dict]:
 def check_same_questions(predictions: list[dict], questions: list[Question], path) -> None:
     """Raises PredictionError unless prediction i is of question i."""
     if len(predictions) != len(questions):
-        raise PredictionError(f"{path} holds {len(predictions)} predictions for {len(questions)} questions")
+        raise PredictionError(f'{path} holds {len(predictions)} predictions for {len(questions)} questions')
     for number, (record, question) in enumerate(zip(predictions, questions), 1):
-        if record["question"] != bracketed(question):
-            raise PredictionError(f"{path}, line {number} answers {record['question']!r}, but question {number} is {bracketed(question)!r}")
+        if record['question'] != bracketed(question):
+            raise PredictionError(
+                f'{path}, line {number} answers {record["question"]!r}, but question {number} is {bracketed(question)!r}'
+            )
 
 
 def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], hops: int, cases_path=None) -> dict:
@@ -180,33 +193,41 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
     for question, record in zip(questions, predictions):
         gold = {kb.vocab.names[a] for a in question.answers} | set(question.unknown_answers)
         if not gold:
-            raise PredictionError(f"{question.id} ({bracketed(question)!r}) has no gold answers, so it cannot be scored")
-        ranked = [_canonical(kb, a["entity"]) for a in record["answers"]]
-        result = metrics.score(ranked, [a["weight"] for a in record["answers"]], gold)
+            raise PredictionError(f'{question.id} ({bracketed(question)!r}) has no gold answers, so it cannot be scored')
+        ranked = [_canonical(kb, a['entity']) for a in record['answers']]
+        result = metrics.score(ranked, [a['weight'] for a in record['answers']], gold)
         lead = metrics.reachable(topic, target, len(kb.vocab), question.answers, hops)
         covered.append(bool(question.topic_entity >= 0 and lead[hops, question.topic_entity]))
-        if "kept" in record:
-            kept = [[kb.vocab.get(name) for name in names] for names in record["kept"]]
+        if 'kept' in record:
+            kept = [[kb.vocab.get(name) for name in names] for names in record['kept']]
             recalls.append([any(lead[hops - 1 - h][[e for e in ids if e is not None]]) for h, ids in enumerate(kept)])
         scored.append(result)
-        cases.append({"right": result.rank == 1, "rank": result.rank, "covered": covered[-1], "type": question.type,
-                      "gold": sorted(gold), **record})
+        cases.append(
+            {
+                'right': result.rank == 1,
+                'rank': result.rank,
+                'covered': covered[-1],
+                'type': question.type,
+                'gold': sorted(gold),
+                **record,
+            }
+        )
     out = metrics.summarise(scored)
-    out["coverage"] = float(np.mean(covered))
-    out["hits@1_of_covered"] = float(np.mean([s.rank == 1 for s, c in zip(scored, covered) if c])) if any(covered) else 0.0
+    out['coverage'] = float(np.mean(covered))
+    out['hits@1_of_covered'] = float(np.mean([s.rank == 1 for s, c in zip(scored, covered) if c])) if any(covered) else 0.0
     if recalls:
-        out.update({f"recall_hop{h + 1}": float(v) for h, v in enumerate(np.mean(recalls, axis=0))})
-    out["questions"] = len(questions)
-    out["unknown_topics"] = sum(q.topic_entity < 0 for q in questions)
-    out["unknown_answers"] = sum(bool(q.unknown_answers) for q in questions)
-    by_type = sorted({q.type for q in questions} - {""})
-    out["hits@1_by_type"] = {
+        out.update({f'recall_hop{h + 1}': float(v) for h, v in enumerate(np.mean(recalls, axis=0))})
+    out['questions'] = len(questions)
+    out['unknown_topics'] = sum(q.topic_entity < 0 for q in questions)
+    out['unknown_answers'] = sum(bool(q.unknown_answers) for q in questions)
+    by_type = sorted({q.type for q in questions} - {''})
+    out['hits@1_by_type'] = {
         t: float(np.mean([s.rank == 1 for s, q in zip(scored, questions) if q.type == t])) for t in by_type
     }
     if cases_path:
-        with open(cases_path, "w", encoding="utf-8") as file:
-            for case in sorted(cases, key=lambda c: c["right"]):
-                file.write(json.dumps(case, ensure_ascii=False) + "\n")
+        with open(cases_path, 'w', encoding='utf-8') as file:
+            for case in sorted(cases, key=lambda c: c['right']):
+                file.write(json.dumps(case, ensure_ascii=False) + '\n')
     return out
 
 
@@ -215,8 +236,21 @@ def _canonical(kb: VirtualKB, name: str) -> str:
     return name if entity is None else kb.vocab.names[entity]
 
 
-def infer_file(*, prepared_dir: str, model_dir: str, memory_dir: str, question_file: str, hops: int, output: str, k: int = 64,
-               batch_size: int = 64, top: int = 20, exclude_topic: bool = True, step: int | None = None, dry_run: bool = False) -> None:
+def infer_file(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str,
+    question_file: str,
+    hops: int,
+    output: str,
+    k: int = 64,
+    batch_size: int = 64,
+    top: int = 20,
+    exclude_topic: bool = True,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> None:
     """Answers every question of a file in the MetaQA format (`question with [topic]<TAB>answers...`; answers may be absent).
 
     Writes one JSON line per question to `output`; a killed run resumes, and `output` appears only when it is whole.
@@ -224,15 +258,28 @@ def infer_file(*, prepared_dir: str, model_dir: str, memory_dir: str, question_f
     kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
     questions = parse_metaqa_file(question_file, kb.vocab, hops)
     if dry_run:
-        print(f"# {len(questions):,} questions of {hops} hops over {len(kb.memory):,} entries")
+        print(f'# {len(questions):,} questions of {hops} hops over {len(kb.memory):,} entries')
         return
     infer(kb, questions, output, hops=hops, k=k, batch_size=batch_size, top=top, exclude_topic=exclude_topic)
 
 
-def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_dir: str, splits: tuple[str, ...] = (),
-                  question_file: str | None = None, hops: int | None = None, predictions: str | None = None, k: int = 64,
-                  batch_size: int = 64, exclude_topic: bool = True, show: int = 0, step: int | None = None,
-                  dry_run: bool = False) -> dict[str, dict]:
+def evaluate_sets(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str,
+    output_dir: str,
+    splits: tuple[str, ...] = (),
+    question_file: str | None = None,
+    hops: int | None = None,
+    predictions: str | None = None,
+    k: int = 64,
+    batch_size: int = 64,
+    exclude_topic: bool = True,
+    show: int = 0,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> dict[str, dict]:
     """Scores question sets: prepared splits, or one file with gold answers (then `hops` is needed).
 
     Args:
@@ -246,11 +293,11 @@ def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_
         {set name: metrics}.
     """
     if bool(splits) == bool(question_file):
-        raise ValueError("give either splits or question_file")
+        raise ValueError('give either splits or question_file')
     if question_file and hops is None:
-        raise ValueError("hops: the number of hops of question_file is needed")
+        raise ValueError('hops: the number of hops of question_file is needed')
     if predictions and not question_file:
-        raise ValueError("predictions belong to a question_file")
+        raise ValueError('predictions belong to a question_file')
     kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
     if question_file:
         sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
@@ -258,37 +305,37 @@ def evaluate_sets(*, prepared_dir: str, model_dir: str, memory_dir: str, output_
         sets = {split: kb.prepared.questions(split) for split in splits}
     if dry_run:
         for name, questions in sets.items():
-            print(f"# {name}: {len(questions):,} questions over {len(kb.memory):,} entries")
+            print(f'# {name}: {len(questions):,} questions over {len(kb.memory):,} entries')
         return {}
     out, directory = {}, pathlib.Path(output_dir)
     for name, questions in sets.items():
         if not questions:
-            raise ValueError(f"{name} holds no questions")
+            raise ValueError(f'{name} holds no questions')
         set_hops = questions[0].hops
-        path = pathlib.Path(predictions) if predictions else directory / f"{name}.predictions.jsonl"
+        path = pathlib.Path(predictions) if predictions else directory / f'{name}.predictions.jsonl'
         if not predictions:
             infer(kb, questions, path, hops=set_hops, k=k, batch_size=batch_size, exclude_topic=exclude_topic, evidence=1)
         records = read_predictions(path)
         check_same_questions(records, questions, path)
-        cases = directory / f"{name}.cases.jsonl"
+        cases = directory / f'{name}.cases.jsonl'
         cases.parent.mkdir(parents=True, exist_ok=True)
         out[name] = evaluate(kb, questions, records, set_hops, cases)
-    (directory / "metrics.json").write_text(json.dumps(out, indent=2))
+    (directory / 'metrics.json').write_text(json.dumps(out, indent=2))
     for name, questions in sets.items():
         for question in questions[:show]:
-            print(f"\n{name}: {bracketed(question)}\n  gold: {', '.join(kb.vocab.names[a] for a in question.answers)}")
+            print(f'\n{name}: {bracketed(question)}\n  gold: {", ".join(kb.vocab.names[a] for a in question.answers)}')
             print(format_hops(kb, kb.follow([question], question.hops, k, exclude_topic)[0], top=3))
-    print("\n" + format_table(out))
+    print('\n' + format_table(out))
     return out
 
 
 def format_table(results: dict[str, dict]) -> str:
     """The main metrics, a line per question set."""
-    columns = ["hits@1", "hits@5", "hits@10", "mrr", "set_f1", "coverage", "hits@1_of_covered", "questions"]
+    columns = ['hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'coverage', 'hits@1_of_covered', 'questions']
     width = max(len(name) for name in results)
-    lines = [" ".join([" " * width, *(f"{c:>17}" for c in columns)])]
+    lines = [' '.join([' ' * width, *(f'{c:>17}' for c in columns)])]
     for name, values in results.items():
-        cells = [f"{values[c]:>17}" if c == "questions" else f"{values[c]:>17.4f}" for c in columns]
-        recall = "  ".join(f"{k} {v:.3f}" for k, v in values.items() if k.startswith("recall_hop"))
-        lines.append(" ".join([f"{name:<{width}}", *cells]) + f"   {recall}")
-    return "\n".join(lines)
+        cells = [f'{values[c]:>17}' if c == 'questions' else f'{values[c]:>17.4f}' for c in columns]
+        recall = '  '.join(f'{k} {v:.3f}' for k, v in values.items() if k.startswith('recall_hop'))
+        lines.append(' '.join([f'{name:<{width}}', *cells]) + f'   {recall}')
+    return '\n'.join(lines)

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from opql_jax.corpus.questions import Question, parse_question
-from opql_jax.data import markup, tokenizer as tokenizer_lib
+from opql_jax.data import markup
+from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models.encoder import RelationEncoder
@@ -43,7 +44,7 @@ class VirtualKB:
         self._arrays = memory.arrays()
 
     @classmethod
-    def open(cls, prepared_dir, model_dir, memory_dir, step: int | None = None) -> "VirtualKB":
+    def open(cls, prepared_dir, model_dir, memory_dir, step: int | None = None) -> 'VirtualKB':
         """Opens a memory with the model that was trained to follow it.
 
         Raises:
@@ -52,30 +53,36 @@ class VirtualKB:
         """
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_card.load(model_dir, step)
-        if "follower" not in params:
-            raise CheckpointError(f"{model_dir} holds no follower: it is not the workdir of a follow stage")
+        if 'follower' not in params:
+            raise CheckpointError(f'{model_dir} holds no follower: it is not the workdir of a follow stage')
         model_card.check_vocabulary(card, prepared, model_dir)
         memory = Memory.open(memory_dir, vocabulary_hash=prepared.vocab.hash())
-        if (wanted := meta["lineage"]["memory_hash"]) != memory.hash():
+        if (wanted := meta['lineage']['memory_hash']) != memory.hash():
             raise CheckpointError(
-                f"{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder"
-                " or from other text: pass the memory it was trained over, or train the follow stage over this one"
+                f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder'
+                ' or from other text: pass the memory it was trained over, or train the follow stage over this one'
             )
-        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / "tokenizer.json")
+        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
         return cls(prepared, encoder, params, memory, tokenizer)
 
     @functools.cached_property
     def identity(self) -> str:
         """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer."""
         parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str()
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
     @functools.partial(jax.jit, static_argnums=(0, 4, 5, 6))
     def _run(self, tokens, markers, topics, hops: int, k: int, exclude_topic: bool, params, arrays):
-        relation = self._encoder.apply({"params": params["encoder"]}, tokens, markers[0], markers[1])
+        relation = self._encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
         follower = Follower(relation_dim=self._encoder.relation_dim, entity_dim=self._encoder.entity_dim)
         return follower.apply(
-            {"params": params["follower"]}, relation, topics, hops=hops, memory=arrays, entity_table=params["entity_table"], k=k,
+            {'params': params['follower']},
+            relation,
+            topics,
+            hops=hops,
+            memory=arrays,
+            entity_table=params['entity_table'],
+            k=k,
             exclude_topic=exclude_topic,
         )
 
@@ -96,7 +103,9 @@ class VirtualKB:
         length = -(-max(len(m.tokens) for m in marked) // 16) * 16
         if length > self._encoder.max_length:
             worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))
-            raise ValueError(f"a question of {len(worst[0].tokens)} tokens is longer than the encoder's {self._encoder.max_length}: {worst[1].text!r}")
+            raise ValueError(
+                f"a question of {len(worst[0].tokens)} tokens is longer than the encoder's {self._encoder.max_length}: {worst[1].text!r}"
+            )
         size = 1 << (len(questions) - 1).bit_length()
         tokens = np.full((size, length), self._special.pad, np.int32)
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
@@ -112,7 +121,7 @@ class VirtualKB:
         Raises:
             CorpusError: no brackets, or an unknown entity; names the nearest ones.
         """
-        question = parse_question(text + "\t", self.vocab, hops, "ask")
+        question = parse_question(text + '\t', self.vocab, hops, 'ask')
         if question.topic_entity < 0:
             self.vocab.id(question.text[slice(*question.topic)])  # raises, naming the nearest entities
         return self.follow([question], hops, k, exclude_topic)[0]
@@ -122,14 +131,16 @@ class VirtualKB:
         out = []
         for entry in entries:
             row = self.memory.provenance([entry])[0]  # an averaged entry names its first mention
-            passage = self.prepared.passages.slice(row["passage"], 1).to_pylist()[0]
-            starts, ends = zip(row["topic_sentence"], row["target_sentence"])
-            out.append({
-                "topic": self.vocab.names[int(self.memory.topic[entry])],
-                "target": self.vocab.names[int(self.memory.target[entry])],
-                "title": passage["title"],
-                "sentence": passage["text"][min(starts) : max(ends)].strip(),
-            })
+            passage = self.prepared.passages.slice(row['passage'], 1).to_pylist()[0]
+            starts, ends = zip(row['topic_sentence'], row['target_sentence'])
+            out.append(
+                {
+                    'topic': self.vocab.names[int(self.memory.topic[entry])],
+                    'target': self.vocab.names[int(self.memory.target[entry])],
+                    'title': passage['title'],
+                    'sentence': passage['text'][min(starts) : max(ends)].strip(),
+                }
+            )
         return out
 
 

@@ -5,7 +5,6 @@ what the memory is being built, so that a resumed build cannot mix two encoders;
 `shard-00000.json` with the digests of its files; the manifest is written last and then both are removed.
 """
 
-from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
 import fcntl
@@ -14,6 +13,7 @@ import json
 import os
 import pathlib
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -34,10 +34,10 @@ class EntryTable:
     """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
 
     Attributes:
-      topic, target: entity ids.
-      passage: passage id.
-      topic_start ... target_sentence_end: character spans in the passage text, half-open, in code points: of the two
-        mentions, and of the sentences that hold them.
+        topic, target: entity ids.
+        passage: passage id.
+        topic_start ... target_sentence_end: character spans in the passage text, half-open, in code points: of the two
+            mentions, and of the sentences that hold them.
     """
 
     topic: np.ndarray
@@ -69,18 +69,19 @@ class EntryTable:
         """The table for mined pairs, in their order (so its row ids are the pairs' row ids).
 
         Args:
-          pairs: columns topic, target, passage, topic_mention, target_mention of pairs.parquet; the last two count the
-            mentions of the passage.
-          passages: columns text, sentence_starts, mentions of passages.parquet.
+            pairs: columns topic, target, passage, topic_mention, target_mention of pairs.parquet; the last two count the
+                mentions of the passage.
+            passages: columns text, sentence_starts, mentions of passages.parquet.
 
         Raises:
-          MemoryFormatError: a pair that names a passage or a mention that does not exist.
+            MemoryFormatError: a pair that names a passage or a mention that does not exist.
         """
         passage = np.asarray(pairs['passage'])
         mentions = passages['mentions'].combine_chunks()
         starts = passages['sentence_starts'].combine_chunks()
-        mention_offsets, start_offsets = (np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy())])
-                                          for lists in (mentions, starts))
+        mention_offsets, start_offsets = (
+            np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy())]) for lists in (mentions, starts)
+        )
         flat = mentions.flatten()
         mention_start, mention_end = flat.field('start').to_numpy(), flat.field('end').to_numpy()
         lengths = pc.utf8_length(passages['text']).to_numpy()
@@ -132,34 +133,40 @@ def build(
     """Builds a memory, or resumes or just opens it if it was begun or finished with the same inputs.
 
     Args:
-      directory: new, empty, or of an earlier run.
-      entries: the mention pairs, in any order.
-      encode: row ids of `entries` [m] int64 -> relations [m, relation_dim]; called once per shard, and must give the
-        same values for the same ids.
-      num_entities: size of the entity vocabulary.
-      relation_dim: d_r.
-      hashes: hex digests of the 'encoder' (`params_hash`), 'entity_table' and 'vocabulary'; more may be given. They are
-        recorded, and a resumed build must have the same.
-      mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start, target_start).
-        'average': an entry for every (topic, target), the mean of up to 5 of its mention pairs drawn with `seed`.
-      seed: for 'average'.
-      dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
-      shard_rows: entries per shard.
-      progress: called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
+        directory: new, empty, or of an earlier run.
+        entries: the mention pairs, in any order.
+        encode: row ids of `entries` [m] int64 -> relations [m, relation_dim]; called once per shard, and must give the
+            same values for the same ids.
+        num_entities: size of the entity vocabulary.
+        relation_dim: d_r.
+        hashes: hex digests of the 'encoder' (`params_hash`), 'entity_table' and 'vocabulary'; more may be given. They are
+            recorded, and a resumed build must have the same.
+        mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start, target_start).
+            'average': an entry for every (topic, target), the mean of up to 5 of its mention pairs drawn with `seed`.
+        seed: for 'average'.
+        dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
+        shard_rows: entries per shard.
+        progress: called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
 
     Returns:
-      The finished memory.
+        The finished memory.
 
     Raises:
-      MemoryFormatError: bad arguments or entity ids; a directory with a memory built from something else, or with other
-        files; another build running there; relations of the wrong shape or not finite.
-      OSError: the disk is full or the directory cannot be written; a later run resumes.
+        MemoryFormatError: bad arguments or entity ids; a directory with a memory built from something else, or with other
+            files; another build running there; relations of the wrong shape or not finite.
+        OSError: the disk is full or the directory cannot be written; a later run resumes.
     """
     directory = pathlib.Path(directory)
     _check(entries, num_entities, hashes, mentions, dtype, shard_rows)
     plan = {
-        'num_entities': num_entities, 'relation_dim': relation_dim, 'dtype': dtype, 'mentions': mentions, 'seed': seed,
-        'shard_rows': shard_rows, 'hashes': dict(hashes), 'pairs_sha256': _table_hash(entries),
+        'num_entities': num_entities,
+        'relation_dim': relation_dim,
+        'dtype': dtype,
+        'mentions': mentions,
+        'seed': seed,
+        'shard_rows': shard_rows,
+        'hashes': dict(hashes),
+        'pairs_sha256': _table_hash(entries),
     }
     directory.mkdir(parents=True, exist_ok=True)
     with _only_builder(directory):
@@ -248,8 +255,11 @@ def _begin(directory, plan) -> bool:
     else:
         _write_json(directory / store.PLAN, plan)
         earlier = plan
-    differs = [f'{name} is {value!r} here and {earlier.get(name)!r} there'
-               for name, value in plan.items() if value != earlier.get(name)]
+    differs = [
+        f'{name} is {value!r} here and {earlier.get(name)!r} there'
+        for name, value in plan.items()
+        if value != earlier.get(name)
+    ]
     if differs:
         state = 'a finished memory' if finished else 'an unfinished build'
         raise MemoryFormatError(
@@ -265,7 +275,7 @@ def _grouped(entries, mentions, seed):
     """Which mention pairs make up which entry.
 
     Returns:
-      rows [m] of the table in entry order, and first [N + 1]: entry i is made of rows[first[i]:first[i + 1]].
+        rows [m] of the table in entry order, and first [N + 1]: entry i is made of rows[first[i]:first[i + 1]].
     """
     order = np.lexsort((entries.target_start, entries.topic_start, entries.passage, entries.target, entries.topic))
     if mentions == 'all':

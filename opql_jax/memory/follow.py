@@ -15,8 +15,8 @@ Everything here is a pure function of arrays with static shapes, made to be call
 from typing import NamedTuple
 
 import jax
-from jax import lax
 import jax.numpy as jnp
+from jax import lax
 
 # Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight underflows keeps
 # a place in X and no gradient becomes infinite.
@@ -29,10 +29,10 @@ class MemoryArrays(NamedTuple):
     """A memory of N entries over n entities, sorted by topic; the entry id is the row number.
 
     Attributes:
-      topic: [N] int32.
-      target: [N] int32.
-      relations: [N, d_r] float32, bfloat16 or float16.
-      offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x + 1] - 1.
+        topic: [N] int32.
+        target: [N] int32.
+        relations: [N, d_r] float32, bfloat16 or float16.
+        offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x + 1] - 1.
     """
 
     topic: jax.Array
@@ -45,10 +45,10 @@ class Followed(NamedTuple):
     """What one hop found. The weights of a query sum to 1, or are all 0 when its topics have no entries.
 
     Attributes:
-      entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
-      weights: [B, k] float32, 0 in unused slots.
-      entry_ids: [B, k] int32, the evidence: kept entries by falling score, equal scores by rising id; -1 if unused.
-      beta: [B, k] float32, the weight of each kept entry; 0 in unused slots.
+        entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
+        weights: [B, k] float32, 0 in unused slots.
+        entry_ids: [B, k] int32, the evidence: kept entries by falling score, equal scores by rising id; -1 if unused.
+        beta: [B, k] float32, the weight of each kept entry; 0 in unused slots.
     """
 
     entities: jax.Array
@@ -67,12 +67,12 @@ def set_embedding(topics, weights, entity_table):
     """Centroid of a weighted set, e_X = sum_x alpha_x E[x].
 
     Args:
-      topics: [B, K] int32, -1 in unused slots.
-      weights: [B, K] float32.
-      entity_table: [n, d_e].
+        topics: [B, K] int32, -1 in unused slots.
+        weights: [B, K] float32.
+        entity_table: [n, d_e].
 
     Returns:
-      [B, d_e] float32.
+        [B, d_e] float32.
     """
     alpha = jnp.where(topics >= 0, weights, 0.0)
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
@@ -98,17 +98,17 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
     not with the memory, and there is no limit on it: a topic with very many entries takes more blocks.
 
     Args:
-      query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
-      query_r: [B, d_r] float32, the relation part.
-      topics: [B, K] int32, distinct within a query, in any order and position; -1 in unused slots.
-      memory: MemoryArrays.
-      entity_table: [n, d_e].
-      log_weights: [B, K] float32, finite log weights of the topics (see `safe_log`); ignored in unused slots.
-      k: entries to keep (static).
-      block: slots per step (static). The result does not depend on it.
+        query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
+        query_r: [B, d_r] float32, the relation part.
+        topics: [B, K] int32, distinct within a query, in any order and position; -1 in unused slots.
+        memory: MemoryArrays.
+        entity_table: [n, d_e].
+        log_weights: [B, K] float32, finite log weights of the topics (see `safe_log`); ignored in unused slots.
+        k: entries to keep (static).
+        block: slots per step (static). The result does not depend on it.
 
     Returns:
-      scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
+        scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
     """
     if k < 1 or block < 1:
         raise ValueError(f'k and block must be at least 1, not k={k}, block={block}')
@@ -160,11 +160,11 @@ def rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weigh
     """Scores of chosen entries, with gradient to the queries, log_weights, the entity table and the relations.
 
     Args:
-      entry_ids: [B, k] int32, entries whose topic is among the query's topics; -1 in unused slots.
-      query_e, query_r, topics, memory, entity_table, log_weights: as in `filtered_topk`.
+        entry_ids: [B, k] int32, entries whose topic is among the query's topics; -1 in unused slots.
+        query_e, query_r, topics, memory, entity_table, log_weights: as in `filtered_topk`.
 
     Returns:
-      [B, k] float32; meaningless (but finite) in unused slots.
+        [B, k] float32; meaningless (but finite) in unused slots.
     """
     rows = jnp.maximum(entry_ids, 0)
     number = jnp.argmax(topics[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
@@ -186,11 +186,11 @@ def aggregate(targets, beta):
     """Adds up the weights of equal targets.
 
     Args:
-      targets: [B, k] int32, -1 in unused slots.
-      beta: [B, k] float32.
+        targets: [B, k] int32, -1 in unused slots.
+        beta: [B, k] float32.
 
     Returns:
-      entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to beta.
+        entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to beta.
     """
     # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort and a scatter.
     same = (targets[:, :, None] == targets[:, None, :]) & (targets >= 0)[:, None, :]
@@ -212,7 +212,7 @@ def follow(query_e, query_r, topics, memory, entity_table, log_weights, k, block
     Args: as in `filtered_topk`.
 
     Returns:
-      Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
+        Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
     """
     _, entry_ids = filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block)
     scores = rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weights)

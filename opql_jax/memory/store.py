@@ -45,8 +45,10 @@ class MemoryFormatError(ValueError):
 def params_hash(tree) -> str:
     """Hex sha256 of a tree of arrays: of the path, dtype, shape and bytes of every leaf, in order of the paths."""
     digest = hashlib.sha256()
-    leaves = [(jax.tree_util.keystr(path, simple=True, separator='/'), leaf)
-              for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
+    leaves = [
+        (jax.tree_util.keystr(path, simple=True, separator='/'), leaf)
+        for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]
+    ]
     for path, leaf in sorted(leaves, key=lambda item: item[0]):
         leaf = np.asarray(leaf)
         digest.update(f'{path}\0{leaf.dtype}\0{leaf.shape}\0'.encode())
@@ -58,11 +60,11 @@ class Memory:
     """A finished memory, opened for reading. Arrays are memory-mapped.
 
     Attributes:
-      directory: pathlib.Path.
-      manifest: the parsed manifest.
-      topic, target: [N] int32.
-      offsets: [n_entities + 1] int64.
-      relation_shards: list of [rows, d_r] arrays in the stored dtype; end to end they are the N relations.
+        directory: pathlib.Path.
+        manifest: the parsed manifest.
+        topic, target: [N] int32.
+        offsets: [n_entities + 1] int64.
+        relation_shards: list of [rows, d_r] arrays in the stored dtype; end to end they are the N relations.
     """
 
     def __init__(self, directory: pathlib.Path, manifest: dict):
@@ -85,13 +87,13 @@ class Memory:
         """Opens the memory in `directory`.
 
         Args:
-          directory: what `build` wrote.
-          encoder_hash: `params_hash` of the encoder in use; None leaves it unchecked.
-          vocabulary_hash: hash of the entity vocabulary in use; None leaves it unchecked.
+            directory: what `build` wrote.
+            encoder_hash: `params_hash` of the encoder in use; None leaves it unchecked.
+            vocabulary_hash: hash of the entity vocabulary in use; None leaves it unchecked.
 
         Raises:
-          MemoryFormatError: no memory, an unfinished build, another format version, a missing or truncated file, or a
-            memory built with another encoder or vocabulary.
+            MemoryFormatError: no memory, an unfinished build, another format version, a missing or truncated file, or a
+                memory built with another encoder or vocabulary.
         """
         directory = pathlib.Path(directory)
         manifest = read_manifest(directory)
@@ -136,11 +138,11 @@ class Memory:
         """Where entries were read: for each id in turn one dict per mention pair (several if mentions were averaged).
 
         Returns:
-          Dicts with `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
-          `topic_sentence` and `target_sentence`; offsets are code points of the passage text.
+            Dicts with `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
+            `topic_sentence` and `target_sentence`; offsets are code points of the passage text.
 
         Raises:
-          IndexError: an id that is no entry.
+            IndexError: an id that is no entry.
         """
         found = []
         for entry in np.asarray(entry_ids, np.int64).reshape(-1).tolist():
@@ -156,12 +158,11 @@ class Memory:
 
     def verify(self) -> None:
         """Reads every byte; raises MemoryFormatError naming all files whose sha256 is not the manifest's."""
-        wrong = [name for name, stated in self.manifest['files'].items()
-                 if tables.sha256(self.directory / name) != stated['sha256']]
+        wrong = [
+            name for name, stated in self.manifest['files'].items() if tables.sha256(self.directory / name) != stated['sha256']
+        ]
         if wrong:
-            raise MemoryFormatError(
-                f'{self.directory}: sha256 differs from {MANIFEST} in {", ".join(wrong)}; {_RESTORE}'
-            )
+            raise MemoryFormatError(f'{self.directory}: sha256 differs from {MANIFEST} in {", ".join(wrong)}; {_RESTORE}')
 
     def _check_hash(self, kind: str, wanted: str) -> None:
         built = self.manifest['hashes'][kind]
@@ -199,7 +200,7 @@ def read_manifest(directory) -> dict:
     """The manifest of a finished memory.
 
     Raises:
-      MemoryFormatError: there is none, or it is not one that this program reads.
+        MemoryFormatError: there is none, or it is not one that this program reads.
     """
     path = pathlib.Path(directory) / MANIFEST
     if not path.is_file():

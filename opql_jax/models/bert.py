@@ -11,10 +11,10 @@ them is read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From text to e
 import json
 import pathlib
 
-from flax import traverse_util
 import jax.numpy as jnp
 import numpy as np
 import safetensors
+from flax import traverse_util
 
 # What RelationEncoder computes; a checkpoint whose config says otherwise would load and be wrong.
 # Absent keys have these values in every BERT (old configs lack model_type).
@@ -39,138 +39,138 @@ _FRESH = ('w_r', 'w_e')
 
 
 class CheckpointError(ValueError):
-  """A BERT checkpoint is missing, unreadable, of another kind or of another shape."""
+    """A BERT checkpoint is missing, unreadable, of another kind or of another shape."""
 
 
 def load_bert(folder):
-  """Reads a BERT checkpoint; poolers and language-model heads are ignored.
+    """Reads a BERT checkpoint; poolers and language-model heads are ignored.
 
-  Tensor names may start with 'bert.' and layer norms may be called gamma/beta or weight/bias.
+    Tensor names may start with 'bert.' and layer norms may be called gamma/beta or weight/bias.
 
-  Args:
-    folder: path holding config.json and model.safetensors.
+    Args:
+        folder: path holding config.json and model.safetensors.
 
-  Returns:
-    (fields, loaded): the fields of `RelationEncoder` that the checkpoint fixes, and its parameters
-    without w_r and w_e, float32 numpy arrays nested as in the encoder.
+    Returns:
+        (fields, loaded): the fields of `RelationEncoder` that the checkpoint fixes, and its parameters
+        without w_r and w_e, float32 numpy arrays nested as in the encoder.
 
-  Raises:
-    CheckpointError: naming the file and the config key or tensor that is missing or unsupported.
-  """
-  folder = pathlib.Path(folder)
-  fields = _read_fields(folder / 'config.json')
-  file = folder / 'model.safetensors'
-  if not file.exists():
-    pickled = [name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()]
-    hint = f" Only {pickled[0]} is there: save the model once with save_pretrained of transformers." if pickled else ''
-    raise CheckpointError(f'{file}: no such file.{hint}')
-  try:
-    with safetensors.safe_open(file, framework='numpy') as tensors:
-      return fields, _encoder_params(_Tensors(file, tensors), fields)
-  except safetensors.SafetensorError as e:
-    raise CheckpointError(f'{file}: not a readable safetensors file ({e}).') from e
+    Raises:
+        CheckpointError: naming the file and the config key or tensor that is missing or unsupported.
+    """
+    folder = pathlib.Path(folder)
+    fields = _read_fields(folder / 'config.json')
+    file = folder / 'model.safetensors'
+    if not file.exists():
+        pickled = [name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()]
+        hint = f' Only {pickled[0]} is there: save the model once with save_pretrained of transformers.' if pickled else ''
+        raise CheckpointError(f'{file}: no such file.{hint}')
+    try:
+        with safetensors.safe_open(file, framework='numpy') as tensors:
+            return fields, _encoder_params(_Tensors(file, tensors), fields)
+    except safetensors.SafetensorError as e:
+        raise CheckpointError(f'{file}: not a readable safetensors file ({e}).') from e
 
 
 def merge_pretrained(params, loaded):
-  """Fresh encoder parameters with every tensor but W_r and W_e replaced by the loaded one.
+    """Fresh encoder parameters with every tensor but W_r and W_e replaced by the loaded one.
 
-  Args:
-    params: freshly initialised parameters of a `RelationEncoder` (the 'params' collection).
-    loaded: parameters from `load_bert`.
+    Args:
+        params: freshly initialised parameters of a `RelationEncoder` (the 'params' collection).
+        loaded: parameters from `load_bert`.
 
-  Raises:
-    CheckpointError: the two trees differ in a tensor or a shape; all differences are listed.
-  """
-  fresh = traverse_util.flatten_dict(params, sep='/')
-  new = traverse_util.flatten_dict(loaded, sep='/')
-  from_checkpoint = {name for name in fresh if name.split('/')[0] not in _FRESH}
-  shape = lambda tree, name: str(list(tree[name].shape)) if name in tree else 'none'
-  differences = [
-      f'{name}: encoder {shape(fresh, name)}, checkpoint {shape(new, name)}'
-      for name in sorted(from_checkpoint | new.keys())
-      if shape(fresh, name) != shape(new, name)
-  ]
-  if differences:
-    raise CheckpointError(
-        'The checkpoint does not fit the encoder; build it with the fields that load_bert returns.\n  '
-        + '\n  '.join(differences)
-    )
-  return traverse_util.unflatten_dict({name: jnp.asarray(value) for name, value in (fresh | new).items()}, sep='/')
+    Raises:
+        CheckpointError: the two trees differ in a tensor or a shape; all differences are listed.
+    """
+    fresh = traverse_util.flatten_dict(params, sep='/')
+    new = traverse_util.flatten_dict(loaded, sep='/')
+    from_checkpoint = {name for name in fresh if name.split('/')[0] not in _FRESH}
+    shape = lambda tree, name: str(list(tree[name].shape)) if name in tree else 'none'
+    differences = [
+        f'{name}: encoder {shape(fresh, name)}, checkpoint {shape(new, name)}'
+        for name in sorted(from_checkpoint | new.keys())
+        if shape(fresh, name) != shape(new, name)
+    ]
+    if differences:
+        raise CheckpointError(
+            'The checkpoint does not fit the encoder; build it with the fields that load_bert returns.\n  '
+            + '\n  '.join(differences)
+        )
+    return traverse_util.unflatten_dict({name: jnp.asarray(value) for name, value in (fresh | new).items()}, sep='/')
 
 
 def _read_fields(file):
-  """The encoder fields in a config.json."""
-  try:
-    config = json.loads(file.read_text(encoding='utf-8'))
-  except FileNotFoundError:
-    raise CheckpointError(f'{file}: no such file; a BERT checkpoint folder holds one.') from None
-  except ValueError as e:
-    raise CheckpointError(f'{file}: not valid JSON ({e}).') from e
-  for key, supported in _SUPPORTED.items():
-    if config.get(key, supported) != supported:
-      raise CheckpointError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
-  missing = [key for key in _FIELDS.values() if key not in config]
-  if missing:
-    raise CheckpointError(f'{file}: lacks {", ".join(missing)}.')
-  if config['hidden_size'] % config['num_attention_heads']:
-    raise CheckpointError(
-        f'{file}: hidden_size {config["hidden_size"]} is not a multiple of '
-        f'num_attention_heads {config["num_attention_heads"]}.'
-    )
-  return {field: config[key] for field, key in _FIELDS.items()}
+    """The encoder fields in a config.json."""
+    try:
+        config = json.loads(file.read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        raise CheckpointError(f'{file}: no such file; a BERT checkpoint folder holds one.') from None
+    except ValueError as e:
+        raise CheckpointError(f'{file}: not valid JSON ({e}).') from e
+    for key, supported in _SUPPORTED.items():
+        if config.get(key, supported) != supported:
+            raise CheckpointError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
+    missing = [key for key in _FIELDS.values() if key not in config]
+    if missing:
+        raise CheckpointError(f'{file}: lacks {", ".join(missing)}.')
+    if config['hidden_size'] % config['num_attention_heads']:
+        raise CheckpointError(
+            f'{file}: hidden_size {config["hidden_size"]} is not a multiple of '
+            f'num_attention_heads {config["num_attention_heads"]}.'
+        )
+    return {field: config[key] for field, key in _FIELDS.items()}
 
 
 class _Tensors:
-  """The tensors of a checkpoint by their present-day names, without the 'bert.' prefix."""
+    """The tensors of a checkpoint by their present-day names, without the 'bert.' prefix."""
 
-  def __init__(self, file, tensors):
-    self._file = file
-    self._tensors = tensors
-    self._stored = {}
-    for stored in tensors.keys():
-      name = stored.removeprefix('bert.')
-      for old, new in (('LayerNorm.gamma', 'LayerNorm.weight'), ('LayerNorm.beta', 'LayerNorm.bias')):
-        name = name.replace(old, new)
-      self._stored[name] = stored
+    def __init__(self, file, tensors):
+        self._file = file
+        self._tensors = tensors
+        self._stored = {}
+        for stored in tensors.keys():
+            name = stored.removeprefix('bert.')
+            for old, new in (('LayerNorm.gamma', 'LayerNorm.weight'), ('LayerNorm.beta', 'LayerNorm.bias')):
+                name = name.replace(old, new)
+            self._stored[name] = stored
 
-  def __call__(self, name, *shape):
-    """The tensor `name` as float32, which must have this shape (None: any size)."""
-    if name not in self._stored:
-      raise CheckpointError(f'{self._file}: has no tensor {name!r}; is it a BERT with that many layers?')
-    value = self._tensors.get_tensor(self._stored[name])
-    if len(value.shape) != len(shape) or any(want not in (None, got) for want, got in zip(shape, value.shape)):
-      raise CheckpointError(f'{self._file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
-    return np.asarray(value, np.float32)
+    def __call__(self, name, *shape):
+        """The tensor `name` as float32, which must have this shape (None: any size)."""
+        if name not in self._stored:
+            raise CheckpointError(f'{self._file}: has no tensor {name!r}; is it a BERT with that many layers?')
+        value = self._tensors.get_tensor(self._stored[name])
+        if len(value.shape) != len(shape) or any(want not in (None, got) for want, got in zip(shape, value.shape)):
+            raise CheckpointError(f'{self._file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
+        return np.asarray(value, np.float32)
 
 
 def _encoder_params(tensor, fields):
-  """Parameters of RelationEncoder, but w_r and w_e; `tensor(name, *shape)` reads one."""
-  hidden, mlp, heads = fields['hidden_size'], fields['mlp_size'], fields['num_heads']
+    """Parameters of RelationEncoder, but w_r and w_e; `tensor(name, *shape)` reads one."""
+    hidden, mlp, heads = fields['hidden_size'], fields['mlp_size'], fields['num_heads']
 
-  def norm(name):
-    return {'scale': tensor(f'{name}.weight', hidden), 'bias': tensor(f'{name}.bias', hidden)}
+    def norm(name):
+        return {'scale': tensor(f'{name}.weight', hidden), 'bias': tensor(f'{name}.bias', hidden)}
 
-  def dense(name, inputs, outputs):  # torch keeps [outputs, inputs]
-    return {'kernel': tensor(f'{name}.weight', outputs, inputs).T, 'bias': tensor(f'{name}.bias', outputs)}
+    def dense(name, inputs, outputs):  # torch keeps [outputs, inputs]
+        return {'kernel': tensor(f'{name}.weight', outputs, inputs).T, 'bias': tensor(f'{name}.bias', outputs)}
 
-  def layer(prefix):
-    parts = [dense(f'{prefix}.attention.self.{part}', hidden, hidden) for part in ('query', 'key', 'value')]
-    qkv = {name: np.stack([part[name] for part in parts], axis=-2) for name in ('kernel', 'bias')}
-    out = dense(f'{prefix}.attention.output.dense', hidden, hidden)
+    def layer(prefix):
+        parts = [dense(f'{prefix}.attention.self.{part}', hidden, hidden) for part in ('query', 'key', 'value')]
+        qkv = {name: np.stack([part[name] for part in parts], axis=-2) for name in ('kernel', 'bias')}
+        out = dense(f'{prefix}.attention.output.dense', hidden, hidden)
+        return {
+            'qkv': {name: value.reshape(*value.shape[:-1], heads, -1) for name, value in qkv.items()},
+            'attention_out': {'kernel': out['kernel'].reshape(heads, -1, hidden), 'bias': out['bias']},
+            'attention_norm': norm(f'{prefix}.attention.output.LayerNorm'),
+            'mlp_in': dense(f'{prefix}.intermediate.dense', hidden, mlp),
+            'mlp_out': dense(f'{prefix}.output.dense', mlp, hidden),
+            'mlp_norm': norm(f'{prefix}.output.LayerNorm'),
+        }
+
+    positions = tensor('embeddings.position_embeddings.weight', fields['max_length'], hidden)
+    segments = tensor('embeddings.token_type_embeddings.weight', None, hidden)
     return {
-        'qkv': {name: value.reshape(*value.shape[:-1], heads, -1) for name, value in qkv.items()},
-        'attention_out': {'kernel': out['kernel'].reshape(heads, -1, hidden), 'bias': out['bias']},
-        'attention_norm': norm(f'{prefix}.attention.output.LayerNorm'),
-        'mlp_in': dense(f'{prefix}.intermediate.dense', hidden, mlp),
-        'mlp_out': dense(f'{prefix}.output.dense', mlp, hidden),
-        'mlp_norm': norm(f'{prefix}.output.LayerNorm'),
+        'token_embedding': {'embedding': tensor('embeddings.word_embeddings.weight', fields['vocab_size'], hidden)},
+        'position_embedding': {'embedding': positions + segments[0]},
+        'embedding_norm': norm('embeddings.LayerNorm'),
+        **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(fields['num_layers'])},
     }
-
-  positions = tensor('embeddings.position_embeddings.weight', fields['max_length'], hidden)
-  segments = tensor('embeddings.token_type_embeddings.weight', None, hidden)
-  return {
-      'token_embedding': {'embedding': tensor('embeddings.word_embeddings.weight', fields['vocab_size'], hidden)},
-      'position_embedding': {'embedding': positions + segments[0]},
-      'embedding_norm': norm('embeddings.LayerNorm'),
-      **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(fields['num_layers'])},
-  }

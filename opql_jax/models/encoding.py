@@ -14,12 +14,20 @@ class PairEncoder:
     whatever the length, so memory stays bounded.
     """
 
-    def __init__(self, encoder: RelationEncoder, params, records, pairs, special, bucket_lengths=buckets.BUCKET_LENGTHS,
-                 tokens_per_batch: int = 16384):
+    def __init__(
+        self,
+        encoder: RelationEncoder,
+        params,
+        records,
+        pairs,
+        special,
+        bucket_lengths=buckets.BUCKET_LENGTHS,
+        tokens_per_batch: int = 16384,
+    ):
         self._records, self._pairs, self._special = records, pairs, special
         self._lengths, self._tokens = tuple(bucket_lengths), tokens_per_batch
         self._encoder, self._params = encoder, params
-        self._apply = jax.jit(lambda params, tokens, r1, r2: encoder.apply({"params": params}, tokens, r1, r2))
+        self._apply = jax.jit(lambda params, tokens, r1, r2: encoder.apply({'params': params}, tokens, r1, r2))
 
     def __call__(self, rows) -> np.ndarray:
         rows = np.asarray(rows)
@@ -40,7 +48,7 @@ class PairEncoder:
         return out
 
     def _mark(self, rows) -> list[markup.MarkedPair]:
-        columns = (self._pairs[name][rows] for name in ("passage", "topic_mention", "target_mention"))
+        columns = (self._pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
         passage, topic, target = columns
         return [
             markup.mark_pair(read, i, j, self._special, max_context=0)

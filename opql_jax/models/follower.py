@@ -1,8 +1,8 @@
 """The query side of relation following: from a question's relation and topics to the answers, hop by hop (paper §4)."""
 
+import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
-import jax.numpy as jnp
 
 from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, follow, safe_log, set_embedding
 
@@ -21,9 +21,9 @@ class Follower(nn.Module):
     query, and training it leaves the stored memory valid (design.md §3, decision 2).
 
     Attributes:
-      relation_dim: d_r.
-      entity_dim: d_e.
-      max_hops: the number of W_t.
+        relation_dim: d_r.
+        entity_dim: d_e.
+        max_hops: the number of W_t.
     """
 
     relation_dim: int
@@ -44,26 +44,33 @@ class Follower(nn.Module):
         return folded[:, : self.entity_dim], folded[:, self.entity_dim :]
 
     def __call__(
-        self, relation, topics, hops: int, memory: MemoryArrays, entity_table, k: int, block: int = 512,
+        self,
+        relation,
+        topics,
+        hops: int,
+        memory: MemoryArrays,
+        entity_table,
+        k: int,
+        block: int = 512,
         exclude_topic: bool = False,
     ) -> list[Followed]:
         """Follows `hops` relations from the topics.
 
         Args:
-          relation: [B, d_r] float32, the question's relation.
-          topics: [B] int32, one topic a question, -1 for none (which finds nothing); or a weighted set, the pair of
-            entities [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
-          hops: 1 .. max_hops (static).
-          memory: MemoryArrays.
-          entity_table: [n_entities, d_e].
-          k: entries kept per hop (static); also the most topics that the next hop starts from.
-          block: memory rows per step of the search (static); changes speed only.
-          exclude_topic: a path never returns to its topic, not even on the way (true of MetaQA's questions by
-            construction: the *other* films of a director). Needs single topics.
+            relation: [B, d_r] float32, the question's relation.
+            topics: [B] int32, one topic a question, -1 for none (which finds nothing); or a weighted set, the pair of
+                entities [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
+            hops: 1 .. max_hops (static).
+            memory: MemoryArrays.
+            entity_table: [n_entities, d_e].
+            k: entries kept per hop (static); also the most topics that the next hop starts from.
+            block: memory rows per step of the search (static); changes speed only.
+            exclude_topic: a path never returns to its topic, not even on the way (true of MetaQA's questions by
+                construction: the *other* films of a director). Needs single topics.
 
         Returns:
-          Per hop what it found; the entities and weights of the last are the answers. The gradient of a loss at the last
-          hop reaches all hops, through the centroid of the set and through the weight of each topic.
+            Per hop what it found; the entities and weights of the last are the answers. The gradient of a loss at the last
+            hop reaches all hops, through the centroid of the set and through the weight of each topic.
         """
         if not 1 <= hops <= self.max_hops:
             raise ValueError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
@@ -88,11 +95,11 @@ def without_topic(step: Followed, topics) -> Followed:
     """Takes the question's topic out of what a hop found; the other weights are scaled to keep the sum 1.
 
     Args:
-      step: of B queries.
-      topics: [B] int32.
+        step: of B queries.
+        topics: [B] int32.
 
     Returns:
-      The step with -1 and weight 0 in the topic's slot, which keeps its place; nothing is left where only the topic was found.
+        The step with -1 and weight 0 in the topic's slot, which keeps its place; nothing is left where only the topic was found.
     """
     topic = step.entities == topics[:, None]
     rest = jnp.where(topic, 0.0, step.weights)
@@ -109,13 +116,13 @@ def follow_loss(entities, weights, answers):
     left out of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
 
     Args:
-      entities: [B, k] int32, -1 in unused slots.
-      weights: [B, k] float32.
-      answers: [B, A] int32, -1 in unused slots.
+        entities: [B, k] int32, -1 in unused slots.
+        weights: [B, k] float32.
+        answers: [B, A] int32, -1 in unused slots.
 
     Returns:
-      loss: scalar float32, 0 if no answer is reachable.
-      metrics: `reachable`, the fraction of questions with answers whose answers got any weight.
+        loss: scalar float32, 0 if no answer is reachable.
+        metrics: `reachable`, the fraction of questions with answers whose answers got any weight.
     """
     hit = jnp.any(entities[:, :, None] == answers[:, None, :], axis=-1) & (entities >= 0)
     mass = jnp.sum(jnp.where(hit, weights, 0.0), axis=-1)

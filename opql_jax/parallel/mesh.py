@@ -21,10 +21,10 @@ def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
     devices = jax.devices()
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
-        raise ValueError(f"a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}")
+        raise ValueError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
     grid = np.asarray(devices[: data * model]).reshape(data, model)
-    return Mesh(grid, ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    return Mesh(grid, ('data', 'model'), axis_types=(AxisType.Auto,) * 2)
 
 
 def replicate(tree, mesh: Mesh):
@@ -37,11 +37,11 @@ def shard_batch(batch: dict, mesh: Mesh) -> dict:
 
     Replication changes the place of the work, never the result, so a batch of any size is accepted.
     """
-    shards = mesh.shape["data"]
+    shards = mesh.shape['data']
 
     def place(array):
         array = np.asarray(array)
         even = array.ndim > 0 and array.shape[0] % shards == 0
-        return jax.device_put(array, NamedSharding(mesh, PartitionSpec("data") if even else PartitionSpec()))
+        return jax.device_put(array, NamedSharding(mesh, PartitionSpec('data') if even else PartitionSpec()))
 
     return {name: place(array) for name, array in batch.items()}

@@ -14,7 +14,7 @@ from opql_jax.training import model_card
 _log = logging.getLogger(__name__)
 
 
-def memory_entries(prepared: Prepared, pairs: str = "title") -> tuple[np.ndarray, build_lib.EntryTable]:
+def memory_entries(prepared: Prepared, pairs: str = 'title') -> tuple[np.ndarray, build_lib.EntryTable]:
     """The pair rows that become entries, and their provenance.
 
     Args:
@@ -27,18 +27,27 @@ def memory_entries(prepared: Prepared, pairs: str = "title") -> tuple[np.ndarray
     Raises:
         ValueError: no pair qualifies.
     """
-    if pairs not in ("title", "all"):
+    if pairs not in ('title', 'all'):
         raise ValueError(f"pairs={pairs!r}: 'title' or 'all'")
     columns = prepared.pairs
-    rows = np.flatnonzero(columns["is_title"]) if pairs == "title" else np.arange(len(columns["topic"]))
+    rows = np.flatnonzero(columns['is_title']) if pairs == 'title' else np.arange(len(columns['topic']))
     if not len(rows):
         raise ValueError(f"{prepared.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
     return rows, build_lib.EntryTable.from_pairs({name: column[rows] for name, column in columns.items()}, prepared.passages)
 
 
 def build_memory(
-    *, prepared_dir: str, model_dir: str, memory_dir: str, pairs: str = "title", mentions: str = "all", shard_rows: int = 16384,
-    dtype: str = "float32", seed: int = 0, step: int | None = None, dry_run: bool = False,
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str,
+    pairs: str = 'title',
+    mentions: str = 'all',
+    shard_rows: int = 16384,
+    dtype: str = 'float32',
+    seed: int = 0,
+    step: int | None = None,
+    dry_run: bool = False,
 ):
     """Encodes every pair with the encoder in `model_dir` and writes the memory, resuming a build that was killed.
 
@@ -59,15 +68,25 @@ def build_memory(
     model_card.check_vocabulary(card, prepared, model_dir)
     rows, entries = memory_entries(prepared, pairs)
     if dry_run:
-        print(f"# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}")
+        print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
-    encode = PairEncoder(encoder, params["encoder"], prepared.records, prepared.pairs, prepared.special)
+    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
     started = time.monotonic()
     build_lib.build(
-        memory_dir, entries, lambda entry_rows: encode(rows[entry_rows]), shard_rows=shard_rows, mentions=mentions, seed=seed,
-        relation_dim=encoder.relation_dim, num_entities=len(prepared.vocab), dtype=dtype,
-        hashes={"encoder": params_hash(params["encoder"]), "entity_table": params_hash(params["entity_table"]),
-                "vocabulary": prepared.vocab.hash()},
-        progress=lambda done, total, rate, eta: _log.info("%d/%d entries  %.0f/s  ETA %ds", done, total, rate, eta),
+        memory_dir,
+        entries,
+        lambda entry_rows: encode(rows[entry_rows]),
+        shard_rows=shard_rows,
+        mentions=mentions,
+        seed=seed,
+        relation_dim=encoder.relation_dim,
+        num_entities=len(prepared.vocab),
+        dtype=dtype,
+        hashes={
+            'encoder': params_hash(params['encoder']),
+            'entity_table': params_hash(params['entity_table']),
+            'vocabulary': prepared.vocab.hash(),
+        },
+        progress=lambda done, total, rate, eta: _log.info('%d/%d entries  %.0f/s  ETA %ds', done, total, rate, eta),
     )
-    _log.info("memory of %d entries in %s, %.0f s", len(rows), memory_dir, time.monotonic() - started)
+    _log.info('memory of %d entries in %s, %.0f s', len(rows), memory_dir, time.monotonic() - started)

@@ -22,18 +22,20 @@ class Checkpoints:
     """
 
     def __init__(self, workdir, keep: int = 2, read_only: bool = False):
-        self.directory = pathlib.Path(workdir).absolute() / "checkpoints"
+        self.directory = pathlib.Path(workdir).absolute() / 'checkpoints'
         if read_only and not self.directory.is_dir():
-            raise CheckpointError(f"{self.directory} does not exist: train into {workdir} first, or name another folder")
+            raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
         options = ocp.CheckpointManagerOptions(
             max_to_keep=None if read_only else keep, create=not read_only, read_only=read_only, enable_async_checkpointing=False
         )
         self._manager = ocp.CheckpointManager(
-            self.directory, options=options, item_names=("params", "opt_state", "meta"),
+            self.directory,
+            options=options,
+            item_names=('params', 'opt_state', 'meta'),
             item_handlers={
-                "params": ocp.StandardCheckpointHandler(),
-                "opt_state": ocp.StandardCheckpointHandler(),
-                "meta": ocp.JsonCheckpointHandler(),
+                'params': ocp.StandardCheckpointHandler(),
+                'opt_state': ocp.StandardCheckpointHandler(),
+                'meta': ocp.JsonCheckpointHandler(),
             },
         )
 
@@ -56,7 +58,7 @@ class Checkpoints:
     def _require_step(self, step: int | None) -> int:
         step = self.latest_step() if step is None else step
         if step is None:
-            raise CheckpointError(f"no checkpoint in {self.directory}: train first, or name another folder")
+            raise CheckpointError(f'no checkpoint in {self.directory}: train first, or name another folder')
         return step
 
     def _restore(self, step: int, **items):
@@ -67,16 +69,16 @@ class Checkpoints:
 
     def _unreadable(self, step: int, error: Exception) -> CheckpointError:
         """What to say of a failure inside Orbax, which raises errors of any type, some of them pages long."""
-        reason = str(error).split("\n")[0][:200]
+        reason = str(error).split('\n')[0][:200]
         return CheckpointError(
-            f"checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {reason}). It is damaged or was written"
+            f'checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {reason}). It is damaged or was written'
             " by another version: delete that step's folder to fall back to an older one, or train again."
         )
 
     def meta(self, step: int | None = None) -> dict:
         """The meta data of a step (the newest if None)."""
         step = self._require_step(step)
-        return self._restore(step, meta=ocp.args.JsonRestore())["meta"]
+        return self._restore(step, meta=ocp.args.JsonRestore())['meta']
 
     def params(self, step: int | None = None, sharding=None):
         """The parameters of a step, in the shapes they were saved with, placed by `sharding`."""
@@ -84,7 +86,7 @@ class Checkpoints:
         sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
         saved = self._saved_shapes(step)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
-        return self._restore(step, params=ocp.args.StandardRestore(target))["params"]
+        return self._restore(step, params=ocp.args.StandardRestore(target))['params']
 
     def restore(self, params, opt_state, step: int | None = None):
         """Restores `(params, opt_state, meta)` into the shapes and placement of the given ones.
@@ -93,7 +95,7 @@ class Checkpoints:
             CheckpointError: none is there, or its parameters have other names or shapes; names the first that differ.
         """
         step = self._require_step(step)
-        check_shapes(params, self._saved_shapes(step), f"checkpoint {self.directory / str(step)}")
+        check_shapes(params, self._saved_shapes(step), f'checkpoint {self.directory / str(step)}')
         as_target = lambda tree: jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)
         out = self._restore(
             step,
@@ -101,16 +103,16 @@ class Checkpoints:
             opt_state=ocp.args.StandardRestore(as_target(opt_state)),
             meta=ocp.args.JsonRestore(),
         )
-        return out["params"], out["opt_state"], out["meta"]
+        return out['params'], out['opt_state'], out['meta']
 
     def _saved_shapes(self, step: int):
         try:
-            saved = self._manager.item_metadata(step)["params"]
+            saved = self._manager.item_metadata(step)['params']
         except Exception as error:
             raise self._unreadable(step, error) from error
         if saved is None:
-            raise self._unreadable(step, ValueError("no parameters in it"))
-        return getattr(saved, "tree", saved)
+            raise self._unreadable(step, ValueError('no parameters in it'))
+        return getattr(saved, 'tree', saved)
 
     def close(self) -> None:
         self._manager.close()
@@ -118,14 +120,17 @@ class Checkpoints:
 
 def check_shapes(wanted, found, where: str) -> None:
     """Raises CheckpointError naming the parameters of `found` that are missing, unknown, or of another shape than `wanted`."""
-    wanted = {"/".join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(wanted).items()}
-    found = {"/".join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
-    problems = [f"{name}: missing, the model has {wanted[name]}" for name in sorted(wanted.keys() - found.keys())]
-    problems += [f"{name}: unknown to the model" for name in sorted(found.keys() - wanted.keys())]
+    wanted = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(wanted).items()}
+    found = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
+    problems = [f'{name}: missing, the model has {wanted[name]}' for name in sorted(wanted.keys() - found.keys())]
+    problems += [f'{name}: unknown to the model' for name in sorted(found.keys() - wanted.keys())]
     problems += [
-        f"{name}: {found[name]}, the model has {wanted[name]}"
-        for name in sorted(wanted.keys() & found.keys()) if wanted[name] != found[name]
+        f'{name}: {found[name]}, the model has {wanted[name]}'
+        for name in sorted(wanted.keys() & found.keys())
+        if wanted[name] != found[name]
     ]
     if problems:
-        shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
-        raise CheckpointError(f"{where} does not fit the model: {shown}. Use the gin files it was trained with, or another workdir.")
+        shown = '; '.join(problems[:5]) + (f'; and {len(problems) - 5} more' if len(problems) > 5 else '')
+        raise CheckpointError(
+            f'{where} does not fit the model: {shown}. Use the gin files it was trained with, or another workdir.'
+        )

@@ -10,21 +10,24 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
-FORMAT, VERSION = "opql-model", 1
+FORMAT, VERSION = 'opql-model', 1
 
 
 def save(workdir, encoder: RelationEncoder, prepared: Prepared) -> None:
     """Writes both files; each appears whole or not at all."""
     workdir = pathlib.Path(workdir)
-    fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ("parent", "name")}
+    fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
     card = {
-        "format": FORMAT, "version": VERSION, "encoder": fields, "num_entities": len(prepared.vocab),
-        "vocabulary_hash": prepared.vocab.hash(),
+        'format': FORMAT,
+        'version': VERSION,
+        'encoder': fields,
+        'num_entities': len(prepared.vocab),
+        'vocabulary_hash': prepared.vocab.hash(),
     }
-    shutil.copyfile(prepared.tokenizer_path, workdir / "tokenizer.json.tmp")
-    os.replace(workdir / "tokenizer.json.tmp", workdir / "tokenizer.json")
-    (workdir / "model.json.tmp").write_text(json.dumps(card, indent=2))
-    os.replace(workdir / "model.json.tmp", workdir / "model.json")
+    shutil.copyfile(prepared.tokenizer_path, workdir / 'tokenizer.json.tmp')
+    os.replace(workdir / 'tokenizer.json.tmp', workdir / 'tokenizer.json')
+    (workdir / 'model.json.tmp').write_text(json.dumps(card, indent=2))
+    os.replace(workdir / 'model.json.tmp', workdir / 'model.json')
 
 
 def read(model_dir) -> dict:
@@ -33,15 +36,17 @@ def read(model_dir) -> dict:
     Raises:
         CheckpointError: it is no such folder, or of another version.
     """
-    path = pathlib.Path(model_dir) / "model.json"
+    path = pathlib.Path(model_dir) / 'model.json'
     if not path.exists():
-        raise CheckpointError(f"{path} does not exist: {model_dir} is not the workdir of a training run")
+        raise CheckpointError(f'{path} does not exist: {model_dir} is not the workdir of a training run')
     try:
         card = json.loads(path.read_text())
     except json.JSONDecodeError as error:
-        raise CheckpointError(f"{path} is damaged ({error}): copy it again from where the model was trained") from error
-    if (card.get("format"), card.get("version")) != (FORMAT, VERSION):
-        raise CheckpointError(f"{path}: format {card.get('format')!r} version {card.get('version')!r}, this program reads {FORMAT!r} {VERSION}")
+        raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
+    if (card.get('format'), card.get('version')) != (FORMAT, VERSION):
+        raise CheckpointError(
+            f'{path}: format {card.get("format")!r} version {card.get("version")!r}, this program reads {FORMAT!r} {VERSION}'
+        )
     return card
 
 
@@ -58,19 +63,19 @@ def load(model_dir, step: int | None = None):
     store = Checkpoints(model_dir, read_only=True)
     params, meta = store.params(step), store.meta(step)
     store.close()
-    return RelationEncoder(**card["encoder"]), params, card, meta
+    return RelationEncoder(**card['encoder']), params, card, meta
 
 
 def check_vocabulary(card: dict, prepared: Prepared, model_dir) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer."""
-    if card["vocabulary_hash"] != prepared.vocab.hash():
+    if card['vocabulary_hash'] != prepared.vocab.hash():
         raise CheckpointError(
-            f"{model_dir} was trained with an entity vocabulary of {card['num_entities']} entities, hash {card['vocabulary_hash'][:12]}, but"
-            f" {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on"
+            f'{model_dir} was trained with an entity vocabulary of {card["num_entities"]} entities, hash {card["vocabulary_hash"][:12]}, but'
+            f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
         )
-    tokenizer = pathlib.Path(model_dir) / "tokenizer.json"
+    tokenizer = pathlib.Path(model_dir) / 'tokenizer.json'
     if not tokenizer.exists() or tokenizer.read_bytes() != prepared.tokenizer_path.read_bytes():
         raise CheckpointError(
-            f"{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read other words than were written: use the"
-            " prepared folder it was trained on, or prepare with that file as `tokenizer`"
+            f'{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read other words than were written: use the'
+            ' prepared folder it was trained on, or prepare with that file as `tokenizer`'
         )

@@ -18,7 +18,8 @@ from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel import mesh as mesh_lib
-from opql_jax.training import checkpoints, model_card, step as step_lib
+from opql_jax.training import checkpoints, model_card
+from opql_jax.training import step as step_lib
 from opql_jax.training.stages import Stage
 
 _log = logging.getLogger(__name__)
@@ -33,19 +34,19 @@ def init_params(encoder: RelationEncoder, num_entities: int, seed: int):
     encoder_key, table_key = jax.random.split(jax.random.key(seed))
     tokens = jnp.zeros((1, 8), jnp.int32)
     position = jnp.zeros((1,), jnp.int32)
-    params = encoder.init(encoder_key, tokens, position, position)["params"]
+    params = encoder.init(encoder_key, tokens, position, position)['params']
     table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
-    return {"encoder": params, "entity_table": table}
+    return {'encoder': params, 'entity_table': table}
 
 
 def add_follower(params, encoder: RelationEncoder):
     """`params` with fresh follower projections (identity), unless they hold some already."""
-    if "follower" in params:
+    if 'follower' in params:
         return params
     follower = Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
     relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
     variables = follower.init(jax.random.key(0), relation, centroid, 0, method=follower.query)
-    return {**params, "follower": variables["params"]}
+    return {**params, 'follower': variables['params']}
 
 
 def start_params(encoder, prepared, init_from, bert_folder, seed):
@@ -54,13 +55,13 @@ def start_params(encoder, prepared, init_from, bert_folder, seed):
         model_card.check_vocabulary(model_card.read(init_from), prepared, init_from)
         params = checkpoints.Checkpoints(init_from, read_only=True).params()
         wanted = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
-        found = {name: value for name, value in params.items() if name != "follower"}
-        checkpoints.check_shapes(wanted, found, f"the checkpoint in {init_from}")
+        found = {name: value for name, value in params.items() if name != 'follower'}
+        checkpoints.check_shapes(wanted, found, f'the checkpoint in {init_from}')
         return params
     params = init_params(encoder, len(prepared.vocab), seed)
     if bert_folder:
         _, loaded = bert.load_bert(bert_folder)
-        params = {**params, "encoder": bert.merge_pretrained(params["encoder"], loaded)}
+        params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
     return params
 
 
@@ -81,7 +82,7 @@ def train(
     log_every: int = 50,
     checkpoint_every: int = 500,
     data_devices: int | None = None,
-    gin_config: str = "",
+    gin_config: str = '',
     dry_run: bool = False,
 ) -> dict:
     """Trains one stage to `num_steps`, resuming from the newest checkpoint in `workdir` if there is one.
@@ -111,7 +112,7 @@ def train(
     optimizer = step_lib.make_optimizer(num_steps, learning_rate, warmup_steps, weight_decay, clip_norm)
 
     def fresh_params():
-        params = start_params(encoder, prepared, init_from, find_minilm() if bert_folder == "minilm" else bert_folder, seed)
+        params = start_params(encoder, prepared, init_from, find_minilm() if bert_folder == 'minilm' else bert_folder, seed)
         return add_follower(params, encoder) if stage.init_follower else params
 
     if dry_run:
@@ -123,7 +124,9 @@ def train(
     store = checkpoints.Checkpoints(workdir)
     start = store.latest_step() or 0
     if start > num_steps:
-        raise TrainingError(f"{workdir} is at step {start} already, and num_steps is {num_steps}: raise it, or use another workdir")
+        raise TrainingError(
+            f'{workdir} is at step {start} already, and num_steps is {num_steps}: raise it, or use another workdir'
+        )
     if start:
         model_card.check_vocabulary(model_card.read(workdir), prepared, workdir)
         # Only shapes are needed: the values come from the checkpoint.
@@ -132,10 +135,10 @@ def train(
         params = add_follower(params, encoder) if stage.init_follower else params
         state = mesh_lib.replicate(step_lib.init_state(params, stage.trainable, optimizer), mesh)
         params, opt_state, meta = store.restore(state.params, state.opt_state)
-        if (found := meta["lineage"]) != stage.lineage():
-            raise TrainingError(f"{workdir} was trained over {found}, but now {stage.lineage()} was given: use another workdir")
+        if (found := meta['lineage']) != stage.lineage():
+            raise TrainingError(f'{workdir} was trained over {found}, but now {stage.lineage()} was given: use another workdir')
         state = step_lib.TrainState(mesh_lib.replicate(jnp.asarray(start, jnp.int32), mesh), params, opt_state)
-        _log.info("resuming %s at step %d of %d", workdir, start, num_steps)
+        _log.info('resuming %s at step %d of %d', workdir, start, num_steps)
     else:
         params = fresh_params()
         stage.check_init(params)
@@ -158,7 +161,7 @@ def train(
         if done % log_every == 0 or done % checkpoint_every == 0 or done == num_steps:
             last = progress.flush(done) or last
         if done % checkpoint_every == 0 or done == num_steps:
-            meta = {"step": done, "seed": seed, "lineage": stage.lineage(), "gin": gin_config}
+            meta = {'step': done, 'seed': seed, 'lineage': stage.lineage(), 'gin': gin_config}
             store.save(done, state.params, state.opt_state, meta)
     store.close()
     progress.close()
@@ -181,9 +184,9 @@ class Progress:
         self._window = []
         for step, metrics in window:
             # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
-            if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["grad_norm"])):
+            if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
                 raise TrainingError(
-                    f"step {step}: the loss is {metrics['loss']} (gradient norm {metrics['grad_norm']}). The newest checkpoint is from"
+                    f'step {step}: the loss is {metrics["loss"]} (gradient norm {metrics["grad_norm"]}). The newest checkpoint is from'
                     " before; lower the learning rate or look at that step's batch, which is a function of (seed, step)."
                 )
         if not window:
@@ -193,10 +196,10 @@ class Progress:
         now = time.monotonic()
         rate = (done - self._since) / max(now - self._time, 1e-9)
         self._since, self._time = done, now
-        for name, value in {**means, "steps_per_second": rate}.items():
+        for name, value in {**means, 'steps_per_second': rate}.items():
             self._writer.add_scalar(name, value, done)
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in means.items())
-        _log.info("step %d/%d  %.2f steps/s  ETA %ds  %s", done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
+        shown = '  '.join(f'{name} {value:.4g}' for name, value in means.items())
+        _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
         return means
 
     def close(self) -> None:
@@ -206,10 +209,10 @@ class Progress:
 def print_shapes(params, batch, stage: Stage) -> None:
     """Prints every parameter and every feature of the first batch with shape and dtype."""
     trained, frozen = step_lib.split_params(params, stage.trainable)
-    for title, group in (("trained", trained), ("frozen", frozen)):
-        print(f"# {title}: {sum(int(np.prod(x.shape)) for x in group.values()):,} parameters")
+    for title, group in (('trained', trained), ('frozen', frozen)):
+        print(f'# {title}: {sum(int(np.prod(x.shape)) for x in group.values()):,} parameters')
         for name, value in sorted(group.items()):
-            print(f"{name}  {tuple(value.shape)}  {value.dtype}")
-    print("# first batch")
+            print(f'{name}  {tuple(value.shape)}  {value.dtype}')
+    print('# first batch')
     for name, value in sorted(batch.items()):
-        print(f"{name}  {tuple(np.shape(value))}  {np.asarray(value).dtype}")
+        print(f'{name}  {tuple(np.shape(value))}  {np.asarray(value).dtype}')

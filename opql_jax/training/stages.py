@@ -26,7 +26,7 @@ class Stage:
     """What the training loop asks of a stage; stages are frozen dataclasses whose fields gin sets."""
 
     init_follower: ClassVar[bool] = False
-    trains: ClassVar[tuple[str, ...]] = ("encoder/", "entity_table")
+    trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
 
     def source(self, prepared: Prepared, num_steps: int, seed: int):
         """The batches: `source[step]` is a dict of arrays, a pure function of (seed, step)."""
@@ -64,22 +64,31 @@ def _encode_rows(encoder, params, batch, rng):
         (relations [n, d_r], context mention vectors [n, c, d_e], and a function that concatenates a per-row feature).
     """
     lengths = buckets.lengths_in(batch)
-    relations, mentions = zip(*(
-        encoder.apply(
-            {"params": params["encoder"]}, *(batch[f"{name}_{length}"] for name in ("tokens", "r1", "r2", "context_positions")),
-            deterministic=False, rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.encode,
+    relations, mentions = zip(
+        *(
+            encoder.apply(
+                {'params': params['encoder']},
+                *(batch[f'{name}_{length}'] for name in ('tokens', 'r1', 'r2', 'context_positions')),
+                deterministic=False,
+                rngs={'dropout': jax.random.fold_in(rng, i)},
+                method=encoder.encode,
+            )
+            for i, length in enumerate(lengths)
         )
-        for i, length in enumerate(lengths)
-    ))
-    gather = lambda name: jnp.concatenate([batch[f"{name}_{length}"] for length in lengths])
+    )
+    gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
     return jnp.concatenate(relations), jnp.concatenate(mentions), gather
 
 
 def _encode_questions(encoder, params, batch, rng):
     """[q, d_r] relation embeddings of the batch's questions."""
     return encoder.apply(
-        {"params": params["encoder"]}, batch["question_tokens"], batch["question_r1"], batch["question_r2"],
-        deterministic=False, rngs={"dropout": rng},
+        {'params': params['encoder']},
+        batch['question_tokens'],
+        batch['question_r1'],
+        batch['question_r2'],
+        deterministic=False,
+        rngs={'dropout': rng},
     )
 
 
@@ -96,13 +105,17 @@ class EntityStage(Stage):
         vectors, entities = [], []
         for i, length in enumerate(buckets.lengths_in(batch)):
             mentions = encoder.apply(
-                {"params": params["encoder"]}, batch[f"tokens_{length}"], batch[f"position_{length}"][:, None], deterministic=False,
-                rngs={"dropout": jax.random.fold_in(rng, i)}, method=encoder.mentions,
+                {'params': params['encoder']},
+                batch[f'tokens_{length}'],
+                batch[f'position_{length}'][:, None],
+                deterministic=False,
+                rngs={'dropout': jax.random.fold_in(rng, i)},
+                method=encoder.mentions,
             )
             vectors.append(mentions[:, 0])
-            entities.append(batch[f"entity_{length}"])
-        loss, accuracy = losses.entity_loss(jnp.concatenate(vectors), jnp.concatenate(entities), params["entity_table"])
-        return loss, {"entity_accuracy": accuracy}
+            entities.append(batch[f'entity_{length}'])
+        loss, accuracy = losses.entity_loss(jnp.concatenate(vectors), jnp.concatenate(entities), params['entity_table'])
+        return loss, {'entity_accuracy': accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +130,7 @@ class RelationStage(Stage):
         entity_weight: weight of L_el.
     """
 
-    sampler: str = "shared"
+    sampler: str = 'shared'
     rows: int = 256
     max_context: int = 2
     entity_weight: float = 1.0
@@ -129,9 +142,9 @@ class RelationStage(Stage):
 
     def loss(self, encoder, params, batch, constants, static, rng):
         relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
-        rel, rel_accuracy = losses.relation_loss(relations, gather("topic"), gather("target"), gather("anchor"))
-        el, el_accuracy = losses.entity_loss(mentions, gather("context_entities"), params["entity_table"])
-        metrics = {"L_rel": rel, "L_el": el, "relation_accuracy": rel_accuracy, "entity_accuracy": el_accuracy}
+        rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
+        el, el_accuracy = losses.entity_loss(mentions, gather('context_entities'), params['entity_table'])
+        metrics = {'L_rel': rel, 'L_el': el, 'relation_accuracy': rel_accuracy, 'entity_accuracy': el_accuracy}
         return rel + self.entity_weight * el, metrics
 
 
@@ -144,15 +157,20 @@ class AlignStage(Stage):
         topics, rows_per_topic, questions_per_topic: of a batch, at most; see `AlignSource`.
     """
 
-    trains: ClassVar[tuple[str, ...]] = ("encoder/",)
-    split: str = "1-hop/train"
+    trains: ClassVar[tuple[str, ...]] = ('encoder/',)
+    split: str = '1-hop/train'
     topics: int = 32
     rows_per_topic: int = 8
     questions_per_topic: int = 4
 
     def source(self, prepared, num_steps, seed):
         return sources.AlignSource(
-            prepared, split=self.split, num_steps=num_steps, seed=seed, topics=self.topics, rows_per_topic=self.rows_per_topic,
+            prepared,
+            split=self.split,
+            num_steps=num_steps,
+            seed=seed,
+            topics=self.topics,
+            rows_per_topic=self.rows_per_topic,
             questions_per_topic=self.questions_per_topic,
         )
 
@@ -160,9 +178,9 @@ class AlignStage(Stage):
         questions = _encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
         relations, _, gather = _encode_rows(encoder, params, batch, jax.random.fold_in(rng, 2))
         loss, accuracy = losses.alignment_loss(
-            questions, batch["question_topic"], batch["answers"], relations, gather("topic"), gather("target")
+            questions, batch['question_topic'], batch['answers'], relations, gather('topic'), gather('target')
         )
-        return loss, {"alignment_accuracy": accuracy}
+        return loss, {'alignment_accuracy': accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,8 +197,8 @@ class FollowStage(Stage):
     """
 
     init_follower: ClassVar[bool] = True
-    memory_dir: str = ""
-    splits: tuple[str, ...] = ("1-hop/train", "2-hop/train", "3-hop/train")
+    memory_dir: str = ''
+    splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
     questions: int = 64
     k: int = 64
     train_key_projection: bool = False
@@ -191,34 +209,39 @@ class FollowStage(Stage):
 
     def open(self, prepared):
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
-        object.__setattr__(self, "_memory", memory)
-        object.__setattr__(self, "_arrays", memory.arrays())
+        object.__setattr__(self, '_memory', memory)
+        object.__setattr__(self, '_arrays', memory.arrays())
 
     def constants(self):
         return self._arrays
 
     def lineage(self):
-        return {"memory_hash": self._memory.hash()}
+        return {'memory_hash': self._memory.hash()}
 
     def check_init(self, params):
-        self._memory.check_encoder(params["encoder"])
+        self._memory.check_encoder(params['encoder'])
 
     def trainable(self, name):
-        if name.startswith("follower/w_k"):
+        if name.startswith('follower/w_k'):
             return self.train_key_projection
-        return name.startswith(("encoder/", "follower/"))
+        return name.startswith(('encoder/', 'follower/'))
 
     def static(self, batch):
-        return (int(batch.pop("hops")),)
+        return (int(batch.pop('hops')),)
 
     def loss(self, encoder, params, batch, constants, static, rng):
         (hops,) = static
         questions = _encode_questions(encoder, params, batch, rng)
         follower = Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
         steps = follower.apply(
-            {"params": params["follower"]}, questions, batch["question_topic"], hops=hops,
-            memory=constants, entity_table=params["entity_table"], k=self.k,
+            {'params': params['follower']},
+            questions,
+            batch['question_topic'],
+            hops=hops,
+            memory=constants,
+            entity_table=params['entity_table'],
+            k=self.k,
             exclude_topic=self.exclude_topic,
         )
-        loss, metrics = follow_loss(steps[-1].entities, steps[-1].weights, batch["answers"])
-        return loss, {f"{name}_{hops}hop": value for name, value in {"loss": loss, **metrics}.items()}
+        loss, metrics = follow_loss(steps[-1].entities, steps[-1].weights, batch['answers'])
+        return loss, {f'{name}_{hops}hop': value for name, value in {'loss': loss, **metrics}.items()}

@@ -23,26 +23,28 @@ def make_optimizer(
     warmup = min(warmup_steps, max(num_steps // 2, 1))
     schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
     # Biases, layer norms and entity vectors have no reason to shrink towards 0.
-    decays = lambda params: {name: name.endswith(("kernel", "embedding", "w_q", "w_k", "w_t")) for name in params}
-    return optax.chain(optax.clip_by_global_norm(clip_norm), optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays))
+    decays = lambda params: {name: name.endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t')) for name in params}
+    return optax.chain(
+        optax.clip_by_global_norm(clip_norm), optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays)
+    )
 
 
 def split_params(params, trainable: Callable[[str], bool]):
     """Splits a nested dict into two flat dicts `(trained, frozen)` keyed by 'a/b/c', by the name of each parameter."""
-    flat = traverse_util.flatten_dict(params, sep="/")
+    flat = traverse_util.flatten_dict(params, sep='/')
     return {k: v for k, v in flat.items() if trainable(k)}, {k: v for k, v in flat.items() if not trainable(k)}
 
 
 def merge_params(trained: dict, frozen: dict):
     """The nested dict that `split_params` took apart."""
-    return traverse_util.unflatten_dict({**frozen, **trained}, sep="/")
+    return traverse_util.unflatten_dict({**frozen, **trained}, sep='/')
 
 
 def init_state(params, trainable, optimizer) -> TrainState:
     """A state at step 0."""
     trained, _ = split_params(params, trainable)
     if not trained:
-        raise ValueError("the stage trains no parameter of the model: its freeze mask excludes all of them")
+        raise ValueError('the stage trains no parameter of the model: its freeze mask excludes all of them')
     return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(trained))
 
 
@@ -65,7 +67,7 @@ def make_train_step(loss_fn, trainable, optimizer, seed: int):
 
         (loss, metrics), grads = jax.value_and_grad(compute, has_aux=True)(trained)
         updates, opt_state = optimizer.update(grads, state.opt_state, trained)
-        metrics = {"loss": loss, "grad_norm": optax.global_norm(grads), **metrics}
+        metrics = {'loss': loss, 'grad_norm': optax.tree.norm(grads), **metrics}
         params = merge_params(optax.apply_updates(trained, updates), frozen)
         return TrainState(state.step + 1, params, opt_state), metrics
 
