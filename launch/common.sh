@@ -60,14 +60,15 @@ pip_install() {
 }
 
 setup_env() {
-  local extras=$1 stamp wanted started=$SECONDS
+  local extras=$1 stamps wanted started=$SECONDS
   shift
   make_venv
-  # One stamp per set of extras, since one environment serves them all. The path is part of it because
-  # the package is installed in place.
-  stamp=$VENV/.installed-${extras:-core}
-  wanted="$ROOT $* $(cat "$ROOT/setup.py" "$ROOT/requirements-lock.txt" | cksum)"
-  if [ -f "$stamp" ] && [ "$(<"$stamp")" = "$wanted" ]; then
+  # One stamp per set of extras, since one environment serves them all, and each set holds the core. The path
+  # is part of it because the package is installed in place.
+  stamps=("$VENV/.installed-${extras:-core}")
+  [ -n "$extras" ] || stamps+=("$VENV"/.installed-*)
+  wanted="$ROOT $(cat "$ROOT/setup.py" "$ROOT/requirements-lock.txt" | cksum)"
+  if grep -qsxF -- "$wanted" "${stamps[@]}"; then
     say "environment $VENV (${extras:-core}) is up to date"
     return
   fi
@@ -80,7 +81,7 @@ setup_env() {
       pip_install --no-deps "$@"
     fi
   )
-  printf '%s\n' "$wanted" >"$stamp"
+  printf '%s\n' "$wanted" >"${stamps[0]}"
   say "installed in $((SECONDS - started)) s"
 }
 
