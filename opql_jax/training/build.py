@@ -72,7 +72,7 @@ def build_memory(
         return
     encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
     started = time.monotonic()
-    build_lib.build(
+    memory = build_lib.build(
         memory_dir,
         entries,
         lambda entry_rows: encode(rows[entry_rows]),
@@ -87,6 +87,6 @@ def build_memory(
             'entity_table': params_hash(params['entity_table']),
             'vocabulary': prepared.vocab.hash(),
         },
-        progress=lambda done, total, rate, eta: _log.info('%d/%d entries  %.0f/s  ETA %ds', done, total, rate, eta),
+        progress=lambda done, total, rate, eta: _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, total, rate, eta),
     )
-    _log.info('memory of %d entries in %s, %.0f s', len(rows), memory_dir, time.monotonic() - started)
+    _log.info('memory of %d entries in %s, %.0f s', len(memory), memory_dir, time.monotonic() - started)
