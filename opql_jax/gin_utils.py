@@ -119,6 +119,9 @@ def run(function, **arguments) -> None:
 def _log_to_stderr() -> None:
     """Our own messages from INFO, everybody else's from WARNING: Orbax reports every array it touches."""
     absl_logging.set_verbosity(absl_logging.WARNING)
+    # Orbax also warns that a folder opened for reading was opened for reading.
+    notices = ('CheckpointManagerOptions.read_only=True', 'Given directory is read only')
+    absl_logging.get_absl_handler().addFilter(lambda record: not record.getMessage().startswith(notices))
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
     ours = logging.getLogger('opql_jax')

@@ -7,11 +7,12 @@ import jax
 import numpy as np
 
 import tiny_prepared
+from opql_jax.data.prepared import Prepared
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.training import stages
+from opql_jax.training import model_card, stages, step
 from opql_jax.training.build import build_memory
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.run import train
+from opql_jax.training.run import add_follower, init_params, train
 
 encoder = functools.partial(
     RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8
@@ -42,3 +43,25 @@ def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     leaves = jax.tree_util.tree_flatten_with_path(store.params(step))[0]
     store.close()
     return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
+
+
+def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, **meta) -> pathlib.Path:
+    """A workdir as a run of `stage` (relations if None) leaves it after step 1, but with random parameters: it costs no compilation.
+
+    Args:
+        spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the same weight.
+        meta: replaces what the checkpoint's meta data says.
+    """
+    prepared, workdir, stage = Prepared(prepared), pathlib.Path(workdir), stage or stages.RelationStage()
+    stage.open(prepared)
+    module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    params = init_params(module, len(prepared.vocab), seed)
+    params['encoder']['w_r']['kernel'] *= spread
+    params = add_follower(params, module) if stage.init_follower else params
+    state = step.init_state(params, stage.trainable, step.make_optimizer(1))
+    workdir.mkdir(parents=True)
+    model_card.save(workdir, module, prepared)
+    store = Checkpoints(workdir)
+    store.save(1, state.params, state.opt_state, {'step': 1, 'seed': seed, 'lineage': stage.lineage(), 'gin': ''} | meta)
+    store.close()
+    return workdir
