@@ -7,10 +7,12 @@ import json
 import os
 from collections.abc import Collection
 
+from opql_jax.corpus.errors import InputError
+
 REASONS_SHOWN = 3
 
 
-class CorpusError(ValueError):
+class CorpusError(InputError):
     """Input text or a table made from it is not what it must be; the message says what and where."""
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.records import Document
 from opql_jax.corpus.synthetic_names import make_names
 from opql_jax.corpus.synthetic_pages import PageWriter
@@ -110,12 +111,12 @@ class World:
             num_documents: how many documents it has, at least MIN_DOCUMENTS.
 
         Raises:
-            ValueError: an argument is out of range.
+            InputError: an argument is out of range.
         """
         if seed < 0:
-            raise ValueError(f'seed: must be at least 0, got {seed}')
+            raise InputError(f'seed: must be at least 0, got {seed}')
         if num_documents < MIN_DOCUMENTS:
-            raise ValueError(f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}')
+            raise InputError(f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}')
         self.seed = seed
         counts = {kind: max(2, round(share * num_documents)) for kind, share in _SHARES.items()}
         counts['person'] = num_documents - sum(counts[kind] for kind in PAGE_KINDS if kind != 'person')
@@ -195,12 +196,12 @@ class World:
             hops: 1, 2 or 3.
 
         Raises:
-            ValueError: there are no such questions.
+            InputError: there are no such questions.
         """
         wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
         chains = [chain for chain in wordings if len(chain.split('>')) == hops]
         if split not in (*SPLITS, 'unseen_wording') or not chains:
-            raise ValueError(
+            raise InputError(
                 f'there are no {hops}-hop questions of split {split!r}; splits are {", ".join(SPLITS)} '
                 'with 1 to 3 hops, and unseen_wording with 1'
             )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data.markup import MarkedPair, MaskedMention
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -20,12 +21,12 @@ def bucket_of(length: int, bucket_lengths: Sequence[int]) -> int:
     """The shortest bucket that holds a row of `length` tokens.
 
     Raises:
-        ValueError: if none does.
+        InputError: if none does.
     """
     for bucket in sorted(bucket_lengths):
         if bucket >= length:
             return bucket
-    raise ValueError(f'a row of {length} tokens exceeds the longest bucket {max(bucket_lengths)}')
+    raise InputError(f'a row of {length} tokens exceeds the longest bucket {max(bucket_lengths)}')
 
 
 def lengths_in(batch: Mapping[str, np.ndarray]) -> list[int]:
@@ -50,16 +51,16 @@ def plan_capacities(
         towards longer buckets, where every row fits.
 
     Raises:
-        ValueError: if there are no lengths, or one exceeds the longest bucket.
+        InputError: if there are no lengths, or one exceeds the longest bucket.
     """
     lengths = np.asarray(lengths)
     bucket_lengths = tuple(bucket_lengths)
     if list(bucket_lengths) != sorted(set(bucket_lengths)):
-        raise ValueError(f'bucket_lengths must increase: {bucket_lengths}')
+        raise InputError(f'bucket_lengths must increase: {bucket_lengths}')
     if rows < 1 or multiple < 1:
-        raise ValueError(f'rows is {rows} and multiple is {multiple}; both must be at least 1')
+        raise InputError(f'rows is {rows} and multiple is {multiple}; both must be at least 1')
     if not lengths.size:
-        raise ValueError('cannot plan buckets without any row')
+        raise InputError('cannot plan buckets without any row')
     total = -(-rows // multiple) * multiple
     capacities, assigned = {}, 0
     # The longest bucket that any row needs always exists; it takes what rounding left.
@@ -94,7 +95,7 @@ class Packer:
         """Places a row of `length` tokens; False when no bucket that can hold it has room.
 
         Raises:
-            ValueError: if the row exceeds the longest bucket, so that it could never be placed.
+            InputError: if the row exceeds the longest bucket, so that it could never be placed.
         """
         for bucket, free in self.free.items():
             if free and bucket >= length:
@@ -129,7 +130,7 @@ def pack(
         which rows found a place.
 
     Raises:
-        ValueError: if a row exceeds the longest bucket, or the width of the context arrays.
+        InputError: if a row exceeds the longest bucket, or the width of the context arrays.
     """
     placed, members = _assign(rows, capacities)
     batch = {}
@@ -147,7 +148,7 @@ def pack(
             anchor[at] = anchors is not None and anchors[i]
             count = len(row.context_entities)
             if count > max_context:
-                raise ValueError(f'a row has {count} context mentions; at most {max_context} fit')
+                raise InputError(f'a row has {count} context mentions; at most {max_context} fit')
             context_positions[at, :count] = row.context_positions
             context_entities[at, :count] = row.context_entities
         batch |= {

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from array_record.python import array_record_module
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data.markup import TokenisedPassage
 
 FILE_NAME = 'passages.array_record'
@@ -17,7 +18,7 @@ FILE_NAME = 'passages.array_record'
 SCAN = 1 << 16
 
 
-class RecordsError(ValueError):
+class RecordsError(InputError):
     """A passage record file is missing, truncated or holds something else."""
 
 

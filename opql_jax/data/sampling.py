@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
+
 COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 # After so many draws in a row of what was drawn before, a sampler lists what is left.
 PATIENCE = 20
@@ -30,15 +32,15 @@ class PairIndex:
             columns: the columns named by `COLUMNS`, [n_rows], sorted by (topic, target).
 
         Raises:
-            ValueError: if the table is empty or not sorted.
+            InputError: if the table is empty or not sorted.
         """
         for name in COLUMNS:
             setattr(self, name, np.asarray(columns[name], np.int32))
         if not len(self.topic):
-            raise ValueError('the pair table is empty: no passage mentions two entities')
+            raise InputError('the pair table is empty: no passage mentions two entities')
         keys = _key(self.topic, self.target)
         if np.any(keys[1:] < keys[:-1]):
-            raise ValueError('the pair table is not sorted by (topic, target); run prepare again')
+            raise InputError('the pair table is not sorted by (topic, target); run prepare again')
         starts = np.concatenate([[0], 1 + np.flatnonzero(keys[1:] != keys[:-1])])
         self._keys = keys[starts]
         self.pair_start = np.append(starts, len(keys))
@@ -192,7 +194,7 @@ def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarr
 def _seeds(index):
     seeds = np.flatnonzero(index.repeated)
     if not len(seeds):
-        raise ValueError('no pair of entities is mentioned together twice, so L_rel has no positives')
+        raise InputError('no pair of entities is mentioned together twice, so L_rel has no positives')
     return seeds
 
 

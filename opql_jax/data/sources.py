@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, markup, sampling
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import Epochs, QuestionArrays, answer_width, pad_answers
@@ -27,7 +28,7 @@ class Source(Sequence):
 
     def __init__(self, num_steps: int, seed: int, shard_index: int, shard_count: int):
         if num_steps < 0 or seed < 0 or not 0 <= shard_index < shard_count:
-            raise ValueError(
+            raise InputError(
                 f'num_steps {num_steps} and seed {seed} must not be negative, and shard_index {shard_index} must be one of'
                 f' {shard_count} shards'
             )
@@ -70,7 +71,7 @@ class EntitySource(Source):
         tokens, mentions = self._records.sizes()
         self._passages = np.flatnonzero(mentions)
         if not len(self._passages):
-            raise ValueError(f'{self._records.path}: no passage has a mention')
+            raise InputError(f'{self._records.path}: no passage has a mention')
         # Hiding a mention never lengthens a passage by more than [CLS], [SEP] and one marker.
         self.capacities = buckets.plan_capacities(tokens[self._passages] + 3, rows, bucket_lengths, multiple)
 
@@ -161,7 +162,7 @@ class RelationSource(Source):
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
         if sampler not in sampling.SAMPLERS:
-            raise ValueError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
+            raise InputError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
         self._rows = PairRows(prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context)
         self._sampler = sampling.SAMPLERS[sampler](self._rows.index)
         self.capacities = self._rows.capacities
@@ -211,14 +212,14 @@ class AlignSource(Source):
         # The pairs a memory for following holds; a topic's other co-mentions are no candidates there either.
         title = {name: column[prepared.pairs['is_title']] for name, column in prepared.pairs.items()}
         if not len(title['topic']):
-            raise ValueError(f'{prepared.directory}: no pair of a page title with a mention')
+            raise InputError(f'{prepared.directory}: no pair of a page title with a mention')
         self._rows = PairRows(prepared, title, topics * rows_per_topic, bucket_lengths, multiple, max_context)
         self.capacities = self._rows.capacities
         self.num_questions = len(asked)
         aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]
         self.num_aligned = len(aligned)
         if not aligned:
-            raise ValueError(f'{split}: no question has a passage that mentions its topic with an answer')
+            raise InputError(f'{split}: no question has a passage that mentions its topic with an answer')
         self._questions = QuestionArrays(aligned, prepared.tokenizer, prepared.special)
         self._width = answer_width(self._questions.answers, max_answers)
         order = np.argsort(self._questions.topic, kind='stable')
@@ -294,7 +295,7 @@ class FollowSource(Source):
         asked = [q for split in splits for q in prepared.questions(split)]
         usable = [q for q in asked if q.topic_entity >= 0 and q.answers]
         if not usable:
-            raise ValueError(f'{", ".join(splits)}: no question has a known topic and a known answer')
+            raise InputError(f'{", ".join(splits)}: no question has a known topic and a known answer')
         self.num_questions, self.num_left_out = len(usable), len(asked) - len(usable)
         self._count = questions
         self._questions = QuestionArrays(usable, prepared.tokenizer, prepared.special)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from opql_jax.corpus.errors import InputError
+
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
 # A BERT vocabulary has no relation markers; it keeps untrained rows for such uses.
 BERT_STAND_INS = {'[ENT]': '[unused1]', '[R1]': '[unused2]', '[R2]': '[unused3]'}
@@ -22,7 +24,7 @@ BERT_STAND_INS = {'[ENT]': '[unused1]', '[R1]': '[unused2]', '[R2]': '[unused3]'
 MAX_ALPHABET = 1000
 
 
-class TokenizerError(ValueError):
+class TokenizerError(InputError):
     """A tokenizer file is missing, unreadable or lacks the tokens that markup needs."""
 
 

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question, parse_metaqa_file
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.ask import format_hops
@@ -21,7 +22,7 @@ from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
 _log = logging.getLogger(__name__)
 
 
-class PredictionError(ValueError):
+class PredictionError(InputError):
     """A predictions file does not fit the questions, or is damaged."""
 
 
@@ -293,11 +294,11 @@ def evaluate_sets(
         {set name: metrics}.
     """
     if bool(splits) == bool(question_file):
-        raise ValueError('give either splits or question_file')
+        raise InputError('give either splits or question_file')
     if question_file and hops is None:
-        raise ValueError('hops: the number of hops of question_file is needed')
+        raise InputError('hops: the number of hops of question_file is needed')
     if predictions and not question_file:
-        raise ValueError('predictions belong to a question_file')
+        raise InputError('predictions belong to a question_file')
     kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
     if question_file:
         sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
@@ -310,7 +311,7 @@ def evaluate_sets(
     out, directory = {}, pathlib.Path(output_dir)
     for name, questions in sets.items():
         if not questions:
-            raise ValueError(f'{name} holds no questions')
+            raise InputError(f'{name} holds no questions')
         set_hops = questions[0].hops
         path = pathlib.Path(predictions) if predictions else directory / f'{name}.predictions.jsonl'
         if not predictions:

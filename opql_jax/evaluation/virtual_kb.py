@@ -8,6 +8,7 @@ import pathlib
 import jax
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question, parse_question
 from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
@@ -103,7 +104,7 @@ class VirtualKB:
         length = -(-max(len(m.tokens) for m in marked) // 16) * 16
         if length > self._encoder.max_length:
             worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))
-            raise ValueError(
+            raise InputError(
                 f"a question of {len(worst[0].tokens)} tokens is longer than the encoder's {self._encoder.max_length}: {worst[1].text!r}"
             )
         size = 1 << (len(questions) - 1).bit_length()

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from opql_jax.corpus.errors import InputError
+
 # Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight underflows keeps
 # a place in X and no gradient becomes infinite.
 MIN_WEIGHT = 1e-30
@@ -111,7 +113,7 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
     """
     if k < 1 or block < 1:
-        raise ValueError(f'k and block must be at least 1, not k={k}, block={block}')
+        raise InputError(f'k and block must be at least 1, not k={k}, block={block}')
     query_e, query_r, memory, entity_table, log_weights = lax.stop_gradient(
         (query_e, query_r, memory, entity_table, log_weights)
     )

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.corpus import tables
+from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import MemoryArrays
 
 FORMAT, VERSION = 'opql-memory', 1
@@ -38,7 +39,7 @@ PROVENANCE = pa.schema(
 )
 
 
-class MemoryFormatError(ValueError):
+class MemoryFormatError(InputError):
     """A memory directory that cannot be used; the message says which file is wrong and what to do."""
 
 

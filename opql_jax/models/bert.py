@@ -16,6 +16,8 @@ import numpy as np
 import safetensors
 from flax import traverse_util
 
+from opql_jax.corpus.errors import InputError
+
 # What RelationEncoder computes; a checkpoint whose config says otherwise would load and be wrong.
 # Absent keys have these values in every BERT (old configs lack model_type).
 _SUPPORTED = {
@@ -38,7 +40,7 @@ _FIELDS = {
 _FRESH = ('w_r', 'w_e')
 
 
-class CheckpointError(ValueError):
+class CheckpointError(InputError):
     """A BERT checkpoint is missing, unreadable, of another kind or of another shape."""
 
 

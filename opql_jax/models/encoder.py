@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
+
 PAD_ID = 0
 LAYER_NORM_EPSILON = 1e-12
 
@@ -114,9 +116,9 @@ class RelationEncoder(nn.Module):
 
     def setup(self):
         if self.hidden_size % self.num_heads:
-            raise ValueError(f'RelationEncoder.hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}.')
+            raise InputError(f'RelationEncoder.hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}.')
         if self.dtype not in ('float32', 'bfloat16'):
-            raise ValueError(f"RelationEncoder.dtype={self.dtype!r} must be 'float32' or 'bfloat16'.")
+            raise InputError(f"RelationEncoder.dtype={self.dtype!r} must be 'float32' or 'bfloat16'.")
         embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=_init)
         project = lambda features: nn.Dense(features, use_bias=False, kernel_init=_init)
         self.token_embedding = embed(self.vocab_size)
@@ -175,11 +177,11 @@ class RelationEncoder(nn.Module):
             [n, L, hidden_size], or [n, C, hidden_size] at the positions; in `dtype`.
 
         Raises:
-            ValueError: L is more than max_length.
+            InputError: L is more than max_length.
         """
         length = tokens.shape[-1]
         if length > self.max_length:
-            raise ValueError(
+            raise InputError(
                 f'Rows of {length} tokens do not fit the encoder: RelationEncoder.max_length={self.max_length}. '
                 'Raise it, or cut the text into shorter passages.'
             )

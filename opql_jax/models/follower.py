@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, follow, safe_log, set_embedding
 
 
@@ -73,11 +74,11 @@ class Follower(nn.Module):
             hop reaches all hops, through the centroid of the set and through the weight of each topic.
         """
         if not 1 <= hops <= self.max_hops:
-            raise ValueError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
+            raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
         asked = topics
         if isinstance(topics, tuple):
             if exclude_topic:
-                raise ValueError('exclude_topic needs one topic a question, not weighted sets')
+                raise InputError('exclude_topic needs one topic a question, not weighted sets')
             topics, weights = topics
         else:
             topics = topics[:, None]

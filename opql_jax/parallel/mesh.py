@@ -7,6 +7,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from opql_jax.corpus.errors import InputError
+
 
 def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
     """Mesh with axes ('data', 'model') over the first data * model devices.
@@ -16,12 +18,12 @@ def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
         model: devices along 'model'.
 
     Raises:
-        ValueError: more devices were asked for than there are.
+        InputError: more devices were asked for than there are.
     """
     devices = jax.devices()
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
-        raise ValueError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
+        raise InputError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
     grid = np.asarray(devices[: data * model]).reshape(data, model)
     return Mesh(grid, ('data', 'model'), axis_types=(AxisType.Auto,) * 2)

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.store import params_hash
@@ -25,14 +26,14 @@ def memory_entries(prepared: Prepared, pairs: str = 'title') -> tuple[np.ndarray
         (rows of pairs.parquet [n], EntryTable of n rows).
 
     Raises:
-        ValueError: no pair qualifies.
+        InputError: no pair qualifies.
     """
     if pairs not in ('title', 'all'):
-        raise ValueError(f"pairs={pairs!r}: 'title' or 'all'")
+        raise InputError(f"pairs={pairs!r}: 'title' or 'all'")
     columns = prepared.pairs
     rows = np.flatnonzero(columns['is_title']) if pairs == 'title' else np.arange(len(columns['topic']))
     if not len(rows):
-        raise ValueError(f"{prepared.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
+        raise InputError(f"{prepared.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
     return rows, build_lib.EntryTable.from_pairs({name: column[rows] for name, column in columns.items()}, prepared.passages)
 
 

@@ -10,8 +10,10 @@ import jax
 import orbax.checkpoint as ocp
 from flax import traverse_util
 
+from opql_jax.corpus.errors import InputError
 
-class CheckpointError(ValueError):
+
+class CheckpointError(InputError):
     """A checkpoint is missing, or does not fit the model it is loaded into."""
 
 

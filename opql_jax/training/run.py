@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from tensorboardX import SummaryWriter
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
@@ -25,7 +26,7 @@ from opql_jax.training.stages import Stage
 _log = logging.getLogger(__name__)
 
 
-class TrainingError(RuntimeError):
+class TrainingError(InputError):
     """Training cannot go on; the message says what and where."""
 
 
