@@ -26,7 +26,7 @@ def test_case_variants_in_the_entity_list_are_one_entity(folder):
 
 def test_passages_are_about_their_title_and_carry_no_mentions(folder):
     (document,) = metaqa.documents(folder, metaqa.entity_vocab(folder), rejected_path=folder / 'rejected.jsonl')
-    assert (document.id, document.title, document.title_entity, document.mentions) == ('0', 'Up', 'Up', ())
+    assert (document.id, document.title, document.title_entity, document.mentions) == ('0', 'Up', 'Up', None)
 
 
 def test_questions_are_found_by_split_and_hops(folder):

@@ -36,11 +36,17 @@ def test_an_unknown_topic_is_kept(tmp_path):
     assert question.topic_entity == -1 and question.answers == [2]
 
 
+def test_a_question_without_answers_is_kept(tmp_path):
+    for line in ('who directed [Up]', 'who directed [Up]\t'):
+        (question,) = parse(tmp_path, line + '\n')
+        assert (question.text, question.topic_entity) == ('who directed Up', 1)
+        assert (question.answers, question.unknown_answers, question.via) == ([], [], [])
+
+
 @pytest.mark.parametrize(
     'line, reason',
     [
-        ('who directed [Up]', 'expected 2 to 4 columns separated by tabs .* found 1'),
-        ('[Up]\ta\tb\tc\td', 'found 5'),
+        ('[Up]\ta\tb\tc\td', 'expected at most 4 columns separated by tabs .* found 5'),
         ('who directed Up\tAnn Low', 'no topic in brackets'),
         ('who directed ]Up[\tAnn Low', 'no topic in brackets'),
         ('who directed []\tAnn Low', 'topic in brackets is empty'),

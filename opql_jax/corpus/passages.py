@@ -112,7 +112,7 @@ def split_document(
         while last > first and not fits(pieces[first][0], pieces[last][1]):
             last -= 1
         start, end = pieces[first][0], pieces[last][1]
-        in_passage = [s for s in starts if start < s < end]
+        in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
         passages.append(_passage(document, title_entity, start, end, prefix_of(start, end), in_passage, within(start, end)))
         first = last + 1
     return passages

@@ -51,7 +51,7 @@ def vocab_from_documents(documents: Iterable[Document]) -> EntityVocab:
         if about is not None:
             titles.setdefault(about, document.title)
             surfaces.setdefault(about, collections.Counter())
-        for mention in document.mentions:
+        for mention in document.mentions or ():
             surface = document.text[mention.start : mention.end]
             surfaces.setdefault(mention.entity, collections.Counter())[surface] += 1
     names, aliases = [], []
@@ -76,7 +76,7 @@ def link_documents(
 ) -> tuple[list[pa.RecordBatch], dict[int, float]]:
     """Gives every document mentions by entity id.
 
-    Mentions that a document carries are kept, their keys turned into ids. A document that carries none
+    Mentions that a document carries are kept, their keys turned into ids. A document whose mentions are None
     is linked by the names of the vocabulary.
 
     Args:
@@ -94,11 +94,11 @@ def link_documents(
     mentions = [
         [
             (m.start, m.end, _key_id(vocab, d, f'mentions[{i}].entity', m.entity))
-            for i, m in sorted(enumerate(d.mentions), key=lambda pair: pair[1].start)
+            for i, m in sorted(enumerate(d.mentions or ()), key=lambda pair: pair[1].start)
         ]
         for d in documents
     ]
-    unlinked = [i for i, found in enumerate(mentions) if not found]
+    unlinked = [i for i, d in enumerate(documents) if d.mentions is None]
     dropped = {}
     if unlinked:
         linked = MentionLinker(vocab, drop_above_rate=drop_above_rate).link_all(

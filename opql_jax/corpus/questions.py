@@ -27,6 +27,7 @@ class Question:
         hops: the number of hops, at least 1.
         type: a free label, may be empty.
         id: unique in its file.
+        via: of each hop but the last, the entities it should reach; empty where nobody knows.
     """
 
     text: str
@@ -37,21 +38,22 @@ class Question:
     hops: int
     type: str
     id: str
+    via: list[list[int]] = dataclasses.field(default_factory=list)
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
     """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
 
-    The brackets are the first '[' and the last ']', as a topic may hold brackets itself. The answers
-    may be empty, type is optional and a fourth column is ignored. A topic or an answer that the
+    The brackets are the first '[' and the last ']', as a topic may hold brackets itself. Answers and type
+    are optional, and a fourth column is ignored. A topic or an answer that the
     vocabulary does not have is kept, as -1 and in `unknown_answers`.
 
     Raises:
         CorpusError: a wrong number of columns, or no topic in brackets.
     """
     columns = line.split('\t')
-    if not 2 <= len(columns) <= 4:
-        raise CorpusError(f'expected 2 to 4 columns separated by tabs (question, answers, type), found {len(columns)}')
+    if len(columns) > 4:
+        raise CorpusError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
     marked = columns[0]
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:
@@ -60,7 +62,7 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
     if not topic.strip():
         raise CorpusError(f'the topic in brackets is empty: {marked!r}')
     answers, unknown = {}, {}
-    for name in columns[1].split('|'):
+    for name in columns[1].split('|') if len(columns) > 1 else ():
         if name := name.strip():
             entity = vocab.get(name)
             (unknown if entity is None else answers).setdefault(name if entity is None else entity)
@@ -119,6 +121,7 @@ def save_questions(path: str | os.PathLike, questions: Sequence[Question]) -> No
         'unknown_answers': [q.unknown_answers for q in questions],
         'hops': [q.hops for q in questions],
         'type': [q.type for q in questions],
+        'via': [q.via for q in questions],
     }
     table = pa.table(columns, schema=tables.QUESTIONS)
     tables.write_table(path, table.to_batches(), tables.QUESTIONS)
@@ -137,6 +140,7 @@ def load_questions(path: str | os.PathLike) -> list[Question]:
             r['hops'],
             r['type'],
             r['id'],
+            r['via'],
         )
         for r in rows
     ]

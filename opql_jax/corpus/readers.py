@@ -1,7 +1,8 @@
-"""Corpora that `prepare` can read. A reader has two methods:
+"""Corpora that `prepare` can read. A reader is a dataclass with three methods:
 
 read(rejected_path) -> (EntityVocab, list[Document])
 questions(vocab) -> {'<hops>-hop/<split>': list[Question]}
+files() -> {label: path} of all that the two read; its path fields, named in `paths`, may change without changing the data
 """
 
 import dataclasses
@@ -9,8 +10,9 @@ import functools
 import itertools
 import json
 import pathlib
+from typing import ClassVar
 
-from opql_jax.corpus import metaqa, synthetic, wikispeedia
+from opql_jax.corpus import metaqa, synthetic, tables, wikispeedia
 from opql_jax.corpus import questions as questions_lib
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.prepare import about_titles, vocab_from_documents
@@ -20,7 +22,7 @@ from opql_jax.corpus.records import CorpusError, read_jsonl
 def read_question_folder(folder, vocab: EntityVocab) -> dict:
     """All `<hops>-hop/<split>.txt` files of a folder (MetaQA format), by '<hops>-hop/<split>'."""
     out = {}
-    for path in sorted(pathlib.Path(folder).glob('*-hop/*.txt')):
+    for path in question_files(folder).values():
         hops = path.parent.name.removesuffix('-hop')
         if not hops.isdigit() or int(hops) < 1:
             raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
@@ -28,6 +30,20 @@ def read_question_folder(folder, vocab: EntityVocab) -> dict:
     if not out:
         raise CorpusError(f'{folder}: no question file such as {folder}/1-hop/train.txt')
     return out
+
+
+def question_files(folder) -> dict[str, pathlib.Path]:
+    return {f'{path.parent.name}/{path.name}': path for path in sorted(pathlib.Path(folder).glob('*-hop/*.txt'))}
+
+
+def identity(reader) -> dict:
+    """What prepared data depend on: the reader's class and options, and the sha256 of every file it reads, wherever it lies."""
+    options = {name: value for name, value in dataclasses.asdict(reader).items() if name not in reader.paths}
+    missing = [path for path in reader.files().values() if not pathlib.Path(path).is_file()]
+    if missing:
+        raise CorpusError(f'{missing[0]}: no such file')
+    files = {label: tables.sha256(path) for label, path in reader.files().items()}
+    return {'reader': type(reader).__name__, **options, 'files': files}
 
 
 def read_entities(path) -> EntityVocab:
@@ -64,10 +80,15 @@ class JsonLines:
         max_reject_fraction: share of bad records above which the corpus is refused.
     """
 
+    paths: ClassVar = ('path', 'entities', 'question_folder')
     path: str
     entities: str | None = None
     question_folder: str | None = None
     max_reject_fraction: float = 0.01
+
+    def files(self):
+        entities = {'entities': self.entities} if self.entities else {}
+        return {'corpus': self.path, **entities, **(question_files(self.question_folder) if self.question_folder else {})}
 
     def read(self, rejected_path):
         vocab = read_entities(self.entities) if self.entities else None
@@ -92,7 +113,12 @@ class MetaQA:
         folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
     """
 
+    paths: ClassVar = ('folder',)
     folder: str
+
+    def files(self):
+        folder = pathlib.Path(self.folder)
+        return {name: folder / name for name in ('passages.jsonl', 'entities.txt')} | question_files(folder)
 
     def read(self, rejected_path):
         vocab = metaqa.entity_vocab(self.folder)
@@ -110,7 +136,11 @@ class Wikispeedia:
         folder: holds articles.jsonl.gz and links.tsv.
     """
 
+    paths: ClassVar = ('folder',)
     folder: str
+
+    def files(self):
+        return {name: pathlib.Path(self.folder, name) for name in ('articles.jsonl.gz', 'links.tsv')}
 
     def read(self, rejected_path):
         vocab = wikispeedia.entity_vocab(self.folder)
@@ -130,10 +160,14 @@ class Synthetic:
         num_train, num_eval: questions per number of hops, at most: for training; for each other split.
     """
 
+    paths: ClassVar = ()
     seed: int = 0
     num_documents: int = 2000
     num_train: int = 6000
     num_eval: int = 500
+
+    def files(self):
+        return {}
 
     @functools.cached_property
     def _world(self) -> synthetic.World:
@@ -149,7 +183,10 @@ class Synthetic:
             rows = itertools.islice(self._world.questions(split, hops), limit)
             name = f'{hops}-hop/{split}'
             out[name] = [
-                questions_lib.parse_question(synthetic.question_line(self._world, row), vocab, hops, f'{name}/{i}')
+                dataclasses.replace(
+                    questions_lib.parse_question(synthetic.question_line(self._world, row), vocab, hops, f'{name}/{i}'),
+                    via=[list(entities) for entities in row.via],
+                )
                 for i, row in enumerate(rows, 1)
             ]
         return out

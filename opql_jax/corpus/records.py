@@ -33,14 +33,15 @@ class Document:
         id: unique in its corpus.
         title: what the document is called.
         text: the text itself, without the title.
-        mentions: links into `text`, by entity key; they do not overlap.
+        mentions: links into `text`, by entity key; they do not overlap. None where nobody looked for any: such a text is
+            linked by entity names, while one with no mention at all stays without.
         title_entity: the key of the entity the document is about, if it is about one.
     """
 
     id: str
     title: str
     text: str
-    mentions: tuple[Mention, ...] = ()
+    mentions: tuple[Mention, ...] | None = None
     title_entity: str | None = None
 
 
@@ -63,8 +64,8 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
         _check_unicode(field, value)
     if document.title_entity is not None:
         _check_entity('title_entity', document.title_entity, known_entities)
-    length = len(document.text)
-    for i, mention in enumerate(document.mentions):
+    length, mentions = len(document.text), document.mentions or ()
+    for i, mention in enumerate(mentions):
         for side in ('start', 'end'):
             offset = getattr(mention, side)
             if not isinstance(offset, int) or isinstance(offset, bool):
@@ -76,9 +77,9 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
         if mention.end > length:
             raise CorpusError(f'mentions[{i}].end: {mention.end} is past the text of {length} code points')
         _check_entity(f'mentions[{i}].entity', mention.entity, known_entities)
-    order = sorted(range(len(document.mentions)), key=lambda i: document.mentions[i].start)
+    order = sorted(range(len(mentions)), key=lambda i: mentions[i].start)
     for i, j in zip(order, order[1:]):
-        a, b = document.mentions[i], document.mentions[j]
+        a, b = mentions[i], mentions[j]
         if b.start < a.end:
             raise CorpusError(f'mentions[{j}]: [{b.start}, {b.end}) overlaps mentions[{i}] [{a.start}, {a.end})')
 
@@ -113,12 +114,10 @@ def document_from_json(record: object) -> Document:
         if field not in record:
             raise CorpusError(f'{field}: missing')
     mentions = record.get('mentions')
-    if mentions is None:
-        mentions = []
-    if not isinstance(mentions, list):
+    if not isinstance(mentions, list | None):
         raise CorpusError(f'mentions: expected a list, found {mentions!r}')
     links = []
-    for i, mention in enumerate(mentions):
+    for i, mention in enumerate(mentions or ()):
         if not isinstance(mention, dict):
             raise CorpusError(f'mentions[{i}]: expected an object, found {mention!r}')
         for field in ('start', 'end', 'entity'):
@@ -128,7 +127,8 @@ def document_from_json(record: object) -> Document:
     identity = record['id']
     if isinstance(identity, int) and not isinstance(identity, bool):
         identity = str(identity)
-    return Document(identity, record['title'], record['text'], tuple(links), record.get('title_entity'))
+    links = None if mentions is None else tuple(links)
+    return Document(identity, record['title'], record['text'], links, record.get('title_entity'))
 
 
 def read_jsonl(

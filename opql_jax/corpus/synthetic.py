@@ -45,6 +45,7 @@ class WorldQuestion:
         text: the question, the topic's name in brackets.
         topic: entity id.
         answers: entity ids, ascending.
+        via: of each hop but the last, the entities reached, ascending.
         chain: relation names to follow, `^-1` when from object to subject.
         type: what the chain passes through, e.g. `film_to_director_to_film`.
     """
@@ -52,6 +53,7 @@ class WorldQuestion:
     text: str
     topic: int
     answers: tuple[int, ...]
+    via: tuple[tuple[int, ...], ...]
     chain: tuple[str, ...]
     type: str
 
@@ -232,7 +234,8 @@ class World:
     def _question(self, row: tuple, wordings: Sequence[str], turn: int, chain: tuple[str, ...]) -> WorldQuestion:
         topic, answers, first = row
         text = wordings[(first + turn) % len(wordings)].format(x=f'[{self.names[topic]}]')
-        return WorldQuestion(text, topic, answers, chain, question_type(chain))
+        via = tuple(tuple(self.answers(topic, chain[:hop])) for hop in range(1, len(chain)))
+        return WorldQuestion(text, topic, answers, via, chain, question_type(chain))
 
 
 def _ends(step: str) -> tuple[str, str, str, str]:

@@ -340,18 +340,18 @@ WORDINGS = {
 
 # 1-hop wordings that no other split uses, made of words that the corpus or other questions use.
 UNSEEN_WORDINGS = {
-    'directed_by': ('name the person who directed {x}', 'the director of {x} was which person'),
+    'directed_by': ('name the person behind the direction of {x}', 'the director of {x} was which person'),
     'written_by': ('what is the name of the screenwriter of {x}', 'name the person who wrote the script of {x}'),
-    'starring': ('can you tell me who acted in {x}', 'which people played a leading role in {x}'),
+    'starring': ('which actors had a leading role in {x}', 'which people played a leading role in {x}'),
     'produced_by': ('name the company that produced {x}', 'which studio was behind the production of {x}'),
     'filmed_in': ('what is the name of the city where {x} was filmed', '{x} was filmed in which city'),
     'based_on': ('name the book that {x} was based on', 'what novel was the source of {x}'),
-    'authored_by': ('which person was the author of {x}', 'can you tell me who penned {x}'),
+    'authored_by': ('which person was the author of {x}', 'can you tell me by whom {x} was penned'),
     'born_in': ('name the city where {x} was born', 'can you tell me where {x} was born'),
     'educated_at': ('name the university where {x} studied', 'which university gave a degree to {x}'),
     'married_to': ('what is the name of the spouse of {x}', '{x} was married to whom'),
     'works_for': ('name the employer of {x}', 'which company employed {x}'),
-    'founded_by': ('what is the name of the founder of {x}', 'name the person who founded {x}'),
+    'founded_by': ('what is the name of the founder of {x}', 'by which person was {x} founded'),
     'headquartered_in': ('name the city where {x} is headquartered', 'in which city is the main office of {x}'),
     'located_in': ('what is the name of the country of {x}', '{x} is located in which country'),
     'directed_by^-1': ('name the films directed by {x}', 'can you tell me which films {x} directed'),

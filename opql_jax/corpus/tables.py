@@ -17,6 +17,11 @@ from opql_jax.corpus.records import CorpusError
 FORMAT = 'opql-prepared'
 VERSION = 1
 MANIFEST = 'manifest.json'
+PLAN = 'plan.json'
+# What `prepare` writes into its directory; other files there are none of its business.
+CONTENTS = ('*.parquet', 'questions/*/*.parquet', 'tokenizer.json', '*.array_record', 'rejected.jsonl')
+
+_AGAIN = 'delete the prepared directory and run prepare again'
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
 
@@ -62,6 +67,7 @@ QUESTIONS = pa.schema(
         ('unknown_answers', pa.list_(pa.string())),
         ('hops', pa.int32()),
         ('type', pa.string()),
+        ('via', pa.list_(pa.list_(pa.int32()))),
     ]
 )
 
@@ -100,8 +106,8 @@ def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], sche
     return rows
 
 
-def read_table(path: str | os.PathLike, schema: pa.Schema) -> pa.Table:
-    """Reads `path` and returns it with exactly the columns of `schema`.
+def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = _AGAIN) -> pa.Table:
+    """Reads `path` and returns it with exactly the columns of `schema`; errors end with `advice`.
 
     Raises:
         CorpusError: the file is missing, truncated or no Parquet, or a column is missing or of another
@@ -109,14 +115,14 @@ def read_table(path: str | os.PathLike, schema: pa.Schema) -> pa.Table:
     """
     path = Path(path)
     if not path.is_file():
-        raise CorpusError(f'{path}: no such file; run prepare to write it')
+        raise CorpusError(f'{path}: no such file; {advice}')
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise CorpusError(f'{path}: truncated or not a Parquet file ({error}); run prepare again') from error
+        raise CorpusError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
     for field in schema:
         if field.name not in table.column_names:
-            raise CorpusError(f'{path}: column {field.name!r} is missing; it has {table.column_names}')
+            raise CorpusError(f'{path}: column {field.name!r} is missing; it has {table.column_names}; {advice}')
     table = table.select(schema.names)
     if not table.schema.equals(schema):
         try:
@@ -126,7 +132,7 @@ def read_table(path: str | os.PathLike, schema: pa.Schema) -> pa.Table:
             table = table.cast(schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             wrong = [f'{a.name} is {a.type}, expected {b.type}' for a, b in zip(table.schema, schema) if a.type != b.type]
-            raise CorpusError(f'{path}: wrong column types: {"; ".join(wrong)}') from error
+            raise CorpusError(f'{path}: wrong column types: {"; ".join(wrong)}; {advice}') from error
     return table
 
 
@@ -136,7 +142,7 @@ def _shape(type_: pa.DataType):
 
 
 def write_manifest(directory: str | os.PathLike, fields: dict) -> dict:
-    """Writes `manifest.json` over all files now in `directory`; returns what it holds.
+    """Writes `manifest.json` over the `CONTENTS` of `directory`; returns what it holds.
 
     Args:
         directory: a prepared directory, complete but for its manifest.
@@ -144,10 +150,8 @@ def write_manifest(directory: str | os.PathLike, fields: dict) -> dict:
     """
     directory = Path(directory)
     files = {}
-    for path in sorted(directory.rglob('*')):
-        name = path.relative_to(directory).as_posix()
-        if path.is_file() and name != MANIFEST and not path.name.endswith('.partial'):
-            files[name] = {'bytes': path.stat().st_size, 'sha256': sha256(path)}
+    for path in sorted(path for pattern in CONTENTS for path in directory.glob(pattern)):
+        files[path.relative_to(directory).as_posix()] = {'bytes': path.stat().st_size, 'sha256': sha256(path)}
     manifest = {'format': FORMAT, 'version': VERSION, **fields, 'files': files}
     with atomic_path(directory / MANIFEST) as partial:
         partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
@@ -166,19 +170,18 @@ def read_manifest(directory: str | os.PathLike) -> dict:
     try:
         manifest = json.loads(path.read_text(encoding='utf-8'))
     except ValueError as error:
-        raise CorpusError(f'{path}: not valid JSON ({error}); run prepare again') from error
+        raise CorpusError(f'{path}: not valid JSON ({error}); {_AGAIN}') from error
     if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
         raise CorpusError(f'{path}: not the manifest of a prepared directory (no format {FORMAT!r})')
     if manifest.get('version') != VERSION:
-        raise CorpusError(f'{path}: format version {manifest.get("version")}, this program reads {VERSION}; run prepare again')
+        raise CorpusError(f'{path}: format version {manifest.get("version")}, this program reads {VERSION}; {_AGAIN}')
     for name, stated in manifest['files'].items():
         file = path.parent / name
         if not file.is_file():
-            raise CorpusError(f'{file}: listed in the manifest but missing; run prepare again')
+            raise CorpusError(f'{file}: listed in the manifest but missing; {_AGAIN}')
         if file.stat().st_size != stated['bytes']:
             raise CorpusError(
-                f'{file}: {file.stat().st_size} bytes, the manifest says {stated["bytes"]}: '
-                'truncated or overwritten; run prepare again'
+                f'{file}: {file.stat().st_size} bytes, the manifest says {stated["bytes"]}: truncated or overwritten; {_AGAIN}'
             )
     return manifest
 

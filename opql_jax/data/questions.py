@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import buckets, markup
 from opql_jax.data.tokenizer import SpecialIds
@@ -23,8 +24,13 @@ class QuestionArrays:
     """
 
     def __init__(self, questions: Sequence[Question], tokenizer, special: SpecialIds):
-        """Marks all questions."""
+        """Marks all questions; InputError names one that is too long."""
         marked = markup.mark_questions(tokenizer, [q.text for q in questions], [q.topic for q in questions], special)
+        for m, q in zip(marked, questions):
+            if len(m.tokens) > max(buckets.BUCKET_LENGTHS):
+                raise InputError(
+                    f'question {q.id} has {len(m.tokens)} tokens, at most {max(buckets.BUCKET_LENGTHS)} are read: shorten or remove it'
+                )
         self.length = round_up(max((len(m.tokens) for m in marked), default=0), 8)
         self.tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
         self.r1 = np.array([m.r1 for m in marked], np.int32)

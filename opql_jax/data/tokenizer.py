@@ -6,6 +6,7 @@ ordinary text, so the markers of a model input are only ever those that `markup`
 
 import collections
 import importlib.util
+import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable
@@ -102,7 +103,7 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
 
     Args:
         path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face checkpoint) or
-            an uncased BERT `vocab.txt`.
+            a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or, without one, if it holds capitals.
 
     Raises:
         TokenizerError: naming the path and what is wrong with it.
@@ -117,7 +118,7 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     if not os.path.exists(file):
         raise TokenizerError(f'{file}: no such file')
     try:
-        tokenizer = _bert_wordpiece(_read_vocab(file)) if file.endswith('.txt') else Tokenizer.from_file(file)
+        tokenizer = _from_vocab(file) if file.endswith('.txt') else Tokenizer.from_file(file)
     except Exception as e:  # tokenizers raises bare Exception for any unreadable file
         raise TokenizerError(f'{file}: not a tokenizer file ({e})') from e
     special_ids(tokenizer, name=file)
@@ -150,16 +151,20 @@ def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def _read_vocab(file):
-    """The tokens of a BERT `vocab.txt`, one a line."""
+def _from_vocab(file):
+    """The tokenizer of a BERT `vocab.txt`, a token a line."""
     with open(file, encoding='utf-8') as lines:
-        return {line.rstrip('\n'): i for i, line in enumerate(lines)}
+        vocab = {line.rstrip('\n'): i for i, line in enumerate(lines)}
+    config = pathlib.Path(file).with_name('tokenizer_config.json')
+    stated = json.loads(config.read_text(encoding='utf-8')).get('do_lower_case') if config.exists() else None
+    capitals = any(token != token.lower() for token in vocab if not token.startswith('['))
+    return _bert_wordpiece(vocab, lowercase=not capitals if stated is None else stated)
 
 
-def _bert_wordpiece(vocab):
-    """An uncased BERT tokenizer over a vocabulary."""
+def _bert_wordpiece(vocab, lowercase=True):
+    """A BERT tokenizer over a vocabulary."""
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])

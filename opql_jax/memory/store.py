@@ -188,9 +188,9 @@ class Memory:
     def _read_mentions(self, shard: int) -> dict[str, np.ndarray]:
         file = self.directory / self._shards[shard]['provenance']
         try:
-            table = tables.read_table(file, PROVENANCE)
+            table = tables.read_table(file, PROVENANCE, advice=_RESTORE)
         except tables.CorpusError as error:
-            raise MemoryFormatError(f'{error}; {_RESTORE}') from error
+            raise MemoryFormatError(str(error)) from error
         return {name: table[name].to_numpy() for name in PROVENANCE.names}
 
 
