@@ -30,6 +30,7 @@ CORE = [
     'optax>=0.2.8,<0.3',
     'orbax-checkpoint>=0.12.8,<0.13',
     'numpy>=2.4.6,<2.5',
+    'scipy>=1.17.1,<2',
     'absl-py>=2.5.1,<3',
     'gin-config>=0.5.0,<0.6',
     'tokenizers>=0.23.3,<0.24',

@@ -40,4 +40,4 @@ stage "results on test questions, whose topics were in no training question" eva
   --gin.OUTPUT_DIR="$OUT/results" --gin.SHOW=1 \
   --gin.SPLITS="('1-hop/test', '2-hop/test', '3-hop/test', '1-hop/unseen_wording')"
 say "ask it yourself, with any name of the generated world in the brackets ($PREPARED/questions has more):"
-say "$PYTHON -m opql_jax.ask --gin_file=gin/runs/ask.gin ${KB[*]} --hops=2 --question '...[Name]...'"
+say "$(printf '%q ' "$PYTHON" -m opql_jax.ask --gin_file=gin/runs/ask.gin "${KB[@]}") --hops=2 --question '...[Name]...'"

@@ -6,7 +6,6 @@ reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quote
 """
 
 import ast
-import contextlib
 import logging
 import pathlib
 import sys
@@ -15,6 +14,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 import gin
+from opql_jax.corpus.errors import InputError
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
@@ -84,11 +84,6 @@ def configure(files, bindings, function):
     return gin.get_configurable(function)
 
 
-def operative_config() -> str:
-    """The parsed configuration, for a checkpoint's meta data."""
-    return gin.config_str()
-
-
 def run(function, **arguments) -> None:
     """The body of every binary: parses flags and gin, then calls `function` with them.
 
@@ -108,10 +103,14 @@ def run(function, **arguments) -> None:
         except (ValueError, OSError, SyntaxError) as error:
             sys.exit(f'error: {error}')
         given = {name: make() for name, make in arguments.items()}
-        if flags.FLAGS.dry_run:
-            print(gin.config_str())
-        with _plain_errors():
+        try:
             configured(dry_run=flags.FLAGS.dry_run, **given)
+        except InputError as error:
+            # gin appends which configured function was called, which says nothing about the input.
+            sys.exit('error: ' + str(error).split('\n  In call to configurable')[0].rstrip())
+        if flags.FLAGS.dry_run:
+            # Only now, as gin knows the defaults of what was called.
+            print('# operative configuration\n' + gin.operative_config_str())
 
     app.run(main, argv=rewrite_gin_args(sys.argv))
 
@@ -128,32 +127,3 @@ def _log_to_stderr() -> None:
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False
-
-
-@contextlib.contextmanager
-def _plain_errors():
-    """Bad input is reported as one line; anything else is a defect and keeps its traceback."""
-    from opql_jax.corpus.records import CorpusError
-    from opql_jax.data.records import RecordsError
-    from opql_jax.data.tokenizer import TokenizerError
-    from opql_jax.evaluation.run import PredictionError
-    from opql_jax.memory.store import MemoryFormatError
-    from opql_jax.models.bert import CheckpointError as BertError
-    from opql_jax.training.checkpoints import CheckpointError
-    from opql_jax.training.run import TrainingError
-
-    expected = (
-        CorpusError,
-        RecordsError,
-        TokenizerError,
-        PredictionError,
-        MemoryFormatError,
-        BertError,
-        CheckpointError,
-        TrainingError,
-    )
-    try:
-        yield
-    except expected as error:
-        # gin appends which configured function was called, which says nothing about the input.
-        sys.exit('error: ' + str(error).split('\n  In call to configurable')[0].rstrip())

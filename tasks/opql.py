@@ -3,8 +3,8 @@
 An element of a task is a whole batch, exactly what `opql_jax.data.sources` gives at that step, so a task must
 be neither shuffled nor batched again:
 
-    register('relation', '/data/prepared', num_steps=20_000, sampler='shared')
-    seqio.get_dataset('opql_relation', task_feature_lengths=None, dataset_split='train', shuffle=False, seed=0,
+    register('relations', '/data/prepared', num_steps=20_000, sampler='shared')
+    seqio.get_dataset('opql_relations', task_feature_lengths=None, dataset_split='train', shuffle=False, seed=0,
                       feature_converter=seqio.PassThroughFeatureConverter())
 """
 
@@ -21,7 +21,7 @@ from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 KINDS = {
     'entities': sources.EntitySource,
-    'relation': sources.RelationSource,
+    'relations': sources.RelationSource,
     'align': sources.AlignSource,
     'follow': sources.FollowSource,
 }
@@ -31,7 +31,7 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
     """Registers a task with one split, 'train', of `num_steps` batches.
 
     Args:
-        kind: 'entities', 'relation', 'align' or 'follow'.
+        kind: 'entities', 'relations', 'align' or 'follow'.
         prepared_dir: a prepared directory.
         num_steps: batches.
         name: of the task; `opql_{kind}` by default.

@@ -146,12 +146,6 @@ def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, 
     assert 'Synthetic' in capsys.readouterr().out
 
 
-def test_the_operative_configuration_names_every_binding(config):
-    gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
-    text = gin_utils.operative_config()
-    assert "OUT = 'there'" in text and 'prepare.prepare.wordpieces = %WORDS' in text
-
-
 @pytest.mark.parametrize('flags, message', [
     ([], '--gin_file: name at least one'),
     (['--gin_file=gin/none.gin'], 'error: Unable to open file: gin/none.gin'),

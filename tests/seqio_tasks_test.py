@@ -21,7 +21,7 @@ from opql_jax_tasks.vocabulary import WordPieceVocabulary  # noqa: E402
 STEPS = 6
 FIELDS = {
     'entities': dict(rows=16),
-    'relation': dict(rows=32, sampler='groups'),
+    'relations': dict(rows=32, sampler='groups'),
     'align': dict(split='1-hop/train', topics=4, rows_per_topic=4),
     'follow': dict(splits=['1-hop/train', '2-hop/train'], questions=4),
 }

@@ -12,7 +12,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import model_card, stages, step
 from opql_jax.training.build import build_memory
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.run import add_follower, init_params, train
+from opql_jax.training.run import init_params, lineage_of, train
 
 encoder = functools.partial(
     RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8
@@ -57,11 +57,16 @@ def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, **meta) -
     module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     params = init_params(module, len(prepared.vocab), seed)
     params['encoder']['w_r']['kernel'] *= spread
-    params = add_follower(params, module) if stage.init_follower else params
+    params = stage.init(module, params)
     state = step.init_state(params, stage.trainable, step.make_optimizer(1))
     workdir.mkdir(parents=True)
     model_card.save(workdir, module, prepared)
     store = Checkpoints(workdir)
-    store.save(1, state.params, state.opt_state, {'step': 1, 'seed': seed, 'lineage': stage.lineage(), 'gin': ''} | meta)
+    store.save(
+        1,
+        state.params,
+        state.opt_state,
+        {'step': 1, 'seed': seed, 'lineage': lineage_of(stage, prepared, seed, None), 'gin': ''} | meta,
+    )
     store.close()
     return workdir

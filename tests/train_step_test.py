@@ -16,7 +16,7 @@ import tiny_training
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import stages, step
-from opql_jax.training.run import add_follower, init_params
+from opql_jax.training.run import init_params
 
 TESTS = pathlib.Path(__file__).parent
 
@@ -47,7 +47,7 @@ class Run:
         stage.open(prepared)
         self.encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout)
         params = init_params(self.encoder, len(prepared.vocab), seed=1)
-        self.params = add_follower(params, self.encoder) if stage.init_follower else params
+        self.params = stage.init(self.encoder, params)
         optimizer = optimizer or step.make_optimizer(4, warmup_steps=1)
         self.state = step.init_state(jax.tree.map(jnp.copy, self.params), stage.trainable, optimizer)
         self.source = stage.source(prepared, num_steps=4, seed=0)

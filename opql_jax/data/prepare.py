@@ -53,7 +53,6 @@ def prepare(
             f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(buckets.BUCKET_LENGTHS)} tokens'
         )
     settings = {
-        **readers.identity(reader),
         'tokenizer': tokenizer,
         'wordpieces': wordpieces,
         'max_tokens': max_tokens,
@@ -62,8 +61,10 @@ def prepare(
         'drop_above_rate': drop_above_rate,
     }
     if dry_run:
-        print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in settings.items()))
+        shown = {'reader': reader, **settings}
+        print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return {}
+    settings |= readers.identity(reader)
     directory = pathlib.Path(output_dir)
     if (directory / tables.MANIFEST).exists():
         manifest = tables.read_manifest(directory)

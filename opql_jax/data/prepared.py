@@ -1,6 +1,8 @@
 """A prepared folder, opened: what every later stage reads."""
 
 import functools
+import hashlib
+import json
 import pathlib
 
 import numpy as np
@@ -26,6 +28,10 @@ class Prepared:
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
         self.manifest = tables.read_manifest(self.directory)
+
+    def hash(self) -> str:
+        """Hex sha256 that identifies the content of the folder (every file's digest enters it)."""
+        return hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()
 
     @functools.cached_property
     def vocab(self) -> EntityVocab:

@@ -10,27 +10,25 @@ def ask(
     memory_dir: str,
     questions: tuple[str, ...],
     hops: int,
-    k: int = 64,
+    k: int | None = None,
+    exclude_topic: bool | None = None,
     top: int = 5,
-    exclude_topic: bool = True,
     dry_run: bool = False,
 ) -> None:
     """Prints the answers to `questions`, each with its topic in square brackets, over `hops` hops.
 
     Args:
-        prepared_dir, model_dir, memory_dir: see `VirtualKB.open`.
-        k: entries kept per hop.
+        prepared_dir, model_dir, memory_dir, k, exclude_topic: see `VirtualKB.open`.
         top: entities shown per hop.
-        exclude_topic: a path never returns to its topic.
         dry_run: open everything, answer nothing.
     """
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir)
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, k=k, exclude_topic=exclude_topic)
     print(f'# {len(kb.memory):,} entries over {len(kb.vocab):,} entities')
     if dry_run:
         return
     for question in questions:
         print(f'\n{question}')
-        print(format_hops(kb, kb.ask(question, hops, k, exclude_topic), top))
+        print(format_hops(kb, kb.ask(question, hops), top))
 
 
 def format_hops(kb: VirtualKB, steps: list[Hop], top: int = 5) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import scipy.sparse
 
 CUTOFFS = (1, 5, 10)
 
@@ -55,20 +56,33 @@ def summarise(scored: list[Scored]) -> dict[str, float]:
     return out
 
 
-def reachable(topic, target, num_entities: int, answers, hops: int) -> np.ndarray:
-    """From which entities an answer can be reached in exactly j hops over the memory, j = 0 .. hops, whatever the relation.
+def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
+    """[n, n] float32, 1 where the memory has an entry (topic, target).
 
     Args:
         topic, target: [N] int, the memory's entries.
         num_entities: n.
-        answers: entity ids.
+    """
+    pairs = scipy.sparse.coo_array((np.ones(len(topic), np.float32), (topic, target)), shape=(num_entities, num_entities))
+    out = pairs.tocsr()
+    out.data[:] = 1
+    return out
+
+
+def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
+    """From which entities an answer can be reached in exactly j hops over the memory, j = 0 .. hops, whatever the relation.
+
+    Args:
+        graph: [n, n], see `adjacency`.
+        answers: for each of B questions, entity ids.
         hops: number of hops.
 
     Returns:
-        [hops + 1, n] bool; row 0 marks the answers themselves.
+        [hops + 1, n, B] bool; row 0 marks the answers themselves.
     """
-    out = np.zeros((hops + 1, num_entities), bool)
-    out[0, list(answers)] = True
+    out = np.zeros((hops + 1, graph.shape[0], len(answers)), bool)
+    for question, ids in enumerate(answers):
+        out[0, list(ids), question] = True
     for hop in range(hops):
-        out[hop + 1, topic[out[hop][target]]] = True
+        out[hop + 1] = graph @ out[hop].astype(np.float32) > 0
     return out

