@@ -6,9 +6,11 @@ reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quote
 """
 
 import ast
+import copy
 import logging
 import pathlib
 import sys
+import typing
 
 from absl import app, flags
 from absl import logging as absl_logging
@@ -81,7 +83,20 @@ def configure(files, bindings, function):
             raise
         name = str(error).split('/')[0]
         raise ValueError(f'{name} has no value: give --gin.{name}=...') from None
+    _check_types(function)
     return gin.get_configurable(function)
+
+
+def _check_types(function) -> None:
+    """Compares the bound numbers and strings with the annotations of `function`, which gin does not."""
+    hints = typing.get_type_hints(function)
+    for name, value in gin.get_bindings(function, resolve_references=False).items():
+        kinds = set(typing.get_args(hints.get(name)) or [hints.get(name)])
+        if kinds <= {bool, int, float, str, type(None)}:
+            value = copy.deepcopy(value)  # which is how gin evaluates a macro
+            if type(value) not in kinds and not (type(value) is int and float in kinds):
+                expected = ' or '.join(sorted('None' if kind is type(None) else kind.__name__ for kind in kinds))
+                raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}')
 
 
 def run(function, **arguments) -> None:
@@ -105,14 +120,18 @@ def run(function, **arguments) -> None:
         given = {name: make() for name, make in arguments.items()}
         try:
             configured(dry_run=flags.FLAGS.dry_run, **given)
-        except InputError as error:
+        except (InputError, OSError) as error:
             # gin appends which configured function was called, which says nothing about the input.
             sys.exit('error: ' + str(error).split('\n  In call to configurable')[0].rstrip())
         if flags.FLAGS.dry_run:
             # Only now, as gin knows the defaults of what was called.
             print('# operative configuration\n' + gin.operative_config_str())
 
-    app.run(main, argv=rewrite_gin_args(sys.argv))
+    try:
+        argv = rewrite_gin_args(sys.argv)
+    except app.UsageError as error:
+        sys.exit(f'error: {error}')
+    app.run(main, argv=argv)
 
 
 def _log_to_stderr() -> None:

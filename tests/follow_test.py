@@ -63,8 +63,8 @@ def reference_follow(scores, target, k):
 
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
-def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
-    return follow_lib.filtered_topk(query_e, query_r, topics, memory, table, log_weights, k, block)
+def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4, exclude=None):
+    return follow_lib.filtered_topk(query_e, query_r, topics, memory, table, log_weights, k, block, exclude)
 
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
@@ -84,6 +84,21 @@ def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows
     query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
     scores, ids = jit_topk(query_e, query_r, topics, log_weights, memory, table)
     expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
+    for b, (kept, _, _) in enumerate(reference_follow(expected, memory.target, TOP)):
+        np.testing.assert_array_equal(ids[b], padded(kept, -1))
+        np.testing.assert_array_equal(scores[b], padded(expected[b, kept], -np.inf))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_an_excluded_target_takes_no_place(seed):
+    rng = np.random.default_rng(seed)
+    memory, table = make_memory(rng, 30, whole_numbers=True)
+    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
+    exclude = rng.integers(-1, NUM_ENTITIES, B).astype(np.int32)
+    scores, ids = jit_topk(query_e, query_r, topics, log_weights, memory, table, exclude=exclude)
+    expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
+    expected[memory.target[None] == exclude[:, None]] = -np.inf
     for b, (kept, _, _) in enumerate(reference_follow(expected, memory.target, TOP)):
         np.testing.assert_array_equal(ids[b], padded(kept, -1))
         np.testing.assert_array_equal(scores[b], padded(expected[b, kept], -np.inf))

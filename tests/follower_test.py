@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.memory.follow import Followed, MemoryArrays
-from opql_jax.models.follower import Follower, follow_loss, without_topic
+from opql_jax.memory.follow import MemoryArrays
+from opql_jax.models.follower import Follower, follow_loss
 
 NOLAN, INCEPTION, DUNKIRK, HARDY, CAINE, LONDON = range(6)
 DIRECTED, STARS, BORN = np.eye(3, dtype=np.float32) * 8
@@ -231,15 +231,15 @@ def test_weighted_sets_cannot_exclude_a_topic(kb):
         run(follower, params, jnp.ones((1, DIM_R)), (jnp.array([[NOLAN]]), jnp.ones((1, 1))), 1, kb, exclude_topic=True)
 
 
-def test_an_excluded_topic_passes_its_weight_on():
-    step = Followed(
-        entities=jnp.array([[3, 5, 1], [4, -1, -1], [-1, -1, -1]]),
-        weights=jnp.array([[0.5, 0.375, 0.125], [1.0, 0, 0], [0, 0, 0]]),
-        entry_ids=jnp.array([[7, 8, 9], [2, -1, -1], [-1, -1, -1]]),
-        beta=jnp.array([[0.5, 0.375, 0.125], [1.0, 0, 0], [0, 0, 0]]),
-    )
-    got = without_topic(step, jnp.array([3, 4, -1]))
-    np.testing.assert_array_equal(got.entities, [[-1, 5, 1], [-1, -1, -1], [-1, -1, -1]])
-    np.testing.assert_allclose(got.weights, [[0, 0.75, 0.25], [0, 0, 0], [0, 0, 0]])
-    np.testing.assert_array_equal(got.entry_ids, step.entry_ids)  # what was kept stays on record
-    np.testing.assert_array_equal(got.beta, step.beta)
+def test_an_excluded_topic_takes_no_place_among_the_kept(kb):
+    """With k=1, what leads back to the topic would push out the only other entry."""
+    memory, table = kb
+    follower, params = make()
+    back, on = (np.flatnonzero((memory.topic == HARDY) & (memory.target == end))[0] for end in (INCEPTION, LONDON))
+    asked = jnp.asarray(memory.relations[back] + 0.5 * memory.relations[on])[None]
+    (free,) = run(follower, params, asked, jnp.array([HARDY]), 1, kb, k=1)
+    assert free.entry_ids[0, 0] == back
+    params = params | {'w_t': params['w_t'].at[0].set(0.0)}  # a first hop without preference: ties go to the lowest id
+    hops = run(follower, params, asked, jnp.array([INCEPTION]), 2, kb, k=1, exclude_topic=True)
+    for hop in hops:
+        assert hop.entities[0, 0] not in (-1, INCEPTION) and hop.weights[0, 0] == 1

@@ -7,6 +7,8 @@ import jax
 import numpy as np
 
 import tiny_prepared
+from opql_jax.corpus.readers import Synthetic
+from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import model_card, stages, step
@@ -45,14 +47,13 @@ def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
 
 
-def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, **meta) -> pathlib.Path:
+def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0) -> pathlib.Path:
     """A workdir as a run of `stage` (relations if None) leaves it after step 1, but with random parameters: it costs no compilation.
 
     Args:
         spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the same weight.
-        meta: replaces what the checkpoint's meta data says.
     """
-    prepared, workdir, stage = Prepared(prepared), pathlib.Path(workdir), stage or stages.RelationStage()
+    prepared, workdir, stage = Prepared(prepared), pathlib.Path(workdir), stage or stages.RelationStage(rows=16)
     stage.open(prepared)
     module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     params = init_params(module, len(prepared.vocab), seed)
@@ -62,11 +63,18 @@ def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, **meta) -
     workdir.mkdir(parents=True)
     model_card.save(workdir, module, prepared)
     store = Checkpoints(workdir)
-    store.save(
-        1,
-        state.params,
-        state.opt_state,
-        {'step': 1, 'seed': seed, 'lineage': lineage_of(stage, prepared, seed, None), 'gin': ''} | meta,
-    )
+    meta = {'step': 1, 'seed': seed, 'lineage': lineage_of(stage, prepared, seed, None), 'gin': ''}
+    store.save(1, state.params, state.opt_state, meta)
     store.close()
     return workdir
+
+
+def write_world(root) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
+    """What `VirtualKB.open` takes, over the generated corpus: a prepared folder, an untrained follow run, and its memory."""
+    prepared, model, memory, follower = (pathlib.Path(root, name) for name in ('prepared', 'model', 'memory', 'follower'))
+    reader = Synthetic(num_documents=60, num_train=40, num_eval=40)
+    prepare(output_dir=str(prepared), reader=reader, wordpieces=800, max_tokens=48)
+    write_untrained(prepared, model, spread=8.0)
+    write_memory(prepared, model, memory)
+    write_untrained(prepared, follower, stages.FollowStage(memory_dir=str(memory)), spread=8.0)
+    return prepared, follower, memory

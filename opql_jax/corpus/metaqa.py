@@ -24,8 +24,8 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     path = Path(folder) / 'entities.txt'
     try:
         names = path.read_text(encoding='utf-8').split('\n')
-    except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f'{path}: cannot be read ({error})') from error
     vocab = EntityVocab.from_names(name.rstrip('\r') for name in names if name.strip())
     if not len(vocab):
         raise CorpusError(f'{path}: no entity name in the file')

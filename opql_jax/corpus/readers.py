@@ -48,7 +48,7 @@ def identity(reader) -> dict:
 
 def read_entities(path) -> EntityVocab:
     """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name the line."""
-    keys, names, aliases = [], [], []
+    keys, names, aliases, lines_of = [], [], [], {}
     try:
         lines = pathlib.Path(path).read_text(encoding='utf-8').split('\n')
     except (OSError, UnicodeDecodeError) as error:
@@ -58,13 +58,19 @@ def read_entities(path) -> EntityVocab:
             continue
         try:
             record = json.loads(line)
-            keys.append(str(record['id']))
-            names.append(record.get('name') or keys[-1])
-            aliases.append(list(record.get('aliases') or []))
+            key = str(record['id']) if type(record['id']) is int else record['id']
+            name, others = record.get('name') or key, record.get('aliases') or []
+            if not all(isinstance(value, str) for value in (key, name, *others)) or isinstance(others, str):
+                raise TypeError('id and name are strings, aliases a list of strings')
+            if (first := lines_of.setdefault(key, number)) != number:
+                raise KeyError(f'id {key!r} is already in line {first}')
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise CorpusError(
                 f'{path}, line {number}: expected {{id, name?, aliases?}} ({type(error).__name__}: {error})'
             ) from error
+        keys.append(key)
+        names.append(name)
+        aliases.append(others)
     return EntityVocab(keys, names, aliases)
 
 

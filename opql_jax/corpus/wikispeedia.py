@@ -82,18 +82,16 @@ def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
     """Page (decoded) -> titles of the pages it links to; a title is a page with spaces."""
     targets = collections.defaultdict(set)
     try:
-        source = open(path, encoding='utf-8')
-    except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
-    with source:
-        for number, line in enumerate(source, 1):
-            line = line.rstrip('\n')
-            if not line or line.startswith('#'):
-                continue
-            columns = line.split('\t')
-            if len(columns) != 2:
-                raise CorpusError(f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}')
-            targets[unquote(columns[0])].add(unquote(columns[1]).replace('_', ' '))
+        lines = Path(path).read_text(encoding='utf-8').split('\n')
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f'{path}: cannot be read ({error})') from error
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith('#'):
+            continue
+        columns = line.split('\t')
+        if len(columns) != 2:
+            raise CorpusError(f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}')
+        targets[unquote(columns[0])].add(unquote(columns[1]).replace('_', ' '))
     return targets
 
 

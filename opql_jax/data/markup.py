@@ -4,6 +4,7 @@ The passage is tokenised once, in plain form; a pair of its mentions is marked b
 masked mention's name therefore leaves no trace in the input: neither in the tokens nor in their positions.
 """
 
+import bisect
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,8 +20,8 @@ MARKUP_ROOM = 6
 class TokenisedPassage(NamedTuple):
     """A passage as tokens, with the token spans of its m mentions (all int32).
 
-    Mentions keep the indices they have in `passages.parquet`. A mention that owns no token (its characters
-    normalise to nothing, or an earlier mention took its only token) has an empty span: start == end.
+    Mentions keep the indices they have in `passages.parquet`. A mention without tokens (its characters normalise to
+    nothing) has an empty span: start == end.
     """
 
     tokens: np.ndarray  # [n]
@@ -66,8 +67,10 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
         mentions: (start, end, entity) in code points, half-open, sorted by start and disjoint.
 
     Returns:
-        The passage without [CLS] and [SEP]. A token that two mentions overlap belongs to the earlier one.
+        The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a name leaves of a
+        word ('s' of 'Americans') is tokenised by itself, so it does not show what the name was.
     """
+    text, mentions = _apart(text, mentions)
     return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
@@ -142,8 +145,10 @@ def mark_questions(
 ) -> list[MarkedQuestion]:
     """`mark_question` over many questions, tokenised in parallel."""
     marked = []
-    for encoding, (start, end) in zip(tokenizer.encode_batch(texts, add_special_tokens=False), spans, strict=True):
-        tokens, starts, ends, _ = _with_mentions(encoding, [(start, end, 0)])
+    apart = [_apart(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)]
+    encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
+    for encoding, (_, mentions) in zip(encodings, apart):
+        tokens, starts, ends, _ = _with_mentions(encoding, mentions)
         question = np.concatenate(
             [
                 [special.cls],
@@ -159,6 +164,17 @@ def mark_questions(
     return marked
 
 
+def _apart(text, mentions):
+    """The text with a space wherever a mention begins or ends next to another character, and the mentions moved accordingly."""
+    borders = {place for start, end, _ in mentions for place in (start, end)}
+    cuts = sorted(p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace()))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]
+    return ' '.join(pieces), [
+        (start + bisect.bisect_right(cuts, start), end + bisect.bisect_left(cuts, end), entity)
+        for start, end, entity in mentions
+    ]
+
+
 def _with_mentions(encoding, mentions):
     """A `tokenizers.Encoding` with the token spans of its mentions, see `tokenise_passage`."""
     offsets = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
@@ -167,9 +183,6 @@ def _with_mentions(encoding, mentions):
     starts = np.searchsorted(offsets[:, 1], spans[:, 0], side='right')
     ends = np.searchsorted(offsets[:, 0], spans[:, 1], side='left')
     ends = np.maximum(starts, ends)
-    if len(spans) > 1:
-        starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
-        ends = np.maximum(starts, ends)
     return TokenisedPassage(
         np.asarray(encoding.ids, np.int32), starts.astype(np.int32), ends.astype(np.int32), spans[:, 2].astype(np.int32)
     )

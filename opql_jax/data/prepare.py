@@ -87,7 +87,8 @@ def prepare(
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         asked = [q.text for name, qs in questions.items() if name.endswith('/train') for q in qs]
         wordpiece = tokenizer_lib.train_wordpiece([f'{d.title}: {d.text}' for d in documents] + asked, wordpieces)
-    wordpiece.save(str(directory / 'tokenizer.json'))
+    with tables.atomic_path(directory / 'tokenizer.json') as partial:
+        partial.write_text(wordpiece.to_str(pretty=True), encoding='utf-8')
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
 
     stated = corpus_prepare.write_corpus(

@@ -143,7 +143,7 @@ def read_predictions(path) -> list[dict]:
         if line:
             try:
                 record = json.loads(line)
-                record['id'], record['question'], [(a['entity'], a['weight']) for a in record['answers']]
+                record['id'], record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
                 [key + '' for keys in record.get('hops', []) for key in keys]
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
@@ -184,6 +184,8 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
         reach_hop{h}, h < hops: the share of questions from whose entities after hop h some path still leads to an answer. It
             bounds from above what later hops can get right.
     """
+    if len(predictions) != len(questions):
+        raise PredictionError(f'{len(predictions)} predictions for {len(questions)} questions')
     graph = metrics.adjacency(kb.memory.topic, kb.memory.target, len(kb.vocab))
     scored, covered, cases = [], [], []
     recalls, reaches = [[] for _ in range(hops)], [[] for _ in range(hops - 1)]
@@ -199,6 +201,8 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
             scored.append(result)
             covered.append(bool(question.topic_entity >= 0 and lead[hops, question.topic_entity, i]))
             found = [[_entity(kb, {'key': key}) for key in keys] for keys in record.get('hops', [])]
+            if 'hops' in record and len(found) != hops - 1:
+                raise PredictionError(f'{question.id}: an answer over {len(found) + 1} hops to a question of {hops}')
             for hop, (entities, wanted) in enumerate(zip(found, question.via)):
                 recalls[hop].append(len(set(entities) & set(wanted)) / len(wanted))
             recalls[-1].append(len(set(ranked) & gold) / len(gold))
@@ -298,6 +302,8 @@ def evaluate_sets(
     Returns:
         {set name: metrics}.
     """
+    if isinstance(splits, str):
+        raise InputError(f"splits: write a tuple, ('{splits}',)")
     if bool(splits) == bool(question_file):
         raise InputError('give either splits or question_file: --gin.SPLITS or --gin.QUESTION_FILE')
     if question_file and hops is None:

@@ -126,13 +126,15 @@ class VirtualKB:
         Returns:
             Per question, its hops.
         """
+        if not questions:
+            return []
         marked = [markup.mark_question(self._tokenizer, q.text, *q.topic, self._special) for q in questions]
         # Lengths and counts are rounded up, so that few shapes are compiled.
         length = -(-max(len(m.tokens) for m in marked) // 16) * 16
         if length > self._encoder.max_length:
             worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))
             raise InputError(
-                f"a question of {len(worst[0].tokens)} tokens is longer than the encoder's {self._encoder.max_length}: {worst[1].text!r}"
+                f"question {worst[1].id} has {len(worst[0].tokens)} tokens, more than the encoder's {self._encoder.max_length}: {worst[1].text!r}"
             )
         size = 1 << (len(questions) - 1).bit_length()
         tokens = np.full((size, length), self._special.pad, np.int32)

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import fcntl
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -321,7 +322,10 @@ def _finished(directory, record):
 def _write_array(directory, name, array):
     with tables.atomic_path(directory / name) as partial, open(partial, 'wb') as file:
         stored = array.view(np.uint16) if array.dtype == store.DTYPES['bfloat16'] else array
-        np.save(file, stored, allow_pickle=False)
+        # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
+        buffer = io.BytesIO()
+        np.save(buffer, stored, allow_pickle=False)
+        file.write(buffer.getbuffer())
     return {name: _digest(directory / name)}
 
 

@@ -92,7 +92,7 @@ def _relation_scores(query_r, rows, relations):
     return jnp.einsum('bd,bnd->bn', query_r, relations[rows].astype(jnp.float32), precision=_PRECISION)
 
 
-def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block):
+def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude=None):
     """The k best entries among those whose topic is in X: exact, without gradient.
 
     The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and scored `block` slots at
@@ -108,6 +108,7 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
         log_weights: [B, K] float32, finite log weights of the topics (see `safe_log`); ignored in unused slots.
         k: entries to keep (static).
         block: slots per step (static). The result does not depend on it.
+        exclude: [B] int32, a target that each query must not find, -1 for any; None excludes nothing.
 
     Returns:
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
@@ -137,13 +138,15 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
         number = jnp.sum(end[:, None, :] <= slot[:, None], axis=-1)
         number = jnp.minimum(number, num_topics - 1)
         used = slot < total
-        rows = jnp.where(used, slot + jnp.take_along_axis(shift, number, axis=1), -1)
-        score = _relation_scores(query_r, jnp.maximum(rows, 0), memory.relations)
+        rows = jnp.where(used, slot + jnp.take_along_axis(shift, number, axis=1), 0)
+        if exclude is not None:
+            used &= memory.target[rows] != exclude[:, None]
+        score = _relation_scores(query_r, rows, memory.relations)
         score = score + jnp.take_along_axis(shared, number, axis=1)
         # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
         score = jnp.where(used, jnp.where(score == 0, 0.0, score), -jnp.inf)
         best, place = lax.top_k(jnp.concatenate([best, score], axis=1), k)
-        ids = jnp.take_along_axis(jnp.concatenate([ids, rows], axis=1), place, axis=1)
+        ids = jnp.take_along_axis(jnp.concatenate([ids, jnp.where(used, rows, -1)], axis=1), place, axis=1)
         return start + block, best, ids
 
     _, scores, ids = lax.while_loop(
@@ -208,7 +211,7 @@ def aggregate(targets, beta):
     return entities, jnp.take_along_axis(weights, places, axis=1)
 
 
-def follow(query_e, query_r, topics, memory, entity_table, log_weights, k, block):
+def follow(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude=None):
     """One hop from a weighted set of topics to the weighted set of their targets.
 
     Args: as in `filtered_topk`.
@@ -216,7 +219,7 @@ def follow(query_e, query_r, topics, memory, entity_table, log_weights, k, block
     Returns:
         Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
     """
-    _, entry_ids = filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block)
+    _, entry_ids = filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude)
     scores = rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weights)
     beta = masked_softmax(scores, entry_ids >= 0)
     targets = jnp.where(entry_ids >= 0, memory.target[jnp.maximum(entry_ids, 0)], -1)

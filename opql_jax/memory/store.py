@@ -194,7 +194,7 @@ class Memory:
         return {name: table[name].to_numpy() for name in PROVENANCE.names}
 
 
-_RESTORE = 'restore it from a copy or build the memory again'
+_RESTORE = 'restore it from a copy, or delete the memory and build it again'
 
 
 def read_manifest(directory) -> dict:

@@ -94,8 +94,8 @@ def merge_pretrained(params, loaded):
     ]
     if differences:
         raise CheckpointError(
-            'The checkpoint does not fit the encoder; build it with the fields that load_bert returns.\n  '
-            + '\n  '.join(differences)
+            'the BERT checkpoint does not fit the encoder: use the gin file of its size (gin/models), and prepare with its'
+            f' tokenizer. {"; ".join(differences)}'
         )
     return traverse_util.unflatten_dict({name: jnp.asarray(value) for name, value in (fresh | new).items()}, sep='/')
 

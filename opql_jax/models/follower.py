@@ -75,7 +75,7 @@ class Follower(nn.Module):
         """
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
-        asked = topics
+        exclude = topics if exclude_topic else None
         if isinstance(topics, tuple):
             if exclude_topic:
                 raise InputError('exclude_topic needs one topic a question, not weighted sets')
@@ -86,28 +86,9 @@ class Follower(nn.Module):
         found = []
         for hop in range(hops):
             query_e, query_r = self.query(relation, set_embedding(topics, weights, entity_table), hop)
-            step = follow(query_e, query_r, topics, memory, entity_table, safe_log(weights), k, block)
-            found.append(without_topic(step, asked) if exclude_topic else step)
+            found.append(follow(query_e, query_r, topics, memory, entity_table, safe_log(weights), k, block, exclude))
             topics, weights = found[-1].entities, found[-1].weights
         return found
-
-
-def without_topic(step: Followed, topics) -> Followed:
-    """Takes the question's topic out of what a hop found; the other weights are scaled to keep the sum 1.
-
-    Args:
-        step: of B queries.
-        topics: [B] int32.
-
-    Returns:
-        The step with -1 and weight 0 in the topic's slot, which keeps its place; nothing is left where only the topic was found.
-    """
-    topic = step.entities == topics[:, None]
-    rest = jnp.where(topic, 0.0, step.weights)
-    total = jnp.sum(rest, axis=-1, keepdims=True)
-    some = total > MIN_WEIGHT
-    weights = jnp.where(some, rest / jnp.where(some, total, 1.0), 0.0)
-    return step._replace(entities=jnp.where(topic, -1, step.entities), weights=weights)
 
 
 def follow_loss(entities, weights, answers):

@@ -1,7 +1,7 @@
 """Orbax checkpoints: `{params, opt_state, meta}` per step, restorable on any number of devices.
 
 `meta` holds what a reader needs besides arrays: the data position (the next step), the model's shape, the hash of the
-memory it was trained over, and the operative gin configuration.
+memory it was trained over, the operative gin configuration, and the hash of `params`.
 """
 
 import pathlib
@@ -11,6 +11,7 @@ import orbax.checkpoint as ocp
 from flax import traverse_util
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.memory.store import params_hash
 
 
 class CheckpointError(InputError):
@@ -46,7 +47,8 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def save(self, step: int, params, opt_state, meta: dict) -> None:
-        """Writes the state after `step` updates; returns once it is on disk."""
+        """Writes the state after `step` updates; returns once it is on disk. The meta data get a hash of the parameters."""
+        meta = {**meta, 'params_hash': params_hash(params)}
         self._manager.save(
             step,
             args=ocp.args.Composite(
@@ -61,6 +63,8 @@ class Checkpoints:
         step = self.latest_step() if step is None else step
         if step is None:
             raise CheckpointError(f'no checkpoint in {self.directory}: train first, or name another folder')
+        if step not in (steps := self._manager.all_steps()):
+            raise CheckpointError(f'{self.directory} has no step {step}; it has {", ".join(map(str, sorted(steps)))}')
         return step
 
     def _restore(self, step: int, **items):
@@ -88,7 +92,9 @@ class Checkpoints:
         sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
         saved = self._saved_shapes(step)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
-        return self._restore(step, params=ocp.args.StandardRestore(target))['params']
+        params = self._restore(step, params=ocp.args.StandardRestore(target))['params']
+        self._check_hash(step, params)
+        return params
 
     def restore(self, params, opt_state, step: int | None = None):
         """Restores `(params, opt_state, meta)` into the shapes and placement of the given ones.
@@ -105,7 +111,13 @@ class Checkpoints:
             opt_state=ocp.args.StandardRestore(as_target(opt_state)),
             meta=ocp.args.JsonRestore(),
         )
+        self._check_hash(step, out['params'])
         return out['params'], out['opt_state'], out['meta']
+
+    def _check_hash(self, step: int, params) -> None:
+        # Orbax keeps no checksum of the arrays.
+        if params_hash(params) != self.meta(step).get('params_hash'):
+            raise self._unreadable(step, ValueError('the parameters are not those that were written'))
 
     def _saved_shapes(self, step: int):
         try:

@@ -40,13 +40,15 @@ def read(model_dir) -> dict:
     if not path.exists():
         raise CheckpointError(f'{path} does not exist: {model_dir} is not the workdir of a training run')
     try:
-        card = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+        card = json.loads(path.read_text(encoding='utf-8'))
+        found = card.get('format'), card.get('version')
+        complete = found != (FORMAT, VERSION) or card.keys() >= {'encoder', 'num_entities', 'vocabulary_hash'}
+    except (ValueError, AttributeError) as error:
         raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
-    if (card.get('format'), card.get('version')) != (FORMAT, VERSION):
-        raise CheckpointError(
-            f'{path}: format {card.get("format")!r} version {card.get("version")!r}, this program reads {FORMAT!r} {VERSION}'
-        )
+    if not complete:
+        raise CheckpointError(f'{path} is damaged (fields are missing): copy it again from where the model was trained')
+    if found != (FORMAT, VERSION):
+        raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
     return card
 
 

@@ -1,6 +1,5 @@
 """One training run: open the data, build or restore the state, step, log, checkpoint."""
 
-import hashlib
 import json
 import logging
 import math
@@ -45,7 +44,9 @@ def start_params(encoder, prepared, init_from, bert_folder, seed):
     """Parameters before the first step: from another run's newest checkpoint, a BERT folder, or fresh."""
     if init_from:
         model_card.check_vocabulary(model_card.read(init_from), prepared, init_from)
-        params = checkpoints.Checkpoints(init_from, read_only=True).params()
+        store = checkpoints.Checkpoints(init_from, read_only=True)
+        params = store.params()
+        store.close()
         wanted = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
         found = {name: value for name, value in params.items() if name != 'follower'}
         checkpoints.check_shapes(wanted, found, f'the checkpoint in {init_from}')
@@ -100,7 +101,10 @@ def train(
     if init_from and bert_folder:
         raise TrainingError(f'init_from ({init_from}) and bert_folder ({bert_folder}) both say where to start: leave out one')
     prepared = Prepared(prepared_dir)
-    encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    try:
+        encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    except TypeError as error:
+        raise TrainingError(f'the encoder has no size, which the files in gin/models give ({error})') from error
     stage.open(prepared)
     source = stage.source(prepared, num_steps=num_steps, seed=seed)
     optimizer = step_lib.make_optimizer(num_steps, learning_rate, warmup_steps, weight_decay, clip_norm)
@@ -110,7 +114,12 @@ def train(
         return stage.init(encoder, params)
 
     if dry_run:
-        print_shapes(fresh_params(), source[0], stage)
+        if init_from or bert_folder:
+            params = fresh_params()
+            stage.check_init(params)
+        else:
+            params = jax.eval_shape(fresh_params)
+        print_shapes(params, source[0], stage)
         return {}
 
     os.makedirs(workdir, exist_ok=True)
@@ -166,19 +175,18 @@ def lineage_of(stage: Stage, prepared: Prepared, seed: int, init_from: str | Non
     """What a run's parameters come from, as JSON values: the stage, the data, the seed, and the checkpoint it starts from."""
     init_hash = None
     if init_from:
-        # A checkpoint's meta data state all it was made from in turn.
+        model_card.read(init_from)  # says more clearly that a folder is none
         store = checkpoints.Checkpoints(init_from, read_only=True)
-        init_hash = hashlib.sha256(json.dumps(store.meta(), sort_keys=True).encode()).hexdigest()
+        init_hash = store.meta()['params_hash']
         store.close()
     found = {**stage.lineage(), 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': init_hash}
     return json.loads(json.dumps(found))
 
 
 def _check_lineage(before: dict, now: dict, workdir) -> None:
+    names = ['stage'] if before['stage'] != now['stage'] else sorted(before.keys() | now.keys())
     differs = [
-        f'{name} was {before.get(name)!r} and is {now.get(name)!r}'
-        for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name)
+        f'{name} was {before.get(name)!r} and is {now.get(name)!r}' for name in names if before.get(name) != now.get(name)
     ]
     if differs:
         raise TrainingError(f'{workdir} cannot be resumed as another run ({"; ".join(differs)}): use another workdir')
@@ -188,7 +196,8 @@ class Progress:
     """Collects metrics, checks them for NaN, and reports rate and ETA to the log and to TensorBoard."""
 
     def __init__(self, workdir, start: int, num_steps: int):
-        self._writer = SummaryWriter(str(workdir))
+        # What a killed run logged after its newest checkpoint comes again.
+        self._writer = SummaryWriter(str(workdir), purge_step=start + 1 if start else None, flush_secs=1)
         self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
 
     def add(self, step: int, metrics) -> None:

@@ -1,0 +1,109 @@
+"""Metrics, against definitions written out the slow way."""
+
+import fractions
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opql_jax.evaluation import metrics
+
+ANSWERS = 'abcdefghijkl'
+# Steps of 1/16 are exact in binary, so that a weight can lie exactly on the threshold.
+WEIGHTS = st.lists(st.integers(0, 16), max_size=14).map(lambda values: [v / 16 for v in sorted(values, reverse=True)])
+
+
+@st.composite
+def rankings(draw):
+    """(answers, weights, gold): ties, repeated answers, weights of 0, empty rankings and unknown gold answers are among them."""
+    weights = draw(WEIGHTS)
+    ranked = draw(st.lists(st.sampled_from(ANSWERS), min_size=len(weights), max_size=len(weights)))
+    return ranked, weights, draw(st.sets(st.sampled_from(ANSWERS + '?!'), min_size=1, max_size=6))
+
+
+def slow_score(ranked, weights, gold, threshold):
+    """(rank, precision, recall, f1) as fractions."""
+    rank = 0
+    for place, answer in enumerate(ranked):
+        if answer in gold and not rank:
+            rank = place + 1
+    best = max(weights, default=0)
+    said = []
+    for answer, weight in zip(ranked, weights):
+        if weight > 0 and fractions.Fraction(weight) >= fractions.Fraction(threshold) * fractions.Fraction(best):
+            if answer not in said:
+                said.append(answer)
+    right = sum(answer in gold for answer in said)
+    precision = fractions.Fraction(right, len(said)) if said else fractions.Fraction(0)
+    recall = fractions.Fraction(right, len(gold))
+    f1 = fractions.Fraction(2 * right, len(said) + len(gold)) if said else fractions.Fraction(0)
+    return rank, precision, recall, f1
+
+
+@given(rankings(), st.sampled_from([0.0, 0.125, 0.25, 0.5, 1.0]))
+def test_a_score_is_what_its_definition_says(ranking, threshold):
+    scored = metrics.score(*ranking, set_threshold=threshold)
+    rank, *shares = slow_score(*ranking, threshold)
+    assert scored.rank == rank
+    assert (scored.precision, scored.recall, scored.f1) == pytest.approx([float(share) for share in shares])
+
+
+@given(st.lists(rankings(), min_size=1, max_size=12))
+def test_a_summary_is_the_mean_over_all_questions(drawn):
+    ranks = [slow_score(*ranking, 0.1)[0] for ranking in drawn]
+    wanted = {f'hits@{n}': fractions.Fraction(sum(0 < rank <= n for rank in ranks), len(ranks)) for n in (1, 5, 10)}
+    wanted['mrr'] = sum(fractions.Fraction(1, rank) for rank in ranks if rank) / len(ranks)
+    wanted['set_f1'] = sum(slow_score(*ranking, 0.125)[3] for ranking in drawn) / len(ranks)
+    found = metrics.summarise([metrics.score(*ranking, set_threshold=0.125) for ranking in drawn])
+    assert found == pytest.approx({name: float(value) for name, value in wanted.items()})
+
+
+def test_the_predicted_set_holds_what_has_a_tenth_of_the_best_weight():
+    ranked, gold = ['a', 'b', 'c', 'd'], {'a', 'b', 'x'}
+    score = lambda *weights, **options: metrics.score(ranked, weights, gold, **options)
+    # b is in the set; c and d are not.
+    assert score(0.5, 0.06, 0.04, 0.01) == metrics.Scored(1, 1.0, 2 / 3, 0.8)
+    # At a threshold of 1/2 b is out, at 0 all are in.
+    assert score(0.5, 0.06, 0.04, 0.01, set_threshold=0.5) == metrics.Scored(1, 1.0, 1 / 3, 0.5)
+    assert score(0.5, 0.06, 0.04, 0.01, set_threshold=0.0).precision == 0.5
+    # Exactly a tenth is enough; it is the best one's weight that counts, not 1.
+    assert score(0.04, 0.004, 0.0039, 0.0).precision == 1.0
+
+
+def test_what_has_no_weight_is_in_no_set_even_if_it_is_all_there_is():
+    assert metrics.score(['a', 'b'], [0.0, 0.0], {'a'}) == metrics.Scored(1, 0.0, 0.0, 0.0)
+
+
+def test_nothing_returned_and_only_wrong_answers_score_nothing():
+    assert metrics.score([], [], {'a'}) == metrics.Scored(0, 0.0, 0.0, 0.0)
+    assert metrics.score(['b'], [1.0], {'a'}) == metrics.Scored(0, 0.0, 0.0, 0.0)
+    assert metrics.summarise([metrics.score([], [], {'a'})]) == {'hits@1': 0, 'hits@5': 0, 'hits@10': 0, 'mrr': 0, 'set_f1': 0}
+
+
+def test_ranks_beyond_a_cutoff_still_count_for_mrr():
+    ranked = [f'wrong {i}' for i in range(10)] + ['right']
+    found = metrics.summarise([metrics.score(ranked, [1 / 11] * 11, {'right'})])
+    assert (found['hits@10'], found['mrr']) == (0.0, pytest.approx(1 / 11))
+
+
+def test_a_question_without_gold_answers_cannot_be_scored():
+    with pytest.raises(ValueError, match='without gold answers'):
+        metrics.score(['a'], [1.0], set())
+
+
+GRAPHS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
+
+
+@given(GRAPHS, st.sets(st.integers(0, 5), max_size=3), st.integers(0, 3))
+def test_reachable_is_what_a_search_of_all_paths_finds(entries, answers, hops):
+    topic, target = np.array(entries, np.int32).reshape(-1, 2).T
+    found = metrics.reachable(metrics.adjacency(topic, target, 6), [[], sorted(answers)], hops)
+    assert found.shape == (hops + 1, 6, 2) and found.dtype == bool and not found[..., 0].any()
+    for length in range(hops + 1):
+        starts = {entity for entity in answers} if length == 0 else set()
+        for path in itertools.product(entries, repeat=length) if length else ():
+            if all(a[1] == b[0] for a, b in itertools.pairwise(path)) and path[-1][1] in answers:
+                starts.add(path[0][0])
+        assert set(np.flatnonzero(found[length, :, 1])) == starts
