@@ -39,9 +39,9 @@ def question_files(folder) -> dict[str, pathlib.Path]:
 def identity(reader) -> dict:
     """What prepared data depend on: the reader's class and options, and the sha256 of every file it reads, wherever it lies."""
     options = {name: value for name, value in dataclasses.asdict(reader).items() if name not in reader.paths}
-    missing = [path for path in reader.files().values() if not pathlib.Path(path).is_file()]
-    if missing:
-        raise CorpusError(f'{missing[0]}: no such file')
+    for path in map(pathlib.Path, reader.files().values()):
+        if not path.is_file():
+            raise CorpusError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
     files = {label: tables.sha256(path) for label, path in reader.files().items()}
     return {'reader': type(reader).__name__, **options, 'files': files}
 
@@ -60,14 +60,15 @@ def read_entities(path) -> EntityVocab:
             record = json.loads(line)
             key = str(record['id']) if type(record['id']) is int else record['id']
             name, others = record.get('name') or key, record.get('aliases') or []
-            if not all(isinstance(value, str) for value in (key, name, *others)) or isinstance(others, str):
-                raise TypeError('id and name are strings, aliases a list of strings')
-            if (first := lines_of.setdefault(key, number)) != number:
-                raise KeyError(f'id {key!r} is already in line {first}')
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            if not (isinstance(others, list) and all(isinstance(value, str) and value for value in (key, name, *others))):
+                raise TypeError('id and name are strings, aliases a list of strings, none of them empty')
+            ''.join((key, name, *others)).encode()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorpusError(
                 f'{path}, line {number}: expected {{id, name?, aliases?}} ({type(error).__name__}: {error})'
             ) from error
+        if (first := lines_of.setdefault(key, number)) != number:
+            raise CorpusError(f'{path}, line {number}: id {key!r} is already in line {first}')
         keys.append(key)
         names.append(name)
         aliases.append(others)

@@ -83,7 +83,12 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
     try:
-        yield partial
+        try:
+            yield partial
+        except OSError as error:
+            if error.filename is None:  # a full disk
+                error.filename = str(path)
+            raise
         with open(partial, 'rb') as file:
             os.fsync(file.fileno())
         os.replace(partial, path)

@@ -70,6 +70,7 @@ def prepare(
         manifest = tables.read_manifest(directory)
         if changed := _changed(manifest['settings'], settings):
             raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
+        (directory / tables.PLAN).unlink(missing_ok=True)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
         return manifest
     _claim(directory, settings)

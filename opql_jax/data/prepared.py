@@ -10,6 +10,7 @@ import numpy as np
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, load_questions
+from opql_jax.corpus.records import CorpusError
 from opql_jax.data import records
 from opql_jax.data import tokenizer as tokenizer_lib
 
@@ -66,5 +67,9 @@ class Prepared:
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def questions(self, split: str) -> list[Question]:
-        """The questions of e.g. '2-hop/dev'."""
+        """The questions of e.g. '2-hop/dev'; CorpusError names the splits there are."""
+        folder = self.directory / 'questions'
+        splits = sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.glob('*/*.parquet'))
+        if split not in splits:
+            raise CorpusError(f'{self.directory} has no questions {split!r}, but {", ".join(splits) or "none at all"}')
         return load_questions(self.directory / 'questions' / f'{split}.parquet')

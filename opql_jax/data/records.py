@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from array_record.python import array_record_module
 
+from opql_jax.corpus import tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.data.markup import TokenisedPassage
 
@@ -49,20 +50,19 @@ def write_passages(path: str | os.PathLike, passages: Iterable[TokenisedPassage]
     Returns:
         The number of passages.
     """
-    path = os.fspath(path)
-    partial = f'{path}.partial'
-    # One record a group, so that reading a passage decodes nothing else.
-    writer = array_record_module.ArrayRecordWriter(partial, 'group_size:1,uncompressed')
     count = 0
-    try:
-        for passage in passages:
-            writer.write(encode_passage(passage))
-            count += 1
-    finally:
-        writer.close()
-    with open(partial, 'rb') as written:
-        os.fsync(written.fileno())
-    os.replace(partial, path)
+    with tables.atomic_path(path) as partial:
+        try:
+            # One record a group, so that reading a passage decodes nothing else.
+            writer = array_record_module.ArrayRecordWriter(os.fspath(partial), 'group_size:1,uncompressed')
+            try:
+                for passage in passages:
+                    writer.write(encode_passage(passage))
+                    count += 1
+            finally:
+                writer.close()
+        except RuntimeError as error:  # of the writer, on a full disk
+            raise OSError(f'{path}: cannot be written ({error})') from error
     return count
 
 
@@ -88,7 +88,9 @@ class PassageRecords(Sequence):
         # No read-ahead: access is random.
         reader = array_record_module.ArrayRecordReader(self.path, 'readahead_buffer_size:0')
         if not reader.ok():
-            raise RecordsError(f'{self.path}: truncated or not an ArrayRecord file; run prepare again')
+            raise RecordsError(
+                f'{self.path}: truncated or not an ArrayRecord file; delete the prepared directory and run prepare again'
+            )
         self._reader = reader
         self._count = reader.num_records()
 
@@ -131,4 +133,6 @@ class PassageRecords(Sequence):
         try:
             return [decode_passage(record) for record in self._reader.read(ids)]
         except (RuntimeError, RecordsError) as e:
-            raise RecordsError(f'{self.path}: damaged passage records ({e}); run prepare again') from e
+            raise RecordsError(
+                f'{self.path}: damaged passage records ({e}); delete the prepared directory and run prepare again'
+            ) from e

@@ -40,7 +40,9 @@ class PairIndex:
             raise InputError('the pair table is empty: no passage mentions two entities')
         keys = _key(self.topic, self.target)
         if np.any(keys[1:] < keys[:-1]):
-            raise InputError('the pair table is not sorted by (topic, target); run prepare again')
+            raise InputError(
+                'the pair table is not sorted by (topic, target); delete the prepared directory and run prepare again'
+            )
         starts = np.concatenate([[0], 1 + np.flatnonzero(keys[1:] != keys[:-1])])
         self._keys = keys[starts]
         self.pair_start = np.append(starts, len(keys))

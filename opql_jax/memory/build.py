@@ -99,7 +99,7 @@ class EntryTable:
 
         if len(passage) and not (0 <= passage.min() and passage.max() < len(passages)):
             raise MemoryFormatError(
-                f'pairs name passages {passage.min()} to {passage.max()}, there are {len(passages)}: run prepare again'
+                f'pairs name passages {passage.min()} to {passage.max()}, there are {len(passages)}: delete the prepared directory and run prepare again'
             )
         columns = {'topic': pairs['topic'], 'target': pairs['target'], 'passage': passage}
         for side in ('topic', 'target'):
@@ -108,7 +108,7 @@ class EntryTable:
             if len(bad):
                 row = bad[0]
                 raise MemoryFormatError(
-                    f'pair row {row}: {side}_mention {mention[row]} is not in passage {passage[row]}: run prepare again'
+                    f'pair row {row}: {side}_mention {mention[row]} is not in passage {passage[row]}: delete the prepared directory and run prepare again'
                 )
             place = mention_offsets[passage] + mention
             start, end = mention_start[place], mention_end[place]

@@ -104,7 +104,9 @@ def train(
     try:
         encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     except TypeError as error:
-        raise TrainingError(f'the encoder has no size, which the files in gin/models give ({error})') from error
+        raise TrainingError(
+            f'the encoder has no size, which the files in gin/models give ({str(error).splitlines()[0]})'
+        ) from error
     stage.open(prepared)
     source = stage.source(prepared, num_steps=num_steps, seed=seed)
     optimizer = step_lib.make_optimizer(num_steps, learning_rate, warmup_steps, weight_decay, clip_norm)

@@ -1,0 +1,347 @@
+"""Folders, settings and questions that do not fit: every binary says so in one line with what and where, with exit status 1."""
+
+import json
+import pathlib
+import re
+import shutil
+
+import pytest
+from bad_corpus_test import documents
+
+import tiny_training
+from complaints import cases, complaint
+from forked_binaries import ENCODER, ROOT, Binaries
+from opql_jax.data import markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.training.stages import FollowStage
+
+GIN = {
+    'prepare': 'data/jsonl',
+    'train': 'runs/relations',
+    'build_memory': 'runs/build_memory',
+    'eval': 'runs/eval',
+    'infer': 'runs/infer',
+    'ask': 'runs/ask',
+}
+RELATIONS, PROVENANCE, TOPICS = (
+    f'segment-00000/{name}' for name in ('relations-00000.npy', 'provenance-00000.parquet', 'topic.npy')
+)
+
+
+def folders(**paths):
+    return [f'--gin.{name.upper()}_DIR={path}' for name, path in paths.items()]
+
+
+class World:
+    """A prepared world with untrained models and their memories, copies of them that are damaged, and commands that use them."""
+
+    def __init__(self, root, binaries):
+        self.root, self.binaries = root, binaries
+        self.prepared, self.model, self.memory, self.follow = (root / n for n in ('prepared', 'model', 'memory', 'follow'))
+        self.other_model, self.other_memory, self.new = root / 'other_model', root / 'other_memory', root / 'new'
+        self.prepare(self.prepared)
+        for seed, model, memory in ((0, self.model, self.memory), (1, self.other_model, self.other_memory)):
+            tiny_training.write_untrained(self.prepared, model, seed=seed)
+            assert binaries(*self.build(model=model, memory=memory)).returncode == 0
+        tiny_training.write_untrained(self.prepared, self.follow, FollowStage(memory_dir=str(self.memory)))
+        self.topic = Prepared(self.prepared).vocab.names[0]
+
+    def synthetic(self, folder):
+        return ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', f'--gin.PREPARED_DIR={folder}']
+
+    def prepare(self, folder):
+        assert self.binaries(*self.synthetic(folder)).returncode == 0
+
+    def small(self, max_tokens=128):
+        """A prepared folder in which no pair of entities is mentioned twice, with one page of 150 words."""
+        first, *others = documents()
+        path, folder = self.root / 'small.jsonl', self.root / f'small{max_tokens}'
+        lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
+        path.write_text('\n'.join(json.dumps(line) for line in lines))
+        flags = ['--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={path}', f'--gin.prepare.prepare.max_tokens={max_tokens}']
+        assert self.binaries('prepare', *flags, f'--gin.PREPARED_DIR={folder}').returncode == 0
+        return folder
+
+    def copy(self, folder):
+        return pathlib.Path(shutil.copytree(folder, self.root / f'copy{len(list(self.root.iterdir()))}' / folder.name))
+
+    def truncated(self, folder, name, zeros=False):
+        """A copy of a folder in which one file lacks its second half, or has zeros there, as after a power failure."""
+        folder = self.copy(folder)
+        path, size = folder / name, (folder / name).stat().st_size
+        path.write_bytes(path.read_bytes()[: size // 2] + (bytes(size - size // 2) if zeros else b''))
+        return folder
+
+    def train(self, stage, *flags, prepared=None, workdir=None, encoder=ENCODER):
+        paths = [*folders(prepared=prepared or self.prepared), f'--gin.WORKDIR={workdir or self.new}']
+        return ['train', *encoder, f'--gin_file=gin/runs/{stage}.gin', '--gin.STEPS=1', *paths, *flags]
+
+    def build(self, *flags, prepared=None, model=None, memory=None):
+        paths = folders(prepared=prepared or self.prepared, model=model or self.model, memory=memory or self.new)
+        return ['build_memory', '--gin_file=gin/runs/build_memory.gin', *paths, *flags]
+
+    def open(self, binary, *flags, prepared=None, model=None, memory=None):
+        paths = folders(prepared=prepared or self.prepared, model=model or self.follow, memory=memory or self.memory)
+        return [binary, f'--gin_file=gin/runs/{binary}.gin', *paths, *flags]
+
+    def ask(self, *flags, question='who made [{}]', **paths):
+        return self.open('ask', f'--question={question.format(self.topic)}', *flags, **paths)
+
+    def infer(self, *lines, hops=1):
+        (self.root / 'mine.txt').write_text(''.join(line.format(self.topic) + '\n' for line in lines or ['who made [{}]\t']))
+        return self.open(
+            'infer', f'--gin.QUESTION_FILE={self.root}/mine.txt', f'--gin.HOPS={hops}', f'--gin.OUTPUT={self.new}/x'
+        )
+
+    def score(self, *records):
+        """Scores predictions for one question."""
+        command = self.infer()
+        (self.root / 'scored.jsonl').write_text(''.join(record + '\n' for record in records))
+        return [*self.eval(), *command[-3:-1], f'--gin.PREDICTIONS={self.root}/scored.jsonl']
+
+    def eval(self, *flags):
+        return self.open('eval', f'--gin.OUTPUT_DIR={self.new}', *flags)
+
+
+@pytest.fixture(scope='module')
+def opened(tmp_path_factory):
+    with Binaries() as binaries:
+        yield World(tmp_path_factory.mktemp('world'), binaries)
+
+
+@pytest.fixture
+def world(opened):
+    """The world; what a command makes is in `world.new`."""
+    yield opened
+    shutil.rmtree(opened.new, ignore_errors=True)
+
+
+# Damaged folders.
+
+READERS = {
+    'entities.parquet': lambda w, folder: w.ask(prepared=folder),
+    'passages.parquet': lambda w, folder: w.ask(prepared=folder),
+    'pairs.parquet': lambda w, folder: w.build(prepared=folder),
+    'questions/1-hop/train.parquet': lambda w, folder: w.train('align', '--gin.INIT_FROM=None', prepared=folder),
+    'passages.array_record': lambda w, folder: w.train('entities', prepared=folder),
+    'tokenizer.json': lambda w, folder: w.train('entities', prepared=folder),
+}
+
+
+@pytest.mark.parametrize('name', READERS)
+def test_a_truncated_file_of_a_prepared_folder_is_named_by_whoever_opens_it(world, name):
+    folder = world.truncated(world.prepared, name)
+    sizes = [(path / name).stat().st_size for path in (folder, world.prepared)]
+    for command in (world.ask(prepared=folder), world.train('relations', prepared=folder), world.build(prepared=folder)):
+        line = complaint(world.binaries(*command))
+        assert f'{folder}/{name}: {sizes[0]} bytes, the manifest says {sizes[1]}: truncated' in line
+    assert not world.new.exists()
+
+
+@pytest.mark.parametrize('name', READERS)
+def test_a_damaged_file_of_the_right_size_is_named_when_it_is_read(world, name):
+    folder = world.truncated(world.prepared, name, zeros=True)
+    assert f'{folder}/{name}: ' in complaint(world.binaries(*READERS[name](world, folder)))
+
+
+def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
+    folder = world.truncated(world.prepared, 'pairs.parquet')
+    for command in (world.ask(prepared=folder), world.synthetic(folder)):
+        line = complaint(world.binaries(*command))
+        assert 'pairs.parquet: ' in line and 'delete the prepared directory and run prepare again' in line
+    shutil.rmtree(folder)
+    world.prepare(folder)
+    assert (folder / 'pairs.parquet').read_bytes() == (world.prepared / 'pairs.parquet').read_bytes()
+
+
+@pytest.mark.parametrize('part', [RELATIONS, PROVENANCE, TOPICS])
+def test_a_truncated_file_of_a_memory_is_named(world, part):
+    memory = world.truncated(world.memory, part)
+    follow = world.train('follow', f'--gin.INIT_FROM={world.model}', *folders(memory=memory))
+    for command in (world.ask(memory=memory), follow):
+        line = complaint(world.binaries(*command))
+        assert re.search(rf'{memory}/{part}: \d+ bytes, manifest\.json says \d+: truncated', line), line
+
+
+def test_damaged_provenance_is_named_when_evidence_is_shown(world):
+    memory = world.truncated(world.memory, PROVENANCE, zeros=True)
+    assert f'{memory}/{PROVENANCE}: truncated or not a Parquet' in complaint(world.binaries(*world.ask(memory=memory)))
+
+
+@pytest.mark.parametrize('part', [RELATIONS, PROVENANCE, TOPICS])
+def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world, part):
+    memory = world.truncated(world.memory, part)
+    for command in (world.ask(memory=memory), world.build(memory=memory)):
+        line = complaint(world.binaries(*command))
+        assert f'{part}: ' in line and 'restore it from a copy, or delete the memory and build it again' in line
+    shutil.rmtree(memory)
+    assert world.binaries(*world.build(memory=memory)).returncode == 0
+    assert (memory / part).read_bytes() == (world.memory / part).read_bytes()
+
+
+# What does not fit together.
+
+SHAPE = '--gin.encoder.RelationEncoder.{}=16'
+ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
+
+
+@cases(
+    no_prepared_folder=(lambda w: w.ask(prepared='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
+    no_model=(lambda w: w.ask(model='/none'), '/none/model.json does not exist'),
+    no_memory=(lambda w: w.ask(memory='/none'), '/none/manifest.json: no such file; /none is not a memory'),
+    folders_that_are_swapped=(
+        lambda w: w.ask(prepared=w.memory, memory=w.prepared),
+        'memory/manifest.json: not the manifest of',
+    ),
+    a_model_that_does_not_follow=(lambda w: w.ask(model=w.model), '/model holds no follower'),
+    a_memory_of_another_encoder=(
+        lambda w: w.ask(memory=w.other_memory),
+        '/follow was trained over .*/other_memory is .* built with another encoder',
+    ),
+    a_memory_of_another_encoder_to_follow=(
+        lambda w: w.train('follow', f'--gin.INIT_FROM={w.model}', *folders(memory=w.other_memory)),
+        '/other_memory was built with the encoder .* but the encoder in use is',
+    ),
+    a_memory_of_another_encoder_to_build=(
+        lambda w: w.build(model=w.other_model, memory=w.memory),
+        '/memory holds a finished memory of something else: hashes is .*Give another directory',
+    ),
+    a_start_of_another_shape=(
+        lambda w: w.train('relations', f'--gin.INIT_FROM={w.model}', SHAPE.format('relation_dim')),
+        r'checkpoint in .*/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the model has \(32, 16\)',
+    ),
+    a_checkpoint_of_another_shape=(
+        lambda w: w.train('relations', SHAPE.format('entity_dim'), ROWS, workdir=w.copy(w.model)),
+        r'model/checkpoints/1 does not fit the model: .*entity_table: \(64, 8\), the model has \(64, 16\)',
+    ),
+    a_workdir_of_another_seed=(
+        lambda w: w.train('relations', '--gin.SEED=3', ROWS, workdir=w.copy(w.model)),
+        r'/model cannot be resumed as another run \(seed was 0 and is 3\): use another workdir',
+    ),
+    a_workdir_of_another_stage=(
+        lambda w: w.train('entities', workdir=w.copy(w.model)),
+        r"/model cannot be resumed as another run \(.*stage was 'RelationStage' and is 'EntityStage'",
+    ),
+    two_starts=(
+        lambda w: w.train('relations', f'--gin.INIT_FROM={w.model}', '--gin.BERT=minilm'),
+        r'init_from \(.*/model\) and bert_folder \(minilm\) both say where to start: leave out one',
+    ),
+    a_start_that_is_no_model=(lambda w: w.train('relations', f'--gin.INIT_FROM={w.root}'), 'world0/model.json does not exist'),
+    a_BERT_that_is_none=(lambda w: w.train('relations', '--gin.BERT=/none'), '/none/config.json: no such file'),
+    no_such_mentions=(lambda w: w.build('--gin.build.build_memory.mentions=x'), "mentions='x' is not one of all, average"),
+    no_such_pairs=(lambda w: w.build('--gin.build.build_memory.pairs=x'), "pairs='x': 'title' or 'all'"),
+    no_such_split=(lambda w: w.eval("--gin.SPLITS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
+    a_split_that_is_no_tuple=(
+        lambda w: w.eval('--gin.SPLITS=1-hop/dev'),
+        r"splits: write a tuple, \('1-hop/dev',\)",
+    ),
+    nothing_to_evaluate=(lambda w: w.eval(), 'give either splits or question_file: --gin.SPLITS or --gin.QUESTION_FILE'),
+    no_pair_twice=(
+        lambda w: w.train('relations', prepared=w.small()),
+        'no pair of entities is mentioned together twice',
+    ),
+    no_model_file=(lambda w: w.train('entities', encoder=[]), 'the encoder has no size, which the files in gin/models give'),
+    no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "train.num_steps is 'many', expected int"),
+)
+def test_what_does_not_fit_together_is_named(world, command, said):
+    line = complaint(world.binaries(*command(world)))
+    assert re.search(said, line), line
+    assert not list(world.new.rglob('manifest.json')) and not list(world.new.rglob('checkpoints/*'))
+
+
+def test_the_longest_passages_that_prepare_allows_can_be_trained_on(world):
+    prepared = world.small(max_tokens=136)
+    assert max(len(record.tokens) for record in Prepared(prepared).records) == 136 - markup.MARKUP_ROOM
+    done = world.binaries(*world.train('entities', prepared=prepared))
+    assert done.returncode == 0, done.stderr
+
+
+# Questions.
+
+LONG = 'who made [{}]' + ' and' * 200
+HOPS = 'hops=. is not in 1..3'
+TOO_LONG = r"has \d+ tokens, more than the encoder's 144: 'who made "
+
+
+@cases(
+    an_unknown_topic=(lambda w: w.ask(question='who made [{}y]'), r"unknown entity '(.*)y'; did you mean '\1'"),
+    a_topic_like_no_other=(lambda w: w.ask(question='who made [ß]'), "unknown entity 'ß'$"),
+    no_brackets=(lambda w: w.ask(question='who made {}'), "no topic in brackets: 'who made "),
+    empty_brackets=(lambda w: w.ask(question='who made []'), 'topic in brackets is empty'),
+    more_hops_than_the_model_has=(lambda w: w.ask('--hops=4'), HOPS),
+    a_question_that_is_too_long=(lambda w: w.ask(question=LONG), TOO_LONG),
+    no_hops_for_a_file=(lambda w: w.infer(hops=0), HOPS),
+    too_many_hops_for_a_file=(lambda w: w.infer(hops=4), HOPS),
+    hops_that_are_no_number=(lambda w: w.infer(hops='two'), "infer_file.hops is 'two', expected int"),
+    a_damaged_line=(lambda w: w.infer('who made [x]\ty', 'who ma'), r"mine\.txt:2: .*no topic in brackets: 'who ma'"),
+    a_line_without_brackets=(lambda w: w.infer('who made x\ty'), r"mine\.txt:1: .*no topic in brackets: 'who made x'"),
+    a_line_that_is_too_long=(
+        lambda w: w.infer('who made [{}]\t', LONG + '\t'),
+        f'question 1-hop/mine/2 {TOO_LONG}',
+    ),
+    no_question_file=(lambda w: [*w.infer(), '--gin.QUESTION_FILE=/none/q.txt'], '/none/q.txt: cannot be read'),
+    too_few_predictions=(lambda w: w.score(), r'scored\.jsonl holds 0 predictions for 1 questions'),
+    no_answers_to_score=(
+        lambda w: w.score(json.dumps({'id': '', 'question': f'who made [{w.topic}]', 'answers': []})),
+        r"1-hop/mine/1 \('who made \[.*\]'\) has no gold answers, so it cannot be scored",
+    ),
+    damaged_predictions=(lambda w: w.score('{"id": "1-hop'), r'scored\.jsonl, line 1: not a prediction'),
+)
+def test_a_question_that_cannot_be_answered_is_named(world, command, said):
+    line = complaint(world.binaries(*command(world)))
+    assert re.search(said, line), line
+    assert not (world.new / 'x').exists() and not (world.new / 'metrics.json').exists()
+
+
+# Flags.
+
+
+def least(binary):
+    """A binary's flags without any of the folders it needs."""
+    return [binary, f'--gin_file=gin/{GIN[binary]}.gin', *(['--question=[x]'] if binary == 'ask' else [])]
+
+
+@pytest.mark.parametrize('binary', GIN)
+def test_a_binary_without_its_folders_asks_for_one(world, binary):
+    line = complaint(world.binaries(*least(binary)))
+    missing = re.fullmatch(r'error: ([A-Z_]+) has no value: give --gin\.\1=\.\.\.', line).group(1)
+    assert f'\n{missing} = %gin.REQUIRED\n' in (ROOT / f'gin/{GIN[binary]}.gin').read_text()
+
+
+@pytest.mark.parametrize(
+    'flag, said',
+    [
+        ('--gin.PREPARED=x', "error: --gin.PREPARED='x': no gin file given defines a macro named PREPARED$"),
+        ('--gin.nothing.here=1', 'error: .*nothing'),
+        ('--dryrun', "FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run"),
+        ('--gin_file=gin/none.gin', 'error: Unable to open file: gin/none.gin'),
+    ],
+)
+@pytest.mark.parametrize('binary', GIN)
+def test_a_misspelt_flag_or_binding_is_named(world, binary, flag, said):
+    done = world.binaries(*least(binary), flag)
+    assert done.returncode == 1 and 'Traceback' not in done.stderr
+    assert re.match(said, done.stderr, re.MULTILINE), done.stderr
+
+
+@pytest.mark.parametrize('stage', ['align', 'follow'])
+def test_stages_that_start_from_a_trained_encoder_take_no_BERT(world, stage):
+    assert "--gin.BERT='minilm': no gin file given" in complaint(world.binaries(*world.train(stage, '--gin.BERT=minilm')))
+
+
+def test_a_binding_without_a_value_is_named(world):
+    line = complaint(world.binaries(*least('prepare'), '--gin.CORPUS'))
+    assert line == 'error: --gin.CORPUS: write --gin.NAME=VALUE'
+
+
+@pytest.mark.parametrize(
+    'flag, said',
+    [
+        ('--hops=0', 'flag --hops=0: 0 is not a positive integer'),
+        ('--hops=two', 'flag --hops=two: invalid literal'),
+        ('--dry_run', 'flag --question=None: Flag --question must have a value'),
+    ],
+)
+def test_a_flag_of_ask_with_a_wrong_value_is_named(world, flag, said):
+    done = world.binaries('ask', '--gin_file=gin/runs/ask.gin', flag)
+    assert done.returncode == 1 and said in done.stderr and 'Traceback' not in done.stderr

@@ -1,0 +1,333 @@
+"""Every binary run as its user runs it, from text to answers, and every gin file."""
+
+import json
+import re
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import tiny_training
+from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
+from opql_jax.corpus import synthetic
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.store import Memory
+from opql_jax.training.checkpoints import Checkpoints
+
+DOCUMENTS = 60
+FACT = re.compile(r' {12}\[(.+) → (.+), in “(.+)”\]  (.+)')
+
+
+@pytest.fixture(scope='module')
+def binaries():
+    with Binaries() as binaries:
+        yield binaries
+
+
+def run(binary, *flags):
+    """Runs `python -m opql_jax.<binary>`, which must succeed; returns what it printed."""
+    command = [sys.executable, '-m', f'opql_jax.{binary}', *map(str, flags)]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def train(stage, prepared, workdir, *flags):
+    """The flags of a run of one or two small steps."""
+    size = {
+        'entities': 'EntityStage.rows=16',
+        'relations': 'RelationStage.rows=16',
+        'align': 'AlignStage.topics=4',
+        'follow': 'FollowStage.questions=8',
+    }[stage]
+    return [
+        *ENCODER,
+        f'--gin_file=gin/runs/{stage}.gin',
+        f'--gin.stages.{size}',
+        f'--gin.PREPARED_DIR={prepared}',
+        f'--gin.WORKDIR={workdir}',
+        *flags,
+    ]
+
+
+def build(prepared, model, memory):
+    return [
+        '--gin_file=gin/runs/build_memory.gin',
+        f'--gin.PREPARED_DIR={prepared}',
+        f'--gin.MODEL_DIR={model}',
+        f'--gin.MEMORY_DIR={memory}',
+    ]
+
+
+def virtual_kb(root, prepared='prepared'):
+    return [
+        f'--gin.PREPARED_DIR={root / prepared}',
+        f'--gin.MODEL_DIR={root / "follow"}',
+        f'--gin.MEMORY_DIR={root / "memory"}',
+    ]
+
+
+def snapshot(folder):
+    """Every path below a folder, with size and time of change."""
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob('*')}
+
+
+def hops_of(printed):
+    """What `ask` printed for one question: per hop [(weight, entity, (topic, target, title, sentence))]."""
+    hops = []
+    for block in re.split(r'\n  hop \d+.*\n', printed)[1:]:
+        lines = [line for line in block.split('\n') if not line.startswith('    …')]
+        rows = []
+        for answer, fact in zip(lines[::2], lines[1::2]):
+            weight, entity = answer.split(maxsplit=1)
+            rows.append((float(weight), entity, FACT.fullmatch(fact).groups()))
+        hops.append(rows)
+    return hops
+
+
+@pytest.fixture(scope='module')
+def chain(tmp_path_factory):
+    """All binaries one after the other, each as a process of its own, over a generated world."""
+    root = tmp_path_factory.mktemp('chain')
+    prepared, steps = root / 'prepared', '--gin.STEPS=2'
+    run('prepare', '--gin_file=gin/data/synthetic.gin', f'--gin.PREPARED_DIR={prepared}', f'--gin.DOCUMENTS={DOCUMENTS}')
+    run('train', *train('entities', prepared, root / 'entities', steps))
+    run('train', *train('relations', prepared, root / 'pretrained', f'--gin.INIT_FROM={root / "entities"}', steps))
+    run('build_memory', *build(prepared, root / 'pretrained', root / 'memory_pretrained'))
+    run('train', *train('align', prepared, root / 'aligned', f'--gin.INIT_FROM={root / "pretrained"}', steps))
+    run('build_memory', *build(prepared, root / 'aligned', root / 'memory'))
+    follow = [f'--gin.INIT_FROM={root / "aligned"}', f'--gin.MEMORY_DIR={root / "memory"}', steps]
+    run('train', *train('follow', prepared, root / 'follow', *follow, "--gin.stages.FollowStage.splits=('2-hop/train',)"))
+
+    kb, file = virtual_kb(root), root / 'mine.txt'
+    world = synthetic.World(0, DOCUMENTS)
+    lines = [synthetic.question_line(world, question) for question in world.questions('dev', 2)][:6]
+    lines.insert(2, 'who starred in the films directed by [Nobody Known]\tNobody Else')
+    file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    asked = [f'--gin.QUESTION_FILE={file}', '--gin.HOPS=2']
+    splits = "--gin.SPLITS=('2-hop/test',)"
+    printed = {'eval': run('eval', '--gin_file=gin/runs/eval.gin', *kb, f'--gin.OUTPUT_DIR={root / "results"}', splits)}
+    run('infer', '--gin_file=gin/runs/infer.gin', *kb, *asked, f'--gin.OUTPUT={root / "mine.jsonl"}')
+    scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}', '--gin.SHOW=1']
+    printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', *kb, *asked, *scored)
+    question = lines[0].split('\t')[0]
+    printed['ask'] = run('ask', '--gin_file=gin/runs/ask.gin', *kb, '--hops=2', f'--question={question}')
+    return types.SimpleNamespace(root=root, kb=kb, asked=asked, lines=lines, question=question, printed=printed)
+
+
+def test_prepare_writes_passages_whose_mentions_and_pairs_stand_in_the_text(chain):
+    prepared = Prepared(chain.root / 'prepared')
+    assert prepared.manifest['counts']['documents'] == DOCUMENTS
+    names, passages, pairs = prepared.vocab.names, prepared.passages.to_pylist(), prepared.pairs
+    for i, passage in enumerate(passages):
+        for mention in passage['mentions']:
+            assert passage['text'][mention['start'] : mention['end']] == names[mention['entity']]
+        assert prepared.records[i].entities.tolist() == [m['entity'] for m in passage['mentions']]
+    assert len(prepared.records) == len(passages)
+    for topic, target, passage, *at, is_title in zip(*(pairs[name].tolist() for name in pairs)):
+        entities = [mention['entity'] for mention in passages[passage]['mentions']]
+        assert [entities[i] for i in at] == [topic, target]
+        assert is_title == (entities.index(passages[passage]['title_entity']) in at)  # its first mention stands for the title
+    splits = {path.relative_to(prepared.directory / 'questions').as_posix() for path in prepared.directory.rglob('*-hop/*')}
+    assert splits == {f'{h}-hop/{s}.parquet' for h in (1, 2, 3) for s in synthetic.SPLITS} | {'1-hop/unseen_wording.parquet'}
+
+
+def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
+    models = ('entities', 'pretrained', 'aligned', 'follow')
+    params = {model: tiny_training.params_of(chain.root / model) for model in models}
+    same = lambda a, b, name: np.array_equal(params[a][name], params[b][name])
+    assert not same('entities', 'pretrained', 'encoder/w_r/kernel') and not same('entities', 'pretrained', 'entity_table')
+    assert not same('pretrained', 'aligned', 'encoder/w_r/kernel') and same('pretrained', 'aligned', 'entity_table')
+    assert not same('aligned', 'follow', 'encoder/w_r/kernel') and same('aligned', 'follow', 'entity_table')
+    assert np.abs(params['follow']['follower/w_q'] - np.eye(16)).max() > 0  # it starts as the identity
+    assert not any(name.startswith('follower') for name in params['aligned'])
+    for model in models:
+        meta = Checkpoints(chain.root / model, read_only=True).meta()
+        assert meta['step'] == 2 and f"WORKDIR = '{chain.root / model}'" in meta['gin']
+        assert list((chain.root / model).glob('events.out.tfevents.*'))
+
+
+@pytest.mark.parametrize('name, model', [('memory_pretrained', 'pretrained'), ('memory', 'aligned')])
+def test_a_memory_holds_the_title_pairs_encoded_by_its_model(chain, name, model):
+    prepared, memory = Prepared(chain.root / 'prepared'), Memory.open(chain.root / name)
+    memory.check_encoder(Checkpoints(chain.root / model, read_only=True).params()['encoder'])
+    assert memory.manifest['hashes']['vocabulary'] == prepared.vocab.hash()
+    columns = [prepared.pairs[column][prepared.pairs['is_title']] for column in ('topic', 'target', 'passage')]
+    read = memory.provenance(range(len(memory)))
+    entries = zip(memory.topic.tolist(), memory.target.tolist(), (row['passage'] for row in read))
+    assert sorted(entries) == sorted(zip(*(column.tolist() for column in columns)))
+    texts = prepared.passages['text'].to_pylist()
+    for row, topic, target in zip(read, memory.topic, memory.target):
+        assert texts[row['passage']][slice(*row['topic'])] == prepared.vocab.names[topic]
+        assert texts[row['passage']][slice(*row['target'])] == prepared.vocab.names[target]
+
+
+def test_the_two_memories_differ_in_their_relations_alone(chain):
+    first, second = Memory.open(chain.root / 'memory_pretrained'), Memory.open(chain.root / 'memory')
+    np.testing.assert_array_equal(first.target, second.target)
+    assert first.hash() != second.hash()
+    assert np.abs(np.concatenate(first.relation_shards) - np.concatenate(second.relation_shards)).max() > 0
+
+
+def test_eval_answers_a_prepared_split_and_scores_it(chain):
+    questions = Prepared(chain.root / 'prepared').questions('2-hop/test')
+    results = chain.root / 'results'
+    metrics = json.loads((results / 'metrics.json').read_text())
+    assert set(metrics) == {'2-hop/test'} and metrics['2-hop/test']['questions'] == len(questions)
+    assert 0 <= metrics['2-hop/test']['hits@1'] <= metrics['2-hop/test']['hits@10'] <= metrics['2-hop/test']['coverage'] == 1
+    predictions = [json.loads(line) for line in (results / '2-hop/test.predictions.jsonl').read_text().splitlines()]
+    assert [p['id'] for p in predictions] == [q.id for q in questions]
+    cases = [json.loads(line) for line in (results / '2-hop/test.cases.jsonl').read_text().splitlines()]
+    assert np.mean([case['right'] for case in cases]) == pytest.approx(metrics['2-hop/test']['hits@1'])
+    assert f'{metrics["2-hop/test"]["hits@1"]:.4f}' in chain.printed['eval']
+    for name in ('recall_hop1', 'recall_hop2', 'reach_hop1'):
+        assert 0 <= metrics['2-hop/test'][name] <= 1
+        assert f'{name} {metrics["2-hop/test"][name]:.3f}' in chain.printed['eval']
+
+
+def test_infer_writes_a_line_for_each_question_in_order(chain):
+    records = [json.loads(line) for line in (chain.root / 'mine.jsonl').read_text().splitlines()]
+    assert [record['question'] for record in records] == [line.split('\t')[0] for line in chain.lines]
+    assert [record['id'] for record in records] == [f'2-hop/mine/{i + 1}' for i in range(len(chain.lines))]
+    unknown = records.pop(2)
+    assert unknown['topic'] is None and unknown['answers'] == [] and 'not in the entity vocabulary' in unknown['error']
+    vocab = Prepared(chain.root / 'prepared').vocab
+    name_of = dict(zip(vocab.keys, vocab.names))
+    assert len({record['by'] for record in records}) == 1
+    for record in records:
+        assert set(record) == {'id', 'question', 'by', 'topic', 'answers', 'hops', 'evidence'}
+        weights = [answer['weight'] for answer in record['answers']]
+        assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(1, abs=1e-4)
+        assert all(name_of[answer['key']] == answer['entity'] for answer in record['answers'])
+        (between,), last = record['hops'], [answer['key'] for answer in record['answers']]
+        for keys in (between, last):
+            assert len(set(keys)) == len(keys) > 0
+            assert record['topic'] not in {name_of[key] for key in keys}  # a path never returns to its topic
+        first, second = record['evidence']
+        assert {fact['topic'] for fact in first} == {record['topic']}
+        assert {fact['target'] for fact in first} | {fact['topic'] for fact in second} <= {name_of[key] for key in between}
+        assert {fact['target'] for fact in second} <= {name_of[key] for key in last}
+
+
+def test_infer_again_answers_nothing_again(chain, binaries):
+    before = snapshot(chain.root)
+    infer = ['--gin_file=gin/runs/infer.gin', *chain.kb, *chain.asked, f'--gin.OUTPUT={chain.root / "mine.jsonl"}']
+    done = binaries('infer', *infer)
+    assert done.returncode == 0 and 'is already whole' in done.stderr
+    assert snapshot(chain.root) == before
+
+
+def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, tmp_path):
+    answered = binaries('eval', '--gin_file=gin/runs/eval.gin', *chain.kb, *chain.asked, f'--gin.OUTPUT_DIR={tmp_path}')
+    assert answered.returncode == 0, answered.stderr
+    metrics = json.loads((tmp_path / 'metrics.json').read_text())
+    assert metrics == json.loads((chain.root / 'scored' / 'metrics.json').read_text())
+    assert metrics['mine']['questions'] == len(chain.lines) and metrics['mine']['unknown_topics'] == 1
+    assert not list((chain.root / 'scored').glob('*.predictions.jsonl'))
+    assert chain.question in chain.printed['score'] and 'hop 2 (answer)' in chain.printed['score']  # --gin.SHOW=1
+
+
+def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(chain):
+    topic = re.search(r'\[(.*)\]', chain.question).group(1)
+    assert chain.question in chain.printed['ask'] and '  hop 2 (answer)\n' in chain.printed['ask']
+    hops = hops_of(chain.printed['ask'])
+    assert len(hops) == 2 and all(hops)
+    for rows in hops:
+        weights = [weight for weight, *_ in rows]
+        assert weights == sorted(weights, reverse=True) and sum(weights) <= 1.001
+        for _, entity, (start, target, _, sentence) in rows:
+            assert entity == target and start in sentence and target in sentence
+    assert {start for _, _, (start, *_) in hops[0]} == {topic}
+    record = json.loads((chain.root / 'mine.jsonl').read_text().split('\n')[0])
+    vocab = Prepared(chain.root / 'prepared').vocab
+    assert {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]} <= set(record['hops'][0])
+    inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
+    assert {entity: weight for weight, entity, _ in hops[1]} == pytest.approx({e: inferred[e] for _, e, _ in hops[1]}, abs=2e-3)
+
+
+# What each file under gin/ is run with: binary, flags (with names of the folders below), and what --dry_run must print.
+FOLDERS = ('prepared', 'entities', 'pretrained', 'aligned', 'follow', 'memory', 'mine.txt', 'new')
+OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
+INTO = '--gin.PREPARED_DIR={prepared} --gin.WORKDIR={new}'
+# Settings that no gin file names.
+DEFAULTS = ['train.clip_norm = 1.0', 'train.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
+
+
+def size(hidden, layers, relation, entity):
+    """How a model file of that size is run, and the shapes that follow from it."""
+    shapes = (
+        f'encoder/layers_{layers - 1}/mlp_in/kernel  ({hidden}, {4 * hidden})',
+        f'encoder/w_r/kernel  ({2 * hidden}, {relation})',
+        f'entity_table  (64, {entity})',
+    )
+    return 'train', f'--gin_file=gin/runs/entities.gin {INTO}', shapes
+
+
+GIN = {
+    'data/synthetic': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=7', ['Synthetic(seed=0, num_documents=7']),
+    'data/jsonl': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.CORPUS=my.jsonl',
+        ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
+    ),
+    'data/metaqa': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
+    'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
+    'models/tiny': size(128, 2, 128, 64),
+    'models/small': size(256, 4, 256, 64),
+    'models/minilm': size(384, 6, 256, 128),
+    'models/base': size(768, 12, 512, 256),
+    'runs/entities': ('train', INTO, ['position_32  (', 'EntityStage.rows = 256', *DEFAULTS]),
+    'runs/relations': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{entities}}',
+        ['anchor_32  (', 'RelationStage.entity_weight = 1.0', *DEFAULTS],
+    ),
+    'runs/align': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{pretrained}}',
+        ['question_tokens  (128, ', 'AlignStage.questions_per_topic = 4', *DEFAULTS],
+    ),
+    'runs/follow': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}}',
+        ['follower/w_t  (3, 8, 8)', 'FollowStage.exclude_topic = True', *DEFAULTS],
+    ),
+    'runs/build_memory': (
+        'build_memory',
+        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={new}',
+        [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
+    ),
+    'runs/eval': (
+        'eval',
+        f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.SPLITS=('2-hop/dev',)",
+        ['# 2-hop/dev: ', 'evaluate_sets.k = None'],
+    ),
+    'runs/infer': (
+        'infer',
+        f'{OPEN} --gin.QUESTION_FILE={{mine.txt}} --gin.HOPS=2 --gin.OUTPUT={{new}}',
+        ['# 7 questions of 2 hops over ', 'infer_file.exclude_topic = None'],
+    ),
+    'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
+}
+
+
+def test_every_gin_file_is_run_by_the_test_below():
+    assert {str(path.relative_to(ROOT / 'gin').with_suffix('')) for path in (ROOT / 'gin').rglob('*.gin')} == set(GIN)
+
+
+@pytest.mark.parametrize('name', GIN)
+def test_a_dry_run_prints_configuration_and_shapes_and_writes_nothing(chain, binaries, name):
+    binary, flags, shown = GIN[name]
+    for folder in FOLDERS:
+        flags = flags.replace(f'{{{folder}}}', str(chain.root / folder))
+    encoder = ENCODER if name in ('runs/entities', 'runs/relations', 'runs/align', 'runs/follow') else []
+    before = snapshot(chain.root)
+    done = binaries(binary, *encoder, f'--gin_file=gin/{name}.gin', '--dry_run', *flags.split())
+    assert done.returncode == 0, done.stderr
+    assert snapshot(chain.root) == before
+    for macro, value in re.findall(r'--gin\.([A-Z_]+)=(\S+)', flags):
+        assert re.search(rf"^{macro} = '?{re.escape(value)}'?$", done.stdout, re.MULTILINE), macro
+    for text in ['# operative configuration\n', *shown]:
+        assert text in done.stdout

@@ -1,0 +1,239 @@
+"""prepare and build_memory when they are killed or the disk is full: the next run ends as if nothing had happened."""
+
+import contextlib
+import hashlib
+import re
+import resource
+import subprocess
+import sys
+import time
+
+import memory_build_test
+import pytest
+
+import tiny_training
+from complaints import complaint
+from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
+from opql_jax.memory.store import MemoryFormatError
+
+# Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
+WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
+LARGER = ['--gin.DOCUMENTS=600', '--gin.prepare.prepare.wordpieces=4000']
+MANIFEST, KILLED = 'manifest.json', -9
+
+
+@pytest.fixture(scope='module')
+def binaries():
+    with Binaries() as binaries:
+        yield binaries
+
+
+def prepare(folder, *flags):
+    return [*WORLD, f'--gin.PREPARED_DIR={folder}', *flags]
+
+
+def succeed(binaries, command):
+    done = binaries(*command)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def files(folder):
+    """The digest of every file but what a killed or failed run may leave unnoticed."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob('*'))
+        if path.is_file() and not path.name.endswith('.partial')
+    }
+
+
+def partial(folder):
+    return [path.name for path in folder.rglob('*.partial')]
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory, binaries):
+    """A folder of `prepared`, an untrained `model` and its `memory` of three shards, made without interruption."""
+    root = tmp_path_factory.mktemp('world')
+    succeed(binaries, prepare(root / 'prepared'))
+    tiny_training.write_untrained(root / 'prepared', root / 'model')
+    succeed(binaries, build(root, root / 'memory'))
+    return root
+
+
+def build(world, memory, shard_rows=200):
+    folders = {'PREPARED_DIR': world / 'prepared', 'MODEL_DIR': world / 'model', 'MEMORY_DIR': memory}
+    flags = [f'--gin.{name}={path}' for name, path in folders.items()]
+    return ['build_memory', '--gin_file=gin/runs/build_memory.gin', f'--gin.build.build_memory.shard_rows={shard_rows}', *flags]
+
+
+def kill_when(path, command):
+    """Runs `python -m opql_jax.<command>` and kills it once `path` is there."""
+    module, *flags = command
+    arguments = [sys.executable, '-m', f'opql_jax.{module}', *flags]
+    with subprocess.Popen(
+        arguments, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        while not path.exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.kill()
+    return process.returncode
+
+
+# Killed.
+
+
+@pytest.fixture(scope='module')
+def larger(tmp_path_factory, binaries):
+    folder = tmp_path_factory.mktemp('larger')
+    succeed(binaries, prepare(folder, *LARGER))
+    return files(folder)
+
+
+@pytest.mark.parametrize('moment', ['tokenizer.json', 'entities.parquet', 'passages.array_record.partial'])
+def test_preparing_a_larger_world_killed_from_outside_is_done_again_by_the_next_run(binaries, larger, tmp_path, moment):
+    assert kill_when(tmp_path / moment, prepare(tmp_path, *LARGER)) == KILLED
+    assert not (tmp_path / 'manifest.json').exists()
+    succeed(binaries, prepare(tmp_path, *LARGER))
+    assert files(tmp_path) == larger
+
+
+@pytest.mark.parametrize(
+    'name',
+    ['passages.parquet', 'entities.parquet', 'pairs.parquet', 'passages.array_record', 'unseen_wording.parquet', MANIFEST],
+)
+def test_a_folder_whose_preparation_was_killed_is_refused_until_it_is_prepared(binaries, world, tmp_path, name):
+    assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
+    assert list(tmp_path.rglob(f'*{name}*.partial')) and not list(tmp_path.rglob(name))
+    read = binaries(*build(world, tmp_path / 'm'), f'--gin.PREPARED_DIR={tmp_path}')
+    assert f'{tmp_path} is not a prepared directory, or prepare did not end' in complaint(read)
+    succeed(binaries, prepare(tmp_path))
+    assert files(tmp_path) == files(world / 'prepared')
+
+
+def test_a_folder_killed_after_its_manifest_is_whole(binaries, world, tmp_path):
+    assert binaries(*prepare(tmp_path), kill_before=f'unlink {MANIFEST}').returncode == KILLED
+    assert 'is already prepared' in succeed(binaries, prepare(tmp_path))
+    assert files(tmp_path) == files(world / 'prepared')
+
+
+def test_what_a_killed_run_left_is_not_found_in_what_is_prepared_there_next(binaries, tmp_path):
+    assert binaries(*prepare(tmp_path / 'killed'), kill_before=f'replace {MANIFEST}').returncode == KILLED
+    (tmp_path / 'mine.jsonl').write_text(
+        '{"id": 1, "title": "Up", "title_entity": "Up", "text": "Up is by Bob.", "mentions":'
+        ' [{"start": 0, "end": 2, "entity": "Up"}, {"start": 9, "end": 12, "entity": "Bob"}]}'
+    )
+    for folder in ('killed', 'whole'):
+        mine = [
+            '--gin_file=gin/data/jsonl.gin',
+            f'--gin.CORPUS={tmp_path}/mine.jsonl',
+            f'--gin.PREPARED_DIR={tmp_path / folder}',
+        ]
+        succeed(binaries, ['prepare', *mine])
+    assert files(tmp_path / 'killed') == files(tmp_path / 'whole')
+
+
+@pytest.mark.parametrize('name', ['passages.parquet', 'pairs.parquet', MANIFEST])
+def test_a_killed_run_leaves_no_partial_file_behind_for_good(binaries, tmp_path, name):
+    assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
+    succeed(binaries, prepare(tmp_path))
+    assert partial(tmp_path) == []
+
+
+def test_building_a_memory_killed_from_outside_goes_on_where_it_was(binaries, world, tmp_path):
+    command = build(world, tmp_path / 'killed', shard_rows=8)
+    assert kill_when(tmp_path / 'killed/segment-00000/shard-00005.json', command) == KILLED
+    flags = [
+        f'--gin.PREPARED_DIR={world / "prepared"}',
+        f'--gin.MEMORY_DIR={tmp_path / "killed"}',
+        '--gin.WORKDIR=x',
+        '--dry_run',
+    ]
+    read = binaries('train', *ENCODER, '--gin_file=gin/runs/follow.gin', '--gin.INIT_FROM=None', *flags)
+    assert f'{tmp_path / "killed"}: the build of this memory is unfinished' in complaint(read)
+    encoded = [line for line in succeed(binaries, command).splitlines() if ' mentions ' in line]
+    succeed(binaries, build(world, tmp_path / 'whole', shard_rows=8))
+    assert files(tmp_path / 'killed') == files(tmp_path / 'whole') and partial(tmp_path) == []
+    shards = len(list((tmp_path / 'whole').rglob('relations-*.npy')))
+    assert 0 < len(encoded) <= shards - 6
+
+
+@pytest.mark.parametrize(
+    'step',
+    [
+        'replace plan.json',
+        'replace topic.npy',
+        'replace offsets.npy',
+        'replace relations-00000.npy',
+        'replace provenance-00001.parquet',
+        'replace shard-00001.json',
+        f'replace {MANIFEST}',
+        'unlink plan.json',
+        'unlink shard-00000.json',
+    ],
+)
+def test_a_killed_build_resumes_to_the_same_bytes(binaries, world, tmp_path, step):
+    assert binaries(*build(world, tmp_path), kill_before=step).returncode == KILLED
+    succeed(binaries, build(world, tmp_path))
+    assert files(tmp_path) == files(world / 'memory') and partial(tmp_path) == []
+
+
+# A full disk: no file may be larger than so many bytes. Each limit meets another kind of file first.
+
+TABLES = {'tokenizer.json': 1000, 'passages.parquet': 10000, 'passages.array_record': 100000}
+ARRAYS = {'topic.npy': 500, 'target.npy': 2000, 'relations-00000.npy': 6000}
+
+
+@pytest.mark.parametrize('limit', [0, *TABLES.values()])
+def test_a_folder_prepared_on_a_full_disk_is_refused_until_there_is_room(binaries, world, tmp_path, limit):
+    assert binaries(*prepare(tmp_path), file_limit=limit).returncode == 1
+    read = binaries(*build(world, tmp_path / 'm'), f'--gin.PREPARED_DIR={tmp_path}')
+    assert f'{tmp_path} is not a prepared directory, or prepare did not end' in complaint(read)
+    succeed(binaries, prepare(tmp_path))
+    assert files(tmp_path) == files(world / 'prepared')
+
+
+@pytest.mark.parametrize('limit', [0, 300, *ARRAYS.values()])
+def test_a_memory_built_on_a_full_disk_is_finished_when_there_is_room(binaries, world, tmp_path, limit):
+    assert binaries(*build(world, tmp_path), file_limit=limit).returncode == 1
+    assert not (tmp_path / 'manifest.json').exists()
+    succeed(binaries, build(world, tmp_path))
+    assert files(tmp_path) == files(world / 'memory') and partial(tmp_path) == []
+
+
+FULL = [*(('prepare', name) for name in TABLES), *(('build_memory', name) for name in ARRAYS)]
+
+
+@pytest.mark.parametrize('binary, name', FULL)
+def test_a_full_disk_is_reported_in_one_line_that_names_the_file(binaries, world, tmp_path, binary, name):
+    command = prepare(tmp_path) if binary == 'prepare' else build(world, tmp_path)
+    said = complaint(binaries(*command, file_limit=(TABLES | ARRAYS)[name]))
+    assert re.search(rf'{tmp_path}/.*{name}', said) and ('File too large' in said or 'cannot be written' in said), said
+
+
+@pytest.mark.parametrize('name', ARRAYS)
+def test_no_array_cut_short_by_a_full_disk_takes_its_final_name(binaries, world, tmp_path, name):
+    binaries(*build(world, tmp_path), file_limit=ARRAYS[name])
+    whole = files(world / 'memory')
+    assert {name: digest for name, digest in files(tmp_path).items() if name in whole and digest != whole[name]} == {}
+
+
+@contextlib.contextmanager
+def limit_of_files(size):
+    """Yields a function that lifts the limit again."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    lift = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield lift
+    finally:
+        lift()
+
+
+def test_a_memory_is_whole_though_the_disk_was_full_for_a_while(tmp_path):
+    make, table = memory_build_test.make, memory_build_test.make_table(400)
+    with limit_of_files(1000) as lift, contextlib.suppress(OSError, MemoryFormatError):
+        make(tmp_path / 'full', table, lambda rows: lift() or memory_build_test.relations_of(rows))
+    make(tmp_path / 'full', table)
+    make(tmp_path / 'whole', table)
+    assert files(tmp_path / 'full') == files(tmp_path / 'whole')
