@@ -90,7 +90,7 @@ def larger(tmp_path_factory, binaries):
     return files(folder)
 
 
-@pytest.mark.parametrize('moment', ['tokenizer.json', 'entities.parquet', 'passages.array_record.partial'])
+@pytest.mark.parametrize('moment', ['tokenizer.json', 'entities.parquet', 'pairs.parquet'])
 def test_preparing_a_larger_world_killed_from_outside_is_done_again_by_the_next_run(binaries, larger, tmp_path, moment):
     assert kill_when(tmp_path / moment, prepare(tmp_path, *LARGER)) == KILLED
     assert not (tmp_path / 'manifest.json').exists()
@@ -181,7 +181,7 @@ def test_a_killed_build_resumes_to_the_same_bytes(binaries, world, tmp_path, ste
 # A full disk: no file may be larger than so many bytes. Each limit meets another kind of file first.
 
 TABLES = {'tokenizer.json': 1000, 'passages.parquet': 10000, 'passages.array_record': 100000}
-ARRAYS = {'topic.npy': 500, 'target.npy': 2000, 'relations-00000.npy': 6000}
+ARRAYS = {'topic.npy': 500, 'relations-00000.npy': 6000}
 
 
 @pytest.mark.parametrize('limit', [0, *TABLES.values()])

@@ -86,7 +86,7 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         try:
             yield partial
         except OSError as error:
-            if error.filename is None:  # a full disk
+            if error.errno and not error.filename:  # a full disk
                 error.filename = str(path)
             raise
         with open(partial, 'rb') as file:

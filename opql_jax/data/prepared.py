@@ -69,7 +69,7 @@ class Prepared:
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; CorpusError names the splits there are."""
         folder = self.directory / 'questions'
-        splits = sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.glob('*/*.parquet'))
+        splits = sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.parquet'))
         if split not in splits:
             raise CorpusError(f'{self.directory} has no questions {split!r}, but {", ".join(splits) or "none at all"}')
         return load_questions(self.directory / 'questions' / f'{split}.parquet')
