@@ -94,7 +94,10 @@ def test_array_that_contradicts_the_manifest_is_named(directory):
 
 @pytest.mark.parametrize(
     ('change', 'message'),
-    [({'version': 2}, 'format version 2, this program reads 1'), ({'format': 'opql-prepared'}, 'not the manifest of a memory')],
+    [
+        ({'version': 3}, 'format version 3, this program reads 1 and 2'),
+        ({'format': 'opql-prepared'}, 'not the manifest of a memory'),
+    ],
 )
 def test_manifest_of_another_format_is_refused(directory, change, message):
     manifest = json.loads((directory / 'manifest.json').read_text())

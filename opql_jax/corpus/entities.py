@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -81,10 +82,13 @@ class EntityVocab:
         hint = f'; did you mean {" or ".join(map(repr, close[:3]))}?' if close else ''
         raise CorpusError(f'unknown entity {name!r}{hint}')
 
-    def hash(self) -> str:
-        """SHA-256 (hex) of all keys, names and aliases in order; counts do not matter."""
+    def hash(self, first: int | None = None) -> str:
+        """SHA-256 (hex) of the keys, names and aliases of the `first` entities (all if None), in order; counts do not matter.
+
+        A vocabulary that begins with the n entities of another one has the other one's hash as its `hash(n)`.
+        """
         digest = hashlib.sha256()
-        for row in zip(self.keys, self.names, self.aliases):
+        for row in itertools.islice(zip(self.keys, self.names, self.aliases), first):
             digest.update(json.dumps(row, ensure_ascii=False).encode('utf-8') + b'\n')
         return digest.hexdigest()
 

@@ -43,7 +43,7 @@ def format_hops(kb: VirtualKB, steps: list[Hop], top: int = 5) -> str:
         for entity, weight in zip(shown, hop.weights):
             lines.append(f'    {weight:6.3f}  {kb.vocab.names[int(entity)]}')
             # The heaviest entry that led here.
-            leading = hop.entries[kb.memory.target[hop.entries] == entity][:1]
+            leading = hop.entries[kb.memory.target[kb.memory.rows(hop.entries)] == entity][:1]
             for fact in kb.evidence(leading):
                 lines.append(f'            [{fact["topic"]} → {fact["target"]}, in “{fact["title"]}”]  {fact["sentence"]}')
         if len(hop.entities) > top:

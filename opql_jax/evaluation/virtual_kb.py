@@ -26,7 +26,8 @@ class Hop:
 
     Attributes:
         entities, weights: the weighted set of targets.
-        entries, beta: the memory entries that were kept and their softmax weights.
+        entries, beta: ids of the memory entries that were kept, which stay valid when the memory is updated, and their
+            softmax weights.
     """
 
     entities: np.ndarray
@@ -69,7 +70,7 @@ class VirtualKB:
         Args:
             prepared_dir: folder written by `prepare`.
             model_dir: workdir of the follow stage.
-            memory_dir: the memory it was trained over.
+            memory_dir: the memory it was trained over, as it was then or updated since.
             step: checkpoint to use; the newest if None.
             k, exclude_topic: see the class; as in training if None.
 
@@ -84,7 +85,7 @@ class VirtualKB:
             raise CheckpointError(f'{model_dir} holds no follower: it is not the workdir of a follow stage')
         model_card.check_vocabulary(card, prepared, model_dir)
         memory = Memory.open(memory_dir, vocabulary_hash=prepared.vocab.hash())
-        if (wanted := lineage['memory_hash']) != memory.hash():
+        if not memory.descends_from(wanted := lineage['memory_hash']):
             raise CheckpointError(
                 f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder'
                 ' or from other text: pass the memory it was trained over, or train the follow stage over this one'
@@ -143,7 +144,7 @@ class VirtualKB:
             tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
         steps = self._run(tokens, markers, topics, hops, self._params, self._arrays)
         steps = jax.device_get(list(steps))
-        return [[_hop(step, i) for step in steps] for i in range(len(questions))]
+        return [[self._hop(step, i) for step in steps] for i in range(len(questions))]
 
     def ask(self, text: str, hops: int) -> list[Hop]:
         """Answers `text`, whose topic stands in square brackets.
@@ -162,22 +163,22 @@ class VirtualKB:
         The sentence is the one that mentions the target, after the one that mentions the topic where that is another.
         """
         out = []
-        for entry in entries:
+        for entry, at in zip(entries, self.memory.rows(entries)):
             row = self.memory.provenance([entry])[0]  # an averaged entry names its first mention
             passage = self.prepared.passages.slice(row['passage'], 1).to_pylist()[0]
             spans = sorted({row['topic_sentence'], row['target_sentence']})
             between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
             out.append(
                 {
-                    'topic': self.vocab.names[int(self.memory.topic[entry])],
-                    'target': self.vocab.names[int(self.memory.target[entry])],
+                    'topic': self.vocab.names[int(self.memory.topic[at])],
+                    'target': self.vocab.names[int(self.memory.target[at])],
                     'title': passage['title'],
                     'sentence': between.join(passage['text'][start:end].strip() for start, end in spans),
                 }
             )
         return out
 
-
-def _hop(step, i: int) -> Hop:
-    kept, used = step.entities[i] >= 0, step.entry_ids[i] >= 0
-    return Hop(step.entities[i][kept], step.weights[i][kept], step.entry_ids[i][used], step.beta[i][used])
+    def _hop(self, step, i: int) -> Hop:
+        kept, used = step.entities[i] >= 0, step.entry_ids[i] >= 0
+        entries = self.memory.ids[step.entry_ids[i][used]]
+        return Hop(step.entities[i][kept], step.weights[i][kept], entries, step.beta[i][used])

@@ -5,13 +5,9 @@ what the memory is being built, so that a resumed build cannot mix two encoders;
 `shard-00000.json` with the digests of its files; the manifest is written last and then both are removed.
 """
 
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
-import io
 import json
-import os
 import pathlib
 import time
 from collections.abc import Callable, Mapping
@@ -20,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opql_jax.corpus import tables
-from opql_jax.memory import store
+from opql_jax.memory import segments, store
 from opql_jax.memory.store import Memory, MemoryFormatError
 
 MENTIONS = ('all', 'average')
@@ -167,10 +162,10 @@ def build(
         'seed': seed,
         'shard_rows': shard_rows,
         'hashes': dict(hashes),
-        'pairs_sha256': _table_hash(entries),
+        'pairs_sha256': table_hash(entries),
     }
     directory.mkdir(parents=True, exist_ok=True)
-    with _only_builder(directory):
+    with segments.only_writer(directory):
         if not _begin(directory, plan):
             _build(directory, entries, encode, plan, progress)
         for leftover in [directory / store.PLAN, *directory.glob('*/shard-*.json')]:
@@ -180,48 +175,58 @@ def build(
 
 def _build(directory, entries, encode, plan, progress):
     """Writes everything that is missing, the manifest last."""
-    rows, first = _grouped(entries, plan['mentions'], plan['seed'])
-    num_entries, step = len(first) - 1, plan['shard_rows']
-    topic, target = entries.topic[rows[first[:-1]]], entries.target[rows[first[:-1]]]
-    arrays = {
-        'topic': topic,
-        'target': target,
-        'offsets': np.searchsorted(topic, np.arange(plan['num_entities'] + 1)).astype(np.int64),
-    }
-    segment = {'first_entry': 0, 'num_entries': num_entries, 'shards': []}
-    files = {}
-    for name, array in arrays.items():
-        segment[name] = f'{_SEGMENT}/{name}.npy'
-        files |= _write_array(directory, segment[name], array)
-
-    began, encoded = time.monotonic(), 0
-    for number, start in enumerate(range(0, num_entries, step)):
-        stop = min(start + step, num_entries)
-        shard = {
-            'num_entries': stop - start,
-            'relations': f'{_SEGMENT}/relations-{number:05d}.npy',
-            'provenance': f'{_SEGMENT}/provenance-{number:05d}.parquet',
-        }
-        segment['shards'].append(shard)
-        record = directory / _SEGMENT / f'shard-{number:05d}.json'
-        digests = _finished(directory, record)
-        if digests is None:
-            of_shard, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
-            relations = _encode(encode, of_shard, begins, plan)
-            digests = _write_array(directory, shard['relations'], relations)
-            entry = start + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(of_shard))))
-            digests |= _write_provenance(directory, shard['provenance'], entries, of_shard, entry)
-            _write_json(record, digests)
-            encoded += len(of_shard)
-            if progress is not None:
-                rate = encoded / max(time.monotonic() - began, 1e-9)
-                progress(int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate)
-        files |= digests
-    counts = {'num_entries': num_entries, 'num_mentions': len(rows)}
-    _write_json(
+    segment, files, num_mentions = write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress)
+    counts = {'num_entries': segment['num_entries'], 'num_mentions': num_mentions}
+    segments.write_json(
         directory / store.MANIFEST,
-        {'format': store.FORMAT, 'version': store.VERSION, **counts, **plan, 'segments': [segment], 'files': files},
+        {'format': store.FORMAT, 'version': store.BUILT_VERSION, **counts, **plan, 'segments': [segment], 'files': files},
     )
+
+
+def write_entries(directory, name, first_entry, entries, encode, plan, progress=None):
+    """Encodes mention pairs and writes them as one segment, taking over the shards that an earlier run finished.
+
+    Args:
+        directory: pathlib.Path of the memory.
+        name: of the segment.
+        first_entry: id of its first entry.
+        entries, encode, progress: see `build`.
+        plan: `num_entities`, `relation_dim`, `dtype`, `mentions`, `seed` and `shard_rows`, as `build` takes them.
+
+    Returns:
+        (the segment as the manifest lists it, {file: digest}, number of mention pairs used).
+
+    Raises:
+        MemoryFormatError: relations of the wrong shape or not finite.
+    """
+    rows, first = _grouped(entries, plan['mentions'], plan['seed'])
+    began, encoded = time.monotonic(), 0
+
+    def shard(start, stop):
+        of_shard, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
+        relations = _encode(encode, of_shard, begins, plan)
+        entry = first_entry + start + np.repeat(np.arange(stop - start), np.diff(np.append(begins, len(of_shard))))
+        return relations, {key: column[of_shard] for key, column in entries.columns().items()} | {'entry': entry}
+
+    def written(start, stop):
+        nonlocal encoded
+        encoded += int(first[stop] - first[start])
+        if progress is not None:
+            rate = encoded / max(time.monotonic() - began, 1e-9)
+            progress(int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate)
+
+    segment, files = segments.write(
+        directory,
+        name,
+        topic=entries.topic[rows[first[:-1]]],
+        target=entries.target[rows[first[:-1]]],
+        num_entities=plan['num_entities'],
+        first_entry=first_entry,
+        shard_rows=plan['shard_rows'],
+        shard=shard,
+        written=written,
+    )
+    return segment, files, len(rows)
 
 
 def _check(entries, num_entities, hashes, mentions, dtype, shard_rows):
@@ -233,6 +238,11 @@ def _check(entries, num_entities, hashes, mentions, dtype, shard_rows):
         raise MemoryFormatError(f'shard_rows={shard_rows} must be at least 1')
     if missing := set(HASHES) - set(hashes):
         raise MemoryFormatError(f'hashes lacks {", ".join(sorted(missing))}')
+    check_entries(entries, num_entities)
+
+
+def check_entries(entries: EntryTable, num_entities: int) -> None:
+    """Raises MemoryFormatError if there are no entries, or one names an entity that is not in the vocabulary."""
     if not len(entries):
         raise MemoryFormatError('there are no pairs to build a memory from: does the prepared text have linked mentions?')
     for name in ('topic', 'target'):
@@ -254,7 +264,7 @@ def _begin(directory, plan) -> bool:
     elif any(not path.name.startswith(f'.{store.PLAN}.') for path in directory.iterdir()):
         raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
     else:
-        _write_json(directory / store.PLAN, plan)
+        segments.write_json(directory / store.PLAN, plan)
         earlier = plan
     differs = [
         f'{name} is {value!r} here and {earlier.get(name)!r} there'
@@ -310,57 +320,9 @@ def _encode(encode, rows, begins, plan):
     return means
 
 
-def _finished(directory, record):
-    """The digests of a shard whose files are all there and whole; None if it has to be made."""
-    if not record.exists():
-        return None
-    digests = json.loads(record.read_text(encoding='utf-8'))
-    whole = all((directory / name).is_file() and _digest(directory / name) == stated for name, stated in digests.items())
-    return digests if whole else None
-
-
-def _write_array(directory, name, array):
-    with tables.atomic_path(directory / name) as partial, open(partial, 'wb') as file:
-        stored = array.view(np.uint16) if array.dtype == store.DTYPES['bfloat16'] else array
-        # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
-        buffer = io.BytesIO()
-        np.save(buffer, stored, allow_pickle=False)
-        file.write(buffer.getbuffer())
-    return {name: _digest(directory / name)}
-
-
-def _write_provenance(directory, name, entries, rows, entry):
-    columns = {key: column[rows] for key, column in entries.columns().items()} | {'entry': entry}
-    table = pa.table([columns[key] for key in store.PROVENANCE.names], schema=store.PROVENANCE)
-    tables.write_table(directory / name, table.to_batches(), store.PROVENANCE)
-    return {name: _digest(directory / name)}
-
-
-def _write_json(path, value):
-    with tables.atomic_path(path) as partial:
-        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + '\n', encoding='utf-8')
-
-
-def _digest(path):
-    return {'bytes': path.stat().st_size, 'sha256': tables.sha256(path)}
-
-
-def _table_hash(entries):
+def table_hash(entries: EntryTable) -> str:
+    """Hex sha256 of all columns: what a build or an injection was made from."""
     digest = hashlib.sha256()
     for column in entries.columns().values():
         digest.update(column.tobytes())
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def _only_builder(directory):
-    """Holds a lock on the directory, which the system releases however the process ends."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise MemoryFormatError(f'another process is building the memory in {directory}') from error
-        yield
-    finally:
-        os.close(handle)

@@ -28,7 +28,8 @@ _PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would rou
 
 
 class MemoryArrays(NamedTuple):
-    """A memory of N entries over n entities, sorted by topic; the entry id is the row number.
+    """A memory of N entries over n entities, sorted by topic. Here an entry is known by its row, which is what `entry id`
+    means below; `Memory.ids` turns rows into ids that outlive updates.
 
     Attributes:
         topic: [N] int32.

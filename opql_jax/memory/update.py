@@ -1,0 +1,286 @@
+"""Changing a memory without retraining: `inject` adds entries, `delete` takes some away, `compact` merges what is stored.
+
+An update writes new files, and then the manifest that names them, in one rename: whoever opens the memory finds the state
+before or the state after it, and so does whoever comes after a kill at any point. Files that no manifest names any more
+are removed at the end of the update or by the next one, but not while somebody has a state open that needs them.
+
+Entry ids stay what they are, and an id that was deleted is not given again.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.memory import segments, store
+from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
+from opql_jax.memory.store import Memory, MemoryFormatError
+
+
+@dataclasses.dataclass(frozen=True)
+class Deleted:
+    """What `delete` took away.
+
+    Attributes:
+        entries: [n] int64, rising, ids of the entries that were living and are deleted now.
+        partly: [m] int64, rising: those of them that were averages over other passages' mentions too, which are gone with
+            them. Whoever wants to keep these injects them again, without the deleted passage.
+    """
+
+    entries: np.ndarray
+    partly: np.ndarray
+
+
+def inject(
+    directory,
+    entries: EntryTable,
+    encode: Callable[[np.ndarray], np.ndarray],
+    *,
+    vocab: EntityVocab,
+    hashes: Mapping[str, str],
+    progress: Callable[[int, int, float, float], None] | None = None,
+) -> Memory:
+    """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
+
+    Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An injection that is run
+    again, when nothing else was done to the memory since, finds its work done and changes nothing, so that one which was
+    killed can be repeated without asking how far it came.
+
+    Args:
+        directory: a finished memory.
+        entries: the mention pairs, in any order. Passage ids are those of the passage table with which the memory will be
+            opened, in which the passages of the older entries must have kept theirs.
+        encode: row ids of `entries` [m] int64 -> relations [m, relation_dim], by the encoder that built the memory.
+        vocab: the entity vocabulary that `entries` speak of. It begins with all entities of the memory's, in their order,
+            and may go on with new ones; this is checked by hashing as many of its entities as the memory has.
+        hashes: hex digest of the 'encoder' (`params_hash`), which must be that of the memory.
+        progress: see `build`.
+
+    Returns:
+        The memory with the new entries, which have the ids from the former `next_entry` on.
+
+    Raises:
+        MemoryFormatError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids,
+            no entries, relations of the wrong shape or not finite, or another process changing this memory.
+        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+    """
+    directory = pathlib.Path(directory)
+    with _writing(directory) as manifest:
+        _check_origin(directory, manifest, vocab, hashes)
+        check_entries(entries, len(vocab))
+        origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
+        if manifest['injected'] != origin:
+            manifest['num_entities'] = len(vocab)
+            manifest['hashes']['vocabulary'] = origin['vocabulary']
+            name, first = _name('segment', manifest), manifest['next_entry']
+            segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
+            manifest['segments'].append(segment | {'num_entities': len(vocab)})
+            manifest['files'] |= files
+            manifest['next_entry'] += segment['num_entries']
+            manifest['num_entries'] += segment['num_entries']
+            manifest['num_mentions'] += num_mentions
+            _commit(directory, manifest, injected=origin)
+    return Memory.open(directory)
+
+
+def delete(
+    directory,
+    *,
+    pairs: Iterable[tuple[int, int]] = (),
+    passages: Iterable[int] = (),
+    entities: Iterable[int] = (),
+    entries: Iterable[int] = (),
+) -> Deleted:
+    """Deletes every entry that meets one of the conditions. Deleting what is gone already changes nothing.
+
+    An entry that averages mentions goes as a whole as soon as one of them is from a deleted passage, for that mention
+    cannot be taken out of the mean: nothing that was read there remains, and `Deleted.partly` says what else was lost.
+
+    Args:
+        directory: a finished memory.
+        pairs: (topic, target) ids, in that direction only.
+        passages: passage ids.
+        entities: ids of entities that are neither topic nor target of any entry afterwards.
+        entries: entry ids.
+
+    Raises:
+        MemoryFormatError: no condition; an id that no entity or entry ever had, or that cannot be one; no memory; or another
+            process changing this memory.
+        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+    """
+    directory = pathlib.Path(directory)
+    pairs = _integers('pairs', pairs, (2,))
+    passages, entities, entries = (
+        _integers(name, given, ()) for name, given in (('passages', passages), ('entities', entities), ('entries', entries))
+    )
+    if not any(map(len, (pairs, passages, entities, entries))):
+        raise MemoryFormatError('nothing to delete: give pairs, passages, entities or entries')
+    with _writing(directory) as manifest, contextlib.closing(Memory.open(directory)) as memory:
+        _check_below(pairs, manifest['num_entities'], 'an entity id', 'num_entities')
+        _check_below(entities, manifest['num_entities'], 'an entity id', 'num_entities')
+        _check_below(entries, manifest['next_entry'], 'an entry id', 'next_entry')
+        _check_below(passages, 2**31, 'a passage id', 'the largest')
+        n = np.int64(manifest['num_entities'])
+        gone = np.isin(memory.topic * n + memory.target, pairs[:, 0] * n + pairs[:, 1])
+        gone |= np.isin(memory.topic, entities) | np.isin(memory.target, entities) | np.isin(memory.ids, entries)
+        partly = np.zeros(0, np.int64)
+        if len(passages):
+            read = memory.read_from(passages)
+            mentions = memory.mentions(memory.rows(read))
+            partly = np.unique(mentions['entry'][~np.isin(mentions['passage'], passages)])
+            gone[memory.rows(read)] = True
+        ids = np.sort(memory.ids[gone])
+        if len(ids):
+            dead = ids
+            if earlier := manifest['tombstones']:
+                dead = np.union1d(ids, np.load(directory / earlier['file'], allow_pickle=False))
+                del manifest['files'][earlier['file']]
+            name = f'{_name("tombstones", manifest)}.npy'
+            manifest['files'] |= segments.write_array(directory, name, dead)
+            manifest['tombstones'] = {'file': name, 'num_entries': len(dead)}
+            manifest['num_entries'] -= len(ids)
+            _commit(directory, manifest)
+    return Deleted(ids, partly)
+
+
+def compact(directory) -> Memory:
+    """Merges all segments into one, sorted by topic, without the deleted entries; ids stay what they are.
+
+    The digest of every file is checked first, so that a damaged one is not copied under a new digest. A memory of one
+    segment without deleted entries is left as it is.
+
+    Returns:
+        The memory, with the same living entries as before.
+
+    Raises:
+        MemoryFormatError: no memory, a damaged file, or another process changing this memory.
+        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+    """
+    directory = pathlib.Path(directory)
+    with _writing(directory) as manifest:
+        if len(manifest['segments']) > 1 or manifest['tombstones']:
+            with contextlib.closing(Memory.open(directory)) as memory:
+                memory.verify()
+                _merge(directory, manifest, memory)
+    return Memory.open(directory)
+
+
+def _merge(directory, manifest, memory):
+    num_mentions = 0
+
+    def shard(start, stop):
+        nonlocal num_mentions
+        rows = np.arange(start, stop)
+        mentions = memory.mentions(rows)
+        num_mentions += len(mentions['entry'])
+        return memory.relations(rows), mentions
+
+    manifest['segments'], manifest['files'], manifest['tombstones'] = [], {}, None
+    if len(memory):
+        segment, manifest['files'] = segments.write(
+            directory,
+            _name('segment', manifest),
+            topic=memory.topic,
+            target=memory.target,
+            ids=memory.ids,
+            num_entities=manifest['num_entities'],
+            shard_rows=manifest['shard_rows'],
+            shard=shard,
+        )
+        manifest['segments'] = [segment | {'num_entities': manifest['num_entities']}]
+    manifest['num_mentions'] = num_mentions
+    _commit(directory, manifest)
+
+
+@contextlib.contextmanager
+def _writing(directory):
+    """Yields the manifest, as an update's, while no other process changes the memory; cleans up before and after."""
+    store.read_manifest(directory)  # so that what is no memory is reported as such
+    with segments.only_writer(directory):
+        manifest = store.read_manifest(directory)
+        _clean(directory, manifest)
+        try:
+            yield _updatable(manifest)
+        finally:
+            _clean(directory, store.read_manifest(directory))
+
+
+def _updatable(manifest):
+    """A manifest of either version as one of version 2, with the hash of what it was at the end of its history."""
+    before = store.manifest_hash(manifest)
+    manifest = {'next_entry': manifest['num_entries'], 'tombstones': None, 'history': [], 'injected': None} | manifest
+    manifest['segments'] = [{'num_entities': manifest['num_entities']} | segment for segment in manifest['segments']]
+    return manifest | {'version': store.UPDATED_VERSION, 'history': [*manifest['history'], before]}
+
+
+def _commit(directory, manifest, injected=None):
+    """Replaces the manifest; `injected` states what an injection added, so that its repetition is known as such."""
+    segments.write_json(directory / store.MANIFEST, manifest | {'injected': injected})
+
+
+def _clean(directory, manifest):
+    """Removes what killed updates left, and what the manifest does not name any more if nobody has it open."""
+    needed = {store.MANIFEST, *store.segment_folders(manifest), *manifest['files']}
+    for path in [*directory.glob('segment-*'), *directory.glob('tombstones-*.npy')]:
+        if path.name in needed:
+            continue
+        if not path.is_dir():
+            path.unlink()  # its readers have read it whole
+            continue
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path)
+        except BlockingIOError:
+            pass  # a reader holds it (`Memory.close`); a later update will find it free
+        finally:
+            os.close(handle)
+    for leftover in [*directory.rglob('.*.partial'), *directory.glob('*/shard-*.json'), directory / store.PLAN]:
+        leftover.unlink(missing_ok=True)
+
+
+def _name(kind, manifest):
+    """A name that no state of this memory used before, lest a reader of an old manifest open files of a new one."""
+    return f'{kind}-{len(manifest["history"]):05d}'
+
+
+def _check_origin(directory, manifest, vocab, hashes):
+    if 'encoder' not in hashes:
+        raise MemoryFormatError('hashes lacks encoder')
+    built = manifest['hashes']
+    if hashes['encoder'] != built['encoder']:
+        raise MemoryFormatError(
+            f'{directory} was built with the encoder {built["encoder"]}, but the pairs to inject would be encoded by '
+            f'{hashes["encoder"]}: use the encoder of the memory, or build a memory with the present one'
+        )
+    count = manifest['num_entities']
+    if len(vocab) < count or vocab.hash(count) != built['vocabulary']:
+        raise MemoryFormatError(
+            f'{directory} has a vocabulary of {count} entities, hash {built["vocabulary"]}, with which the given one of '
+            f'{len(vocab)} does not begin: put new entities after those of the memory'
+        )
+
+
+def _integers(name, given, width):
+    """Ids of a caller as an int64 array: [n], or [n, 2] if `width` is (2,)."""
+    try:
+        array = np.asarray(given if isinstance(given, np.ndarray) else list(given))
+    except (TypeError, ValueError) as error:  # no sequence, or a ragged one
+        raise MemoryFormatError(f'{name}={given!r} is not a list of ids') from error
+    if not array.size:
+        return np.zeros((0, *width), np.int64)
+    if array.dtype.kind not in 'iu' or array.shape[1:] != width:
+        raise MemoryFormatError(f'{name} must be {"pairs of ids" if width else "ids"}, not {given!r}')
+    return array.astype(np.int64)
+
+
+def _check_below(ids, bound, what, limit):
+    bad = ids[(ids < 0) | (ids >= bound)]
+    if bad.size:
+        raise MemoryFormatError(f'{bad[0]} is not {what} ({limit} is {bound})')
