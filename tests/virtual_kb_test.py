@@ -13,6 +13,8 @@ from opql_jax.corpus.records import CorpusError
 from opql_jax.data import markup
 from opql_jax.evaluation.run import bracketed, predict
 from opql_jax.evaluation.virtual_kb import VirtualKB
+from opql_jax.memory import update
+from opql_jax.memory.build import EntryTable
 from opql_jax.memory.store import Memory, MemoryFormatError
 from opql_jax.training import stages
 from opql_jax.training.checkpoints import CheckpointError
@@ -293,3 +295,38 @@ def test_an_unfinished_memory_is_refused(folders, tmp_path):
     (memory / 'manifest.json').unlink()
     with pytest.raises(MemoryFormatError, match=f'{memory}: the build of this memory is unfinished'):
         VirtualKB.open(*folders[:2], memory)
+
+
+# Updates.
+
+
+def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(folders, kb, tmp_path):
+    prepared, follower, memory = folders
+    memory = shutil.copytree(memory, tmp_path / 'memory')
+    question = next(q for q in questions_of(kb, 1) if len(kb.follow([q], 1)[0][0].entities) > 3)
+    (before,) = kb.follow([question], 1)[0]
+    target = int(before.entities[0])
+    table = entry_table(kb.memory, kb.memory.rows(kb.memory.ids[kb.memory.target == target]))
+    relations = kb.memory.relations(np.flatnonzero(kb.memory.target == target))
+    gone = update.delete(memory, entities=[target]).entries
+    update.compact(memory)
+    updated = VirtualKB.open(prepared, follower, memory, k=K)
+    (without,) = updated.follow([question], 1)[0]
+    assert target not in without.entities and not np.isin(without.entries, gone).any() and len(without.entries)
+    assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
+    assert updated.identity != kb.identity
+    # Those about it as a target, read again: the answer is what it was, by entries with new ids.
+    update.inject(memory, table, lambda rows: relations[rows], vocab=kb.vocab, hashes=kb.memory.manifest['hashes'])
+    updated = VirtualKB.open(prepared, follower, memory, k=K)
+    (after,) = updated.follow([question], 1)[0]
+    np.testing.assert_array_equal(after.entities, before.entities)
+    np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)
+    new = after.entries >= len(kb.memory)
+    assert new.any() and not new.all() and (np.isin(before.entries, gone) == new).all()
+    assert updated.evidence(after.entries) == kb.evidence(before.entries)
+
+
+def entry_table(memory, rows):
+    """The mention pairs of some rows, as they were given to the build."""
+    columns = {name: column for name, column in memory.mentions(rows).items() if name != 'entry'}
+    return EntryTable(topic=memory.topic[rows], target=memory.target[rows], **columns)

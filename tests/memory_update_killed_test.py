@@ -1,0 +1,191 @@
+"""Updates of a memory that are killed, that fail, and that have readers and other writers beside them."""
+
+import concurrent.futures
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from memory_build_test import DIM, digest_of_tree, make_table, relations_of
+from tiny_updates import ENCODER, UPDATES, VOCAB, add, entries_of, make
+
+from opql_jax.memory import store
+from opql_jax.memory.store import Memory, MemoryFormatError
+from opql_jax.memory.update import compact, delete, inject
+
+# Killed before any of its fsyncs, renames and removals.
+
+KILLED = """
+import os, pathlib, shutil, signal, sys
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+from tiny_updates import UPDATES
+
+root, update = pathlib.Path(sys.argv[2]), UPDATES[sys.argv[3]]
+countdown = 0
+
+def killing(call):
+    def wrapped(*args, **kwargs):
+        global countdown
+        countdown -= 1
+        if countdown == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*args, **kwargs)
+    return wrapped
+
+for name in ('fsync', 'replace', 'unlink', 'rmdir'):
+    setattr(os, name, killing(getattr(os, name)))
+point = 0
+while True:
+    point += 1
+    shutil.copytree(root / 'before', root / str(point))
+    child = os.fork()
+    if not child:
+        countdown = point
+        update(root / str(point))
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if status == 0:
+        break
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
+print(point)
+"""
+
+
+@pytest.mark.parametrize(('update', 'least'), [('inject', 30), ('delete', 7), ('compact', 60)])
+def test_an_update_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path, update, least):
+    make(tmp_path / 'before').close()
+    add(tmp_path / 'before', make_table(10, seed=1)).close()
+    delete(tmp_path / 'before', entities=[0])
+    environment = os.environ | {'PYTHONPATH': os.pathsep.join(sys.path), 'JAX_PLATFORMS': 'cpu'}
+    command = [sys.executable, '-c', KILLED, __file__, str(tmp_path), update]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    points = int(ran.stdout)
+    assert points > least
+    done = tmp_path / str(points)
+    states = {Memory.open(folder).hash(): entries_of(Memory.open(folder)) for folder in (tmp_path / 'before', done)}
+    old, new = states
+    expected, seen = digest_of_tree(done), []
+    for point in range(1, points):
+        directory = tmp_path / str(point)
+        with contextlib.closing(Memory.open(directory)) as memory:
+            seen.append(memory.hash())
+            assert entries_of(memory) == states[seen[-1]]
+            memory.verify()
+        UPDATES[update](directory)
+        assert digest_of_tree(directory) == expected, f'killed at point {point}'
+    assert seen == sorted(seen, key=[old, new].index) and set(seen) == {old, new}
+
+
+@pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
+def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_update):
+    make(tmp_path / 'killed')
+    shutil.copytree(tmp_path / 'killed', tmp_path / 'whole')
+    for name in (
+        'segment-00001/topic.npy',
+        'segment-00001/.target.npy.1.partial',
+        'tombstones-00001.npy',
+        '.manifest.json.1.partial',
+    ):
+        path = tmp_path / 'killed' / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b'half')
+    for directory in (tmp_path / 'killed', tmp_path / 'whole'):
+        UPDATES[next_update](directory)
+    assert digest_of_tree(tmp_path / 'killed') == digest_of_tree(tmp_path / 'whole')
+
+
+def test_an_injection_whose_encoder_fails_leaves_nothing(tmp_path):
+    make(tmp_path)
+    before = digest_of_tree(tmp_path)
+    calls = []
+
+    def failing(rows):
+        calls.append(rows)
+        return relations_of(rows) if len(calls) == 1 else np.full((len(rows), DIM), np.nan)
+
+    with pytest.raises(MemoryFormatError, match='not finite'):
+        inject(tmp_path, make_table(12, seed=1), failing, vocab=VOCAB, hashes=ENCODER)
+    assert len(calls) == 2 and digest_of_tree(tmp_path) == before
+
+
+# Readers beside a writer.
+
+
+def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
+    make(tmp_path)
+    states, seen, stop = {}, {}, threading.Event()
+
+    def note():
+        with contextlib.closing(Memory.open(tmp_path)) as memory:
+            states[memory.hash()] = entries_of(memory)
+
+    def read():
+        while not stop.is_set():
+            with contextlib.closing(Memory.open(tmp_path)) as memory:
+                seen.setdefault(memory.hash(), []).append(entries_of(memory))
+
+    note()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for seed in range(1, 9):
+                add(tmp_path, make_table(12, seed=seed), seed).close()
+                note()
+                delete(tmp_path, passages=range(10 * seed, 10 * seed + 10), entries=[seed])
+                note()
+                compact(tmp_path).close()
+                note()
+        finally:
+            stop.set()
+        for reader in readers:
+            reader.result()
+    assert len(seen) > 5
+    for state, readings in seen.items():
+        assert all(reading == states[state] for reading in readings)
+
+
+def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):
+    reader = make(tmp_path)
+    before = entries_of(reader)
+    add(tmp_path, make_table(12, seed=1)).close()
+    compact(tmp_path).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00000', 'segment-00002']
+    fresh = lambda: [fact for fact in reader.provenance(reader.ids)]
+    assert entries_of(reader) == before and len(fresh()) == 40
+    reader.close()
+    compact(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00002']
+
+
+def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monkeypatch):
+    make(tmp_path).close()
+    add(tmp_path, make_table(12, seed=1)).close()
+    read = store.read_manifest
+
+    def overtaken(directory):
+        manifest = read(directory)
+        monkeypatch.undo()
+        compact(directory).close()  # removes the two segments that `manifest` names
+        return manifest
+
+    monkeypatch.setattr(store, 'read_manifest', overtaken)
+    memory = Memory.open(tmp_path)
+    assert [segment['topic'] for segment in memory.manifest['segments']] == ['segment-00002/topic.npy']
+    assert len(entries_of(memory)) == 52
+
+
+def test_two_writers_at_a_time_are_refused(tmp_path):
+    make(tmp_path)
+
+    def encode(rows):
+        for update in UPDATES.values():
+            with pytest.raises(MemoryFormatError, match='another process is building or changing'):
+                update(tmp_path)
+        return relations_of(rows)
+
+    assert len(inject(tmp_path, make_table(5, seed=1), encode, vocab=VOCAB, hashes=ENCODER)) == 45
