@@ -40,6 +40,15 @@ def test_repeated_keys_and_unequal_columns_are_errors():
         EntityVocab(['a'], [''], [[]])
 
 
+def test_a_vocabulary_is_known_by_the_hash_of_how_it_begins():
+    columns = ['a', 'b', 'c'], ['A', 'B', 'C'], [['x'], [], ['y']]
+    vocab = EntityVocab(*columns)
+    hashes = [vocab.hash(count) for count in range(4)]
+    assert hashes == [EntityVocab(*(column[:count] for column in columns)).hash() for count in range(4)]
+    assert len(set(hashes)) == 4 and hashes[3] == vocab.hash()
+    assert EntityVocab(['a', 'q', 'c'], ['A', 'B', 'C'], [[], [], []]).hash(2) != hashes[2]
+
+
 def test_the_hash_follows_what_is_in_it_and_survives_saving(tmp_path):
     vocab = EntityVocab(['a', 'b'], ['A', 'B'], [['x'], []])
     vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])

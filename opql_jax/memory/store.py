@@ -207,11 +207,10 @@ class Memory:
             if self._place is None:
                 return np.concatenate(self.relation_shards)
             rows = np.arange(len(self))
-        shards, place = self._stored_at(np.asarray(rows, np.int64))
-        out = np.empty((len(place), self.manifest['relation_dim']), DTYPES[self.manifest['dtype']])
-        for shard in np.unique(shards):
-            of_shard = shards == shard
-            out[of_shard] = self.relation_shards[shard][place[of_shard] - self._first[shard]]
+        rows = np.asarray(rows, np.int64)
+        out = np.empty((len(rows), self.manifest['relation_dim']), DTYPES[self.manifest['dtype']])
+        for shard, asked, places in self._by_shard(rows):
+            out[asked] = self.relation_shards[shard][places]
         return out
 
     def rows(self, entry_ids) -> np.ndarray:
@@ -254,13 +253,12 @@ class Memory:
     def mentions(self, rows) -> dict[str, np.ndarray]:
         """The columns of `PROVENANCE` for some rows, in their order: one item per mention pair."""
         rows = np.asarray(rows, np.int64)
-        shards, _ = self._stored_at(rows)
         order, parts = (
             [np.zeros(0, np.int64)],
             [{field.name: np.zeros(0, field.type.to_pandas_dtype()) for field in PROVENANCE}],
         )
-        for shard in np.unique(shards):
-            columns, asked = self._mentions(shard), np.flatnonzero(shards == shard)
+        for shard, asked, _ in self._by_shard(rows):
+            columns = self._mentions(shard)
             first, end = (np.searchsorted(columns['entry'], self.ids[rows[asked]], side=side) for side in ('left', 'right'))
             count = end - first
             # first[0], first[0] + 1, ... end[0] - 1, first[1], ...
@@ -278,10 +276,14 @@ class Memory:
             found.append(columns['entry'][np.isin(columns['passage'], passages)])
         return np.intersect1d(np.concatenate(found), self.ids)
 
-    def _stored_at(self, rows):
-        """Which shard each row lies in, and its place among all that is stored."""
+    def _by_shard(self, rows):
+        """Yields (shard, indices into `rows`, rows of the shard) for every shard in which some of `rows` lie."""
         place = rows if self._place is None else self._place[rows]
-        return np.searchsorted(self._first, place, side='right') - 1, place
+        order = np.argsort(place, kind='stable')
+        bounds = np.searchsorted(place[order], self._first)
+        for shard in np.flatnonzero(np.diff(bounds)):
+            asked = order[bounds[shard] : bounds[shard + 1]]
+            yield shard, asked, place[asked] - self._first[shard]
 
     def verify(self) -> None:
         """Reads every byte; raises MemoryFormatError naming all files whose sha256 is not the manifest's."""
