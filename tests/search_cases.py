@@ -1,0 +1,92 @@
+"""Memories and queries for search_test.py and the process that it starts on several devices."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.memory import search
+
+# Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
+B, D_E, D_R, NUM_ENTITIES, ROWS = 3, 17, 19, 11, 101
+GRADIENT_K = 7
+K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40}
+CASES = tuple(K)
+GRADIENTS = ('query_e', 'query_r', 'relations', 'table')
+
+
+class Case(NamedTuple):
+    """Arguments of a search: whole numbers, so that float32 is exact and ties are frequent."""
+
+    query_e: np.ndarray
+    query_r: np.ndarray
+    topic: np.ndarray
+    target: np.ndarray
+    relations: np.ndarray
+    table: np.ndarray
+    alive: np.ndarray | None
+    member: np.ndarray | None
+
+
+def make(case, draw=None):
+    """A case by name; its rows are sorted by topic and, but for a little noise, equal within one."""
+    rng = np.random.default_rng(CASES.index(case))
+    draw = draw or (lambda *shape: rng.integers(-2, 3, shape).astype(np.float32))
+    rows = 13 if case == 'few rows' else ROWS
+    topic = np.sort(rng.integers(0, NUM_ENTITIES, rows)).astype(np.int32)
+    relations = draw(NUM_ENTITIES, D_R)[topic]
+    relations[:, 0] += rng.integers(-1, 2, rows)
+    return Case(
+        draw(B, D_E),
+        draw(B, D_R),
+        topic,
+        rng.integers(0, NUM_ENTITIES, rows).astype(np.int32),
+        relations,
+        draw(NUM_ENTITIES, D_E),
+        rng.random(rows) < 0.5 if case in ('deleted', 'few rows') else None,
+        rng.random((B, NUM_ENTITIES)) < 0.4 if case == 'filtered' else None,
+    )
+
+
+def reference(case, k):
+    """Scores [B, k] and ids [B, k] from float64, and all scores [B, N]."""
+    scores = case.query_e.astype(np.float64) @ case.table.T.astype(np.float64)[:, case.topic]
+    scores += case.query_r.astype(np.float64) @ case.relations.T.astype(np.float64)
+    if case.alive is not None:
+        scores[:, ~case.alive] = -np.inf
+    if case.member is not None:
+        scores[~case.member[:, case.topic]] = -np.inf
+    padded = np.pad(scores, ((0, 0), (0, k)), constant_values=-np.inf)
+    ids = np.argsort(-padded, axis=1, kind='stable')[:, :k]
+    best = np.take_along_axis(padded, ids, axis=1)
+    return best, np.where(np.isfinite(best), ids, -1), scores
+
+
+def gradient_case():
+    rng = np.random.default_rng(5)
+    return make('ties', lambda *shape: 0.3 * rng.normal(size=shape).astype(np.float32))
+
+
+def loss_of(weights, embedding):
+    """A number that depends on the weight of each entity [B, n] and on e_Y [B, d_e]."""
+    probe = jnp.cos(jnp.arange(weights.size, dtype=jnp.float32)).reshape(weights.shape)
+    return jnp.sum(weights * probe) + jnp.sum(jnp.sin(embedding))
+
+
+def gradient_arguments(mesh):
+    case = gradient_case()
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh)
+    return case.query_e, case.query_r, memory.relations, case.table, memory
+
+
+def gradient(mesh):
+    """The jitted gradient of a loss over what was retrieved to what GRADIENTS names."""
+
+    def loss(query_e, query_r, relations, table, memory):
+        memory = memory._replace(relations=relations)
+        found = search.retrieve(query_e, query_r, memory, table, mesh, GRADIENT_K, chunk=5)
+        onehot = jax.nn.one_hot(found.followed.entities, NUM_ENTITIES)  # -1 gives a row of zeros
+        return loss_of(jnp.einsum('bk,bkn->bn', found.followed.weights, onehot), found.embedding)
+
+    return jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))

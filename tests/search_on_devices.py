@@ -1,0 +1,45 @@
+"""Searches a memory over 1, 2, 4 and 8 devices; run by search_test.py in a process that has 8 virtual ones.
+
+    python tests/search_on_devices.py OUTPUT
+
+Leaves in OUTPUT (.npz) what each number of devices found, and in OUTPUT.hlo the compiled gradient on 8 devices.
+"""
+
+import sys
+
+import jax
+import numpy as np
+import search_cases
+
+from opql_jax.memory import search
+from opql_jax.parallel.mesh import make_mesh
+
+MESHES = {1: (1, 1), 2: (1, 2), 4: (4, 1), 8: (4, 2)}
+
+
+def main(output):
+    assert jax.device_count() == 8, jax.devices()
+    found = {}
+    for devices, shape in MESHES.items():
+        mesh = make_mesh(*shape)
+        for case in search_cases.CASES:
+            data = search_cases.make(case)
+            memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, int8=True)
+            for mode in ('exact', 'int8'):
+                run = jax.jit(
+                    lambda qe, qr, memory, table, member: search.topk(
+                        qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, member=member
+                    )
+                )
+                scores, ids = run(data.query_e, data.query_r, memory, data.table, data.member)
+                found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
+        compiled = search_cases.gradient(mesh).lower(*search_cases.gradient_arguments(mesh)).compile()
+        for name, gradient in zip(search_cases.GRADIENTS, compiled(*search_cases.gradient_arguments(mesh))):
+            found[f'gradient-{devices}-{name}'] = np.asarray(gradient)[: search_cases.ROWS if name == 'relations' else None]
+    np.savez(output, **found)
+    with open(output + '.hlo', 'w') as file:
+        file.write(compiled.as_text())
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])
