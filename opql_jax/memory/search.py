@@ -24,7 +24,6 @@ from opql_jax.memory.follow import Followed, aggregate, masked_softmax
 MODES = ('exact', 'approx', 'int8')
 MAX_SCORE_BYTES = 1 << 28  # of the score buffer [B, chunk]
 
-# Small enough that a chunk's keys and scores are still cached when they are read again.
 _DEFAULT_CHUNK = 8192
 # Entries that share a bucket in 'approx': with 64 k buckets two of the best k meet in one for about 1 in 128 of them.
 _BUCKETS_PER_K = 64
@@ -210,9 +209,10 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
         mesh: the mesh of `memory`.
         k: entries to keep (static).
         chunk: rows a step (static), by default as many as serve a CPU's cache; less if [B, chunk] scores would take more
-            than MAX_SCORE_BYTES. Results in modes other than 'approx' do not depend on it.
+            than MAX_SCORE_BYTES. But for 'approx', the result depends on it, and on the
+            number of devices, only where scores are equal up to rounding.
         mode: 'exact'; 'approx', which may miss an entry where a better one shares its bucket; 'int8', which chooses 2 k
-            by the int8 relations and the best k of them exactly.
+            a device by the int8 relations and the best k of them exactly.
         dtype: type of the products. With any but float32 each device chooses 2 k and the best k of them exactly.
         member: [B, n] bool, the topics each query may find entries of; None for all.
 
