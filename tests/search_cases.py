@@ -9,11 +9,13 @@ import numpy as np
 from opql_jax.memory import search
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
-B, D_E, D_R, NUM_ENTITIES, ROWS = 3, 17, 19, 11, 101
-GRADIENT_K = 7
-K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40}
+D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
+K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40, 'many queries': 6}
 CASES = tuple(K)
-GRADIENTS = ('query_e', 'query_r', 'relations', 'table')
+# Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
+FEW, MANY = 3, 16
+GRADIENT_K = 7
+GRADIENTS = ('w_k', 'query_e', 'query_r', 'relations', 'table')
 
 
 class Case(NamedTuple):
@@ -29,23 +31,24 @@ class Case(NamedTuple):
     member: np.ndarray | None
 
 
-def make(case, draw=None):
+def make(case, draw=None, queries=None):
     """A case by name; its rows are sorted by topic and, but for a little noise, equal within one."""
     rng = np.random.default_rng(CASES.index(case))
     draw = draw or (lambda *shape: rng.integers(-2, 3, shape).astype(np.float32))
     rows = 13 if case == 'few rows' else ROWS
+    queries = queries or (MANY if case == 'many queries' else FEW)
     topic = np.sort(rng.integers(0, NUM_ENTITIES, rows)).astype(np.int32)
     relations = draw(NUM_ENTITIES, D_R)[topic]
     relations[:, 0] += rng.integers(-1, 2, rows)
     return Case(
-        draw(B, D_E),
-        draw(B, D_R),
+        draw(queries, D_E),
+        draw(queries, D_R),
         topic,
         rng.integers(0, NUM_ENTITIES, rows).astype(np.int32),
         relations,
         draw(NUM_ENTITIES, D_E),
         rng.random(rows) < 0.5 if case in ('deleted', 'few rows') else None,
-        rng.random((B, NUM_ENTITIES)) < 0.4 if case == 'filtered' else None,
+        rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'many queries') else None,
     )
 
 
@@ -63,9 +66,12 @@ def reference(case, k):
     return best, np.where(np.isfinite(best), ids, -1), scores
 
 
-def gradient_case():
+def gradient_case(queries):
     rng = np.random.default_rng(5)
-    return make('ties', lambda *shape: 0.3 * rng.normal(size=shape).astype(np.float32))
+    draw = lambda *shape: 0.3 * rng.normal(size=shape).astype(np.float32)
+    case = make('ties', draw, queries)
+    # Entries that were all alike would leave no gradient.
+    return case._replace(relations=case.relations + draw(*case.relations.shape))
 
 
 def loss_of(weights, embedding):
@@ -74,19 +80,30 @@ def loss_of(weights, embedding):
     return jnp.sum(weights * probe) + jnp.sum(jnp.sin(embedding))
 
 
-def gradient_arguments(mesh):
-    case = gradient_case()
+def projected(w_k, query_e, query_r):
+    """The query with W_k folded in, in its two parts."""
+    query = jnp.concatenate([query_e, query_r], axis=1) @ w_k.T
+    return query[:, :D_E], query[:, D_E:]
+
+
+def w_k():
+    """A W_k near the identity."""
+    return (np.eye(D_E + D_R) + 0.1 * np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)).astype(np.float32)
+
+
+def gradient_arguments(mesh, queries):
+    case = gradient_case(queries)
     memory = search.shard_memory(case.topic, case.target, case.relations, mesh)
-    return case.query_e, case.query_r, memory.relations, case.table, memory
+    return w_k(), case.query_e, case.query_r, memory.relations, case.table, memory
 
 
 def gradient(mesh):
     """The jitted gradient of a loss over what was retrieved to what GRADIENTS names."""
 
-    def loss(query_e, query_r, relations, table, memory):
+    def loss(w_k, query_e, query_r, relations, table, memory):
         memory = memory._replace(relations=relations)
-        found = search.retrieve(query_e, query_r, memory, table, mesh, GRADIENT_K, chunk=5)
+        found = search.retrieve(*projected(w_k, query_e, query_r), memory, table, mesh, GRADIENT_K, chunk=5)
         onehot = jax.nn.one_hot(found.followed.entities, NUM_ENTITIES)  # -1 gives a row of zeros
         return loss_of(jnp.einsum('bk,bkn->bn', found.followed.weights, onehot), found.embedding)
 
-    return jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
+    return jax.jit(jax.grad(loss, argnums=tuple(range(len(GRADIENTS)))))

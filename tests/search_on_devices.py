@@ -2,9 +2,10 @@
 
     python tests/search_on_devices.py OUTPUT
 
-Leaves in OUTPUT (.npz) what each number of devices found, and in OUTPUT.hlo the compiled gradient on 8 devices.
+Leaves in OUTPUT (.npz) what each number of devices found, and in OUTPUT.QUERIES.hlo the compiled gradient on 8 devices.
 """
 
+import pathlib
 import sys
 
 import jax
@@ -25,7 +26,7 @@ def main(output):
         for case in search_cases.CASES:
             data = search_cases.make(case)
             memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, int8=True)
-            for mode in ('exact', 'int8'):
+            for mode in search.MODES:
                 run = jax.jit(
                     lambda qe, qr, memory, table, member: search.topk(
                         qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, member=member
@@ -33,12 +34,14 @@ def main(output):
                 )
                 scores, ids = run(data.query_e, data.query_r, memory, data.table, data.member)
                 found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
-        compiled = search_cases.gradient(mesh).lower(*search_cases.gradient_arguments(mesh)).compile()
-        for name, gradient in zip(search_cases.GRADIENTS, compiled(*search_cases.gradient_arguments(mesh))):
-            found[f'gradient-{devices}-{name}'] = np.asarray(gradient)[: search_cases.ROWS if name == 'relations' else None]
+        for queries in (search_cases.FEW, search_cases.MANY):
+            arguments = search_cases.gradient_arguments(mesh, queries)
+            compiled = search_cases.gradient(mesh).lower(*arguments).compile()
+            for name, gradient in zip(search_cases.GRADIENTS, compiled(*arguments)):
+                rows = search_cases.ROWS if name == 'relations' else None
+                found[f'gradient-{queries}-{devices}-{name}'] = np.asarray(gradient)[:rows]
+            pathlib.Path(f'{output}.{queries}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
-    with open(output + '.hlo', 'w') as file:
-        file.write(compiled.as_text())
 
 
 if __name__ == '__main__':

@@ -1,11 +1,17 @@
-"""The best k entries of the whole memory, whose rows lie over all devices of a mesh.
+"""The best k entries of the whole memory, whose rows and entities lie over all devices of a mesh.
 
     score_i = query_e . E[topic_i] + query_r . r_i
 
-Each device scores its rows chunk by chunk and keeps a full k of them: topic-sorted rows put all good entries of a query
-on few devices, so that k/D a device would lose them. Devices exchange (score, id) only. The kept entries are then scored
-again with gradient by the device that owns them, and what is summed over devices is scores [B, k] and embeddings
-[B, d_e], never keys [B, k, d]. Ties go to the lowest entry id.
+The first term is the same for all entries of a topic, so each device computes it once per topic it holds and adds it to
+the products of its relations, chunk by chunk; keys `[E[topic]; r]` are never assembled, which halves the work. Of the
+scores only the maxima of small buckets of rows are kept. The k buckets with the highest maxima contain the best k rows,
+and the rows of those are scored again, exactly.
+
+Each device keeps a full k: topic-sorted rows put all good entries of a query on few devices, so that k/D a device would
+lose them. Devices exchange (score, id) only, each receiving those of its share of the queries. The kept entries are
+then scored once more with gradient, the relation part by the device that owns the row, the entity part by the one that
+owns the row of E; what is summed over devices is scores [B, k] and embeddings [B, d_e], never keys [B, k, d].
+Ties go to the lowest entry id.
 """
 
 import functools
@@ -22,26 +28,34 @@ from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import Followed, aggregate, masked_softmax
 
 MODES = ('exact', 'approx', 'int8')
-MAX_SCORE_BYTES = 1 << 28  # of the score buffer [B, chunk]
+MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time on a device
 
-_DEFAULT_CHUNK = 8192
-# Entries that share a bucket in 'approx': with 64 k buckets two of the best k meet in one for about 1 in 128 of them.
-_BUCKETS_PER_K = 64
 _PRECISION = lax.Precision.HIGHEST
+# Rows of a bucket, at most: rows of a device are a multiple of it. Smaller buckets leave fewer rows to score again and
+# more maxima to choose from.
+_BUCKET = 32
+# Scores of a chunk on a CPU, whose cache should hold them, and rows of one.
+_CPU_SCORES, _CPU_ROWS = 1 << 18, (1 << 10, 1 << 12)
+_ACCELERATOR_ROWS = 1 << 16
+# Numbers of relations gathered at a time when rows are scored again.
+_GATHERED = 1 << 22
 
 
 class ShardedMemory(NamedTuple):
-    """Rows of a memory over the devices of a mesh; the entry id is the row number. Made by `shard_memory`.
+    """Rows of a memory over the D devices of a mesh; the entry id is the row number. Made by `shard_memory`.
 
     Attributes:
-        topic: [N'] int32; -1 in padding and in deleted entries, which are never found.
+        topics: [D T] int32, the T entities that are topics on each device, in rising order; unused places repeat 0.
+        slot: [N'] int32, the place of the entry's topic among those of its device; T in padding and in deleted entries,
+            which are never found.
         target: [N'] int32.
         relations: [N', d_r] float32, bfloat16 or float16.
         codes: [N', d_r] int8, the relations by row in units of `scales`; None unless made for mode 'int8'.
         scales: [N'] float32, or None.
     """
 
-    topic: jax.Array
+    topics: jax.Array
+    slot: jax.Array
     target: jax.Array
     relations: jax.Array
     codes: jax.Array | None = None
@@ -68,7 +82,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     """Places a memory on a mesh, rows split over all its devices.
 
     Args:
-        topic, target: [N] int32.
+        topic, target: [N] int32; where equal topics lie together, each device needs few entities.
         relations: [N, d_r].
         mesh: as `parallel.mesh.make_mesh` makes them.
         alive: [N] bool, False for deleted entries; None if none is deleted.
@@ -81,120 +95,202 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     lengths = [len(topic), len(target), len(relations)] + ([] if alive is None else [len(alive)])
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
-    if alive is not None:
-        topic = np.where(alive, topic, -1)
     codes = scales = None
     if int8:
         scales = np.abs(relations).max(axis=1).astype(np.float32) / 127
         unit = np.where(scales > 0, scales, 1)
         codes = np.rint(relations.astype(np.float32) / unit[:, None]).astype(np.int8)
-    padding = -len(topic) % mesh.size
+    padding = -len(topic) % (mesh.size * _BUCKET)
 
-    def place(array, fill=0):
-        if array is None:
-            return None
-        if padding:
-            array = np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)])
-        return jax.device_put(array, NamedSharding(mesh, P(mesh.axis_names)))
+    def pad(array, fill=0):
+        return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)]) if padding else array
 
-    return ShardedMemory(place(topic, -1), place(target), place(relations), place(codes), place(scales))
+    used = pad(np.ones(len(topic), bool) if alive is None else np.asarray(alive, bool))
+    shards = np.split(pad(topic, topic[-1]), mesh.size)
+    found = [np.unique(shard) for shard in shards]
+    width = max(map(len, found))
+    topics = np.concatenate([np.pad(entities, (0, width - len(entities))) for entities in found])
+    slot = np.concatenate([np.searchsorted(entities, shard) for entities, shard in zip(found, shards)])
+    slot = np.where(used, slot, width).astype(np.int32)
+
+    place = lambda array: jax.device_put(array, NamedSharding(mesh, P(mesh.axis_names)))
+    columns = (None if column is None else place(pad(column)) for column in (target, relations, codes, scales))
+    return ShardedMemory(place(topics), place(slot), *columns)
+
+
+class _Batch(NamedTuple):
+    """How queries lie on the devices: in equal shares, or all on each where they cannot be shared equally."""
+
+    axes: tuple[str, ...]
+    shared: bool
+
+    @classmethod
+    def of(cls, queries, mesh):
+        return cls(mesh.axis_names, queries % mesh.size == 0)
+
+    @property
+    def spec(self):
+        return P(self.axes) if self.shared else P()
+
+    def gather(self, tree):
+        """Every query on every device."""
+        return jax.tree.map(lambda x: lax.all_gather(x, self.axes, tiled=True), tree) if self.shared else tree
+
+    def sum(self, x):
+        """Sums [B, ...] over devices; each gets its share of the queries."""
+        return lax.psum_scatter(x, self.axes, tiled=True) if self.shared else lax.psum(x, self.axes)
+
+    def exchange(self, x):
+        """What all devices found for one's share of the queries, [B', D k] from [B, k] each, in the order of devices."""
+        if self.shared:
+            devices = lax.axis_size(self.axes)
+            x = lax.all_to_all(x.reshape(devices, -1, x.shape[1]), self.axes, 0, 0)
+            return jnp.moveaxis(x, 0, 1).reshape(x.shape[1], -1)
+        return lax.all_gather(x, self.axes, axis=1, tiled=True)
+
+
+def _even(table, mesh):
+    """The entity table with rows of zeros, so that devices share it evenly."""
+    return jnp.pad(table, ((0, -table.shape[0] % mesh.size), (0, 0)))
+
+
+def _products(query, keys, dtype):
+    """[C] float32 products of [d] and [C, d], computed in `dtype` with float32 sums."""
+    precision = _PRECISION if dtype == jnp.float32 else None
+    return lax.dot_general(
+        query.astype(dtype), keys.astype(dtype), (((0,), (1,)), ((), ())), precision, preferred_element_type=jnp.float32
+    )
 
 
 def _top_of(scores, k):
-    """Exact `lax.top_k` [B, min(k, C)] of [B, C], ties to the lowest place, several times as fast on a CPU.
+    """Exact `lax.top_k` of [C], ties to the lowest place, several times as fast on a CPU.
 
     The k buckets of neighbours with the highest maxima, lower buckets first, contain the best k: an entry of any other
     bucket has k better ones, one in each of those. So one cheap pass takes the maxima and `top_k` sees few numbers.
     """
-    rows, width = scores.shape
+    (width,) = scores.shape
     size = int((width / k) ** 0.5)
     if size < 4:
         return lax.top_k(scores, min(k, width))
-    padded = jnp.pad(scores, ((0, 0), (0, -width % size)), constant_values=-jnp.inf).reshape(rows, -1, size)
+    padded = jnp.pad(scores, (0, -width % size), constant_values=-jnp.inf).reshape(-1, size)
     _, buckets = lax.top_k(jnp.max(padded, axis=-1), k)
-    buckets = jnp.sort(buckets, axis=-1)  # in order of place, so that ties are again met in it
-    inside = jnp.take_along_axis(padded, buckets[:, :, None], axis=1).reshape(rows, -1)
-    best, found = lax.top_k(inside, k)
-    places = jnp.take_along_axis(buckets, found // size, axis=1) * size + found % size
+    buckets = jnp.sort(buckets)  # in order of place, so that ties are again met in it
+    best, found = lax.top_k(padded[buckets].reshape(-1), k)
     # A place in the padding can be kept only with -inf, which marks an unused slot.
-    return best, jnp.minimum(places, width - 1)
+    return best, jnp.minimum(buckets[found // size] * size + found % size, width - 1)
 
 
-def _approximate_top_of(scores, k, total, on_tpu):
-    """About the best k of [B, C]; total: number of rows of the whole search."""
-    rows, width = scores.shape
-    buckets = _BUCKETS_PER_K * k
-    if width <= buckets:
-        return _top_of(scores, k)
-    if on_tpu:
-        return lax.approx_max_k(scores, k, recall_target=0.99, reduction_input_size_override=max(total, width))
-    # Strided: neighbours have the same topic and similar scores, so buckets of neighbours would hide one another.
-    padded = jnp.pad(scores, ((0, 0), (0, -width % buckets)), constant_values=-jnp.inf).reshape(rows, -1, buckets)
-    best, bucket = _top_of(jnp.max(padded, axis=1), k)
-    member = jnp.take_along_axis(jnp.argmax(padded, axis=1), bucket, axis=1)
-    return best, jnp.minimum(member * buckets + bucket, width - 1)
+def _bucket_size(rows, k):
+    """Rows of a bucket: about as many buckets to choose from as rows to score again."""
+    size = _BUCKET
+    while size > 1 and size * size * k > rows:
+        size //= 2
+    return size
 
 
-def _products(queries, keys, dtype):
-    """[B, C] float32 products of [B, d] and [C, d], computed in `dtype` with float32 sums."""
-    precision = _PRECISION if dtype == jnp.float32 else None
-    return lax.dot_general(
-        queries.astype(dtype), keys.astype(dtype), (((1,), (1,)), ((), ())), precision, preferred_element_type=jnp.float32
-    )
+def _entity_scores(query_e, table, topics, member):
+    """query_e . E[x] for the topics of this device, and -inf for rows without one: [T + 1] float32."""
+    if 2 * len(topics) < len(table):
+        scores = _products(query_e, table[topics], jnp.float32)
+    else:  # reading all of E costs less than copying half of it
+        scores = _products(query_e, table, jnp.float32)[topics]
+    if member is not None:
+        scores = jnp.where(member[topics], scores, -jnp.inf)
+    return jnp.append(scores, -jnp.inf)
 
 
-def _own_scores(query_e, query_r, rows, memory, entity_table):
-    """Exact scores [B, k] of this device's rows [B, k]."""
-    entities = entity_table[jnp.maximum(memory.topic[rows], 0)].astype(jnp.float32)
-    score = jnp.einsum('bd,bkd->bk', query_e, entities, precision=_PRECISION)
-    return score + jnp.einsum('bd,bkd->bk', query_r, memory.relations[rows].astype(jnp.float32), precision=_PRECISION)
+def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
+    """Rows in which the best k of this device are, [m] int32 rising, and which of them count, [m] bool."""
+    rows = len(memory.slot)
+    size = _bucket_size(rows, keep)
+    chunk = max(1, min(chunk, rows) // size) * size
+    neighbours = mode != 'approx' or on_tpu
+
+    def step(_, number):
+        first = number * (chunk // size)
+        start = jnp.minimum(first, (rows - chunk) // size)  # the last chunk overlaps the one before
+
+        def part(array):
+            if neighbours:
+                return lax.dynamic_slice_in_dim(array, start * size, chunk)
+            strided = array.reshape(size, rows // size, *array.shape[1:])
+            return lax.dynamic_slice_in_dim(strided, start, chunk // size, axis=1).reshape(chunk, *array.shape[1:])
+
+        if mode == 'int8':
+            scores = _products(query_r, part(memory.codes), dtype) * part(memory.scales)
+        else:
+            scores = _products(query_r, part(memory.relations), dtype)
+        scores += entity_scores[part(memory.slot)]
+        bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
+        if mode != 'approx':
+            best, row = jnp.max(scores.reshape(-1, size), axis=1), bucket * size
+        elif on_tpu:
+            scores = jnp.where(jnp.arange(chunk) >= (first - start) * size, scores, -jnp.inf)
+            best, row = lax.approx_max_k(scores, min(k, chunk), recall_target=0.99, reduction_input_size_override=total)
+            return None, (best, start * size + row)
+        else:
+            # Strided: neighbours have the same topic and similar scores, so that in buckets of them one hid the others.
+            best, row = scores[: chunk // size], bucket
+            for member, other in enumerate(scores.reshape(size, -1)[1:], start=1):
+                row = jnp.where(other > best, bucket + member * (rows // size), row)
+                best = jnp.maximum(best, other)
+        return None, (jnp.where(bucket >= first, best, -jnp.inf), row)
+
+    _, (best, row) = lax.scan(step, None, jnp.arange(-(-rows // chunk), dtype=jnp.int32))
+    best, row = best.reshape(-1), row.reshape(-1)
+    # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
+    best, place = _top_of(jnp.where(best == 0, 0.0, best), min(keep, len(best)))
+    row, best = lax.sort((row[place], best), num_keys=1)
+    counts = best > -jnp.inf
+    if mode == 'approx':
+        return row, counts
+    return (row[:, None] + jnp.arange(size)).reshape(-1), jnp.repeat(counts, size)
 
 
-def _search_shard(query_e, query_r, memory, entity_table, member, *, axes, k, chunk, mode, dtype, total, on_tpu):
-    """The search on one device: scores and ids [B, k] of the best of all devices."""
-    rows, batch = memory.topic.shape[0], query_e.shape[0]
-    chunk = min(chunk, rows)
+def _best_of(query_r, entity_scores, memory, row, counts, k, group):
+    """Exact scores and rows [k] of the best of some rows [m]; 0 and -inf where there are none."""
+    groups = -(-max(k, len(row)) // group)
+    row, counts = (jnp.pad(x, (0, groups * group - len(x))).reshape(groups, group) for x in (row, counts))
+
+    def score(_, part):
+        row, counts = part
+        scores = _products(query_r, memory.relations[row], jnp.float32) + entity_scores[memory.slot[row]]
+        return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
+
+    _, scores = lax.scan(score, None, (row, counts))
+    best, place = lax.top_k(scores.reshape(-1), k)
+    return best, row.reshape(-1)[place]
+
+
+def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, mode, dtype, total, platform):
+    """The search on one device: scores and ids [B', k] of the best of all devices for its share of the queries."""
+    queries = batch.gather((query_e, query_r, member))
+    table = lax.all_gather(table, batch.axes, tiled=True)
+    rows, count = len(memory.slot), len(queries[0])
     rough = mode == 'int8' or dtype != jnp.float32
     keep = 2 * k if rough else k
+    if chunk is None:
+        chunk = min(max(_CPU_SCORES // count, _CPU_ROWS[0]), _CPU_ROWS[1]) if platform == 'cpu' else _ACCELERATOR_ROWS
+    chunk = min(chunk, rows)
+    # Alive at a time for each query: maxima, entity scores before and after the choice of topics, scores of a chunk.
+    alive = 2 * (rows // _bucket_size(rows, keep)) + len(table) + len(memory.topics) + 1 + chunk
+    block = max(1, min(count, MAX_SCORE_BYTES // (4 * alive)))
+    group = max(1, _GATHERED // (block * memory.relations.shape[1]))
 
-    def step(carry, number):
-        best, ids = carry
-        start = jnp.minimum(number * chunk, rows - chunk)  # the last chunk overlaps the one before
-        row = start + jnp.arange(chunk, dtype=jnp.int32)
-        topic = lax.dynamic_slice_in_dim(memory.topic, start, chunk)
-        used = ((topic >= 0) & (row >= number * chunk))[None]
-        topic = jnp.maximum(topic, 0)
-        if member is not None:
-            used &= member[:, topic]
-        if mode == 'int8':
-            score = _products(query_r, lax.dynamic_slice_in_dim(memory.codes, start, chunk), dtype)
-            score *= lax.dynamic_slice_in_dim(memory.scales, start, chunk)
-        else:
-            score = _products(query_r, lax.dynamic_slice_in_dim(memory.relations, start, chunk), dtype)
-        score += _products(query_e, entity_table[topic], dtype)
-        # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
-        score = jnp.where(used, jnp.where(score == 0, 0.0, score), -jnp.inf)
-        top = functools.partial(_approximate_top_of, total=total, on_tpu=on_tpu) if mode == 'approx' else _top_of
-        score, place = top(score, keep)
-        # What was kept stands before the new: its ids are lower, so ties still go to the lowest id.
-        best, found = lax.top_k(jnp.concatenate([best, score], axis=1), keep)
-        return (best, jnp.take_along_axis(jnp.concatenate([ids, start + place], axis=1), found, axis=1)), None
+    def one(query):
+        query_e, query_r, member = query
+        scores = _entity_scores(query_e, table, memory.topics, member)
+        row, counts = _choose(query_r, scores, memory, k, keep, chunk, mode, dtype, total, platform == 'tpu')
+        return _best_of(query_r, scores, memory, row, counts, k, min(group, len(row)))
 
-    empty = jnp.full((batch, keep), -jnp.inf, jnp.float32), jnp.zeros((batch, keep), jnp.int32)
-    (best, ids), _ = lax.scan(step, empty, jnp.arange(-(-rows // chunk), dtype=jnp.int32))
-    if rough:
-        score = _own_scores(query_e, query_r, ids, memory, entity_table)
-        score = jnp.where(best == -jnp.inf, jnp.inf, -jnp.where(score == 0, 0.0, score))
-        score, ids = lax.sort((score, ids), num_keys=2)
-        best, ids = -score[:, :k], ids[:, :k]
-    ids += lax.axis_index(axes) * rows
+    best, ids = jax.vmap(one)(queries) if block == count else lax.map(one, queries, batch_size=block)
+    ids += lax.axis_index(batch.axes) * rows
     # Devices hold rows in rising order, so the order of places is again the order of ids.
-    best, ids = (lax.all_gather(part, axes, axis=1, tiled=True) for part in (best, ids))
-    best, found = lax.top_k(best, k)
-    return best, jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(ids, found, axis=1))
+    best, found = lax.top_k(batch.exchange(best), k)
+    return best, jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(batch.exchange(ids), found, axis=1))
 
 
-def _specs(memory, axes):
+def _placed(memory, axes):
     return jax.tree.map(lambda _: P(axes), memory)
 
 
@@ -205,15 +301,14 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
         query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
         query_r: [B, d_r] float32, the relation part.
         memory: ShardedMemory over `mesh`.
-        entity_table: [n, d_e], replicated.
+        entity_table: [n, d_e], rows split over all devices of `mesh`; an n they do not divide is padded, which copies it.
         mesh: the mesh of `memory`.
         k: entries to keep (static).
-        chunk: rows a step (static), by default as many as serve a CPU's cache; less if [B, chunk] scores would take more
-            than MAX_SCORE_BYTES. But for 'approx', the result depends on it, and on the
-            number of devices, only where scores are equal up to rounding.
-        mode: 'exact'; 'approx', which may miss an entry where a better one shares its bucket; 'int8', which chooses 2 k
-            a device by the int8 relations and the best k of them exactly.
-        dtype: type of the products. With any but float32 each device chooses 2 k and the best k of them exactly.
+        chunk: rows a step (static), by default as many as serve a CPU's cache. But for 'approx', the result depends on
+            it, and on the number of devices, only where scores are equal up to rounding.
+        mode: 'exact'; 'approx', which may miss an entry where a better one shares its bucket; 'int8', which chooses
+            buckets by the int8 relations, twice as many.
+        dtype: type of the products. With any but float32 twice as many buckets are chosen. The scores are exact always.
         member: [B, n] bool, the topics each query may find entries of; None for all.
 
     Returns:
@@ -224,28 +319,26 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
     """
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
-    chunk = _DEFAULT_CHUNK if chunk is None else chunk
-    if k < 1 or chunk < 1:
+    if k < 1 or (chunk is not None and chunk < 1):
         raise InputError(f'k and chunk must be at least 1, not k={k}, chunk={chunk}')
     if mode == 'int8' and memory.codes is None:
         raise InputError("mode 'int8' needs a memory made by shard_memory(..., int8=True)")
-    chunk = max(1, min(chunk, MAX_SCORE_BYTES // (4 * query_e.shape[0])))
-    axes = mesh.axis_names
+    batch, axes = _Batch.of(len(query_e), mesh), mesh.axis_names
     search = functools.partial(
-        _search_shard, axes=axes, k=k, chunk=chunk, mode=mode, dtype=dtype, total=memory.topic.shape[0],
-        on_tpu=mesh.devices.flat[0].platform == 'tpu',
+        _search_shard, batch=batch, k=k, chunk=chunk, mode=mode, dtype=dtype, total=len(memory.slot),
+        platform=mesh.devices.flat[0].platform,
     )  # fmt: skip
-    arguments = lax.stop_gradient((query_e, query_r, memory, entity_table))
-    specs = (P(), P(), _specs(memory, axes), P(), P())
-    # Equal on all devices after the gathering, which the check cannot see.
-    return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)(*arguments, member)
+    arguments = lax.stop_gradient((query_e, query_r, memory, _even(entity_table, mesh)))
+    specs = (batch.spec, batch.spec, _placed(memory, axes), P(axes), batch.spec)
+    # Where each device has all queries their results are equal, which the check cannot see.
+    return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments, member)
 
 
-def _owned(entry_ids, rows, axes):
-    """This device's row numbers [B, k] of the entries, 0 for those of others, and which are its own."""
-    row = entry_ids - lax.axis_index(axes) * rows
-    own = (entry_ids >= 0) & (row >= 0) & (row < rows)
-    return jnp.where(own, row, 0), own
+def _owned(ids, rows, axes):
+    """This device's places of `ids` among its `rows`, 0 for those of others, and which are its own."""
+    place = ids - lax.axis_index(axes) * rows
+    own = (ids >= 0) & (place >= 0) & (place < rows)
+    return jnp.where(own, place, 0), own
 
 
 def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
@@ -258,29 +351,42 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
     Returns:
         scores [B, k] float32, 0 in unused slots, and targets [B, k] int32, -1 in unused slots.
     """
-    axes = mesh.axis_names
+    batch, axes = _Batch.of(len(query_e), mesh), mesh.axis_names
 
-    def score(query_e, query_r, entry_ids, memory, entity_table):
-        row, own = _owned(entry_ids, memory.topic.shape[0], axes)
-        scores = jnp.where(own, _own_scores(query_e, query_r, row, memory, entity_table), 0.0)
-        targets = jnp.where(own, memory.target[row] + 1, 0)
-        return lax.psum(scores, axes), lax.psum(targets, axes) - 1
+    def score(query_e, query_r, entry_ids, memory, table):
+        query_e, query_r, entry_ids = batch.gather((query_e, query_r, entry_ids))
+        row, own = _owned(entry_ids, len(memory.slot), axes)
+        relations = memory.relations[row].astype(jnp.float32)
+        scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
+        named = jnp.stack([memory.topics[memory.slot[row]], memory.target[row]])
+        # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.
+        topics, targets = lax.psum(jnp.where(own, named + 1, 0), axes) - 1
+        place, own = _owned(topics, len(table), axes)
+        entities = table[place].astype(jnp.float32)
+        scores += jnp.where(own, jnp.einsum('bd,bkd->bk', query_e, entities, precision=_PRECISION), 0.0)
+        return batch.sum(scores), targets
 
-    specs = (P(), P(), P(), _specs(memory, axes), P())
-    return jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=P())(query_e, query_r, entry_ids, memory, entity_table)
+    specs = (batch.spec, batch.spec, batch.spec, _placed(memory, axes), P(axes))
+    run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=(batch.spec, P()))
+    return run(query_e, query_r, entry_ids, memory, _even(entity_table, mesh))
 
 
-def target_embedding(entry_ids, beta, memory, entity_table, mesh):
-    """e_Y [B, d_e] float32: the embeddings of the entries' targets, weighted by `beta` [B, k], each summed by its owner."""
-    axes = mesh.axis_names
+def target_embedding(targets, beta, entity_table, mesh):
+    """e_Y [B, d_e] float32: the embeddings of `targets` [B, k], -1 in unused slots, weighted by `beta` [B, k].
 
-    def embed(entry_ids, beta, target, entity_table):
-        row, own = _owned(entry_ids, target.shape[0], axes)
-        embeddings = entity_table[target[row]].astype(jnp.float32)
-        return lax.psum(jnp.einsum('bk,bkd->bd', jnp.where(own, beta, 0.0), embeddings, precision=_PRECISION), axes)
+    Each is summed by the device that owns its row of E.
+    """
+    batch, axes = _Batch.of(len(targets), mesh), mesh.axis_names
 
-    specs = (P(), P(), P(axes), P())
-    return jax.shard_map(embed, mesh=mesh, in_specs=specs, out_specs=P())(entry_ids, beta, memory.target, entity_table)
+    def embed(targets, beta, table):
+        targets, beta = batch.gather((targets, beta))
+        place, own = _owned(targets, len(table), axes)
+        embeddings = table[place].astype(jnp.float32)
+        return batch.sum(jnp.einsum('bk,bkd->bd', jnp.where(own, beta, 0.0), embeddings, precision=_PRECISION))
+
+    specs = (batch.spec, batch.spec, P(axes))
+    run = jax.shard_map(embed, mesh=mesh, in_specs=specs, out_specs=batch.spec)
+    return run(targets, beta, _even(entity_table, mesh))
 
 
 def retrieve(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None):
@@ -293,6 +399,6 @@ def retrieve(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='
     scores, targets = rescore(query_e, query_r, entry_ids, memory, entity_table, mesh)
     valid = entry_ids >= 0
     beta = masked_softmax(scores, valid)
-    embedding = target_embedding(entry_ids, beta, memory, entity_table, mesh)
+    embedding = target_embedding(targets, beta, entity_table, mesh)
     followed = Followed(*aggregate(targets, beta), entry_ids, beta)
     return Retrieved(followed, jnp.where(valid, scores, -jnp.inf), targets, embedding)
