@@ -1,73 +1,104 @@
-"""Time of the exact search beside the bare product of the same shape, and product and `top_k`, in one run.
+"""The search of the whole memory beside the bare product of the same shape, `top_k` after it, and FAISS, in one run.
 
 python benchmarks/memory_search.py --rows 1600000 --dim 512 --queries 1,64,1024 --k 32 --json
+
+Half of `dim` is the relation's, half the entity's; an entity is the topic of 32 rows on average. `concatenated` is the
+same search over keys of `dim` numbers a row. `product` computes and forgets scores, of at most 256 queries at a time.
+FAISS (`pip install faiss-cpu`) is measured if it is there.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from timing import medians
 
 from opql_jax.memory import search
 from opql_jax.parallel.mesh import make_mesh
 
-REPEATS = 5
+ROWS_PER_TOPIC = 32
+PRODUCT_QUERIES = 256
 
 
-def median(function, *arguments):
-    """Median seconds of REPEATS calls after one that compiles."""
-    jax.block_until_ready(function(*arguments))
-    times = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        jax.block_until_ready(function(*arguments))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+class Data:
+    """A memory of random numbers, and the other things that search it."""
 
+    def __init__(self, rows, dim):
+        rng, half = np.random.default_rng(0), dim // 2
+        num_topics = max(1, rows // ROWS_PER_TOPIC)
+        topic = np.sort(rng.integers(0, num_topics, rows)).astype(np.int32)
+        relations = rng.standard_normal((rows, half), np.float32)
+        table = rng.standard_normal((num_topics, half), np.float32)
+        self.mesh, self.half, self.table = make_mesh(1), half, jnp.asarray(table)
+        self.memory = search.shard_memory(topic, topic, relations, self.mesh, int8=True)
+        keys = np.concatenate([table[topic], relations], axis=1)
+        self.concatenated = search.shard_memory(topic, topic, keys, self.mesh)
+        self.keys = self.concatenated.relations[:rows]
+        self.faiss = None
+        if importlib.util.find_spec('faiss'):
+            import faiss
 
-def measure(rows, dim, queries, k):
-    """Seconds of each way for one batch size; half of `dim` is the relation's, half the entity's."""
-    rng, mesh, half = np.random.default_rng(0), make_mesh(1), dim // 2
-    topic = np.sort(rng.integers(0, max(1, rows // 32), rows)).astype(np.int32)
-    relations = rng.standard_normal((rows, half), np.float32)
-    table = jnp.asarray(rng.standard_normal((topic.max() + 1, half), np.float32))
-    memory = search.shard_memory(topic, topic, relations, mesh)
-    keys = jnp.concatenate([table[topic], memory.relations], axis=1)
-    query = jnp.asarray(rng.standard_normal((queries, 2 * half), np.float32))
-    exact = jax.jit(lambda q, memory, table: search.topk(q[:, :half], q[:, half:], memory, table, mesh, k))
-    times = {
-        'exact': median(exact, query, memory, table),
-        'product': median(jax.jit(lambda q, keys: q @ keys.T), query, keys),
-        'product_top_k': median(jax.jit(lambda q, keys: jax.lax.top_k(q @ keys.T, k)), query, keys),
-    }
-    if importlib.util.find_spec('faiss'):
-        import faiss
+            self.faiss = faiss.IndexFlatIP(dim)
+            self.faiss.add(keys)
 
-        index = faiss.IndexFlatIP(2 * half)
-        index.add(np.asarray(keys))
-        times['faiss'] = median(lambda q: index.search(q, k), np.asarray(query))
-    return times
+    def ways(self, queries, k):
+        """What to time for a number of queries, and the compiled exact search."""
+        query = jnp.asarray(np.random.default_rng(1).standard_normal((queries, 2 * self.half), np.float32))
+        factored = query[:, : self.half], query[:, self.half :]
+        whole = jnp.zeros((queries, 0)), query
+
+        def compiled(parts, memory, table, mode='exact'):
+            run = jax.jit(lambda parts, memory, table: search.topk(*parts, memory, table, self.mesh, k, mode=mode))
+            run = run.lower(parts, memory, table).compile()
+            return run, functools.partial(run, parts, memory, table)
+
+        ways = {mode: compiled(factored, self.memory, self.table, mode) for mode in search.MODES}
+        exact = ways['exact'][0]
+        ways = {mode: call for mode, (_, call) in ways.items()}
+        ways['concatenated'] = compiled(whole, self.concatenated, self.table[:, :0])[1]
+        product = jax.jit(lambda query, keys: query @ keys.T)
+        product_top_k = jax.jit(lambda query, keys: jax.lax.top_k(query @ keys.T, k))
+        parts = [query[i : i + PRODUCT_QUERIES] for i in range(0, queries, PRODUCT_QUERIES)]
+
+        def each(function):
+            for part in parts:
+                jax.block_until_ready(function(part, self.keys))
+
+        ways['product'] = lambda: each(product)
+        ways['product_top_k'] = lambda: each(product_top_k)
+        if self.faiss is not None:
+            asked = np.asarray(query)
+            ways['faiss'] = lambda: self.faiss.search(asked, k)
+        return ways, exact
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rows', type=int, default=1_600_000)
     parser.add_argument('--dim', type=int, default=512)
     parser.add_argument('--queries', default='1,64,1024')
     parser.add_argument('--k', type=int, default=32)
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
+    data = Data(options.rows, options.dim)
     for queries in map(int, options.queries.split(',')):
-        times = measure(options.rows, options.dim, queries, options.k)
-        ratios = {f'exact_over_{name}': times['exact'] / spent for name, spent in times.items() if name != 'exact'}
-        line = {'rows': options.rows, 'dim': options.dim, 'queries': queries, 'k': options.k, 'seconds': times} | ratios
-        line['faiss'] = 'measured' if 'faiss' in times else 'skipped: not installed'
-        print(json.dumps(line) if options.json else line, flush=True)
+        ways, exact = data.ways(queries, options.k)
+        times = medians(ways)
+        line = {
+            'rows': options.rows,
+            'dim': options.dim,
+            'queries': queries,
+            'k': options.k,
+            'seconds': {name: round(spent, 5) for name, spent in times.items()},
+            'over_exact': {name: round(spent / times['exact'], 2) for name, spent in times.items()},
+            'exact_temporary_bytes': exact.memory_analysis().temp_size_in_bytes,
+            'memory_bytes': {'factored': data.memory.relations.nbytes + data.table.nbytes, 'keys': data.keys.nbytes},
+        }
+        print(json.dumps(line) if options.json else '\n'.join(f'{key}: {value}' for key, value in line.items()), flush=True)
 
 
 if __name__ == '__main__':
