@@ -14,6 +14,8 @@ from opql_jax.memory.follow import MemoryArrays
 
 NUM_ENTITIES, DIM_E, DIM_R = 9, 3, 4
 B, K, TOP = 3, 4, 5
+# One group of queries, exactly one, and several, the last of them not full.
+BATCHES = [B, follow_lib.GROUP, 3 * follow_lib.GROUP - 3]
 
 
 def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
@@ -26,13 +28,13 @@ def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
     return MemoryArrays(topic, target, relations, offsets), draw(NUM_ENTITIES, DIM_E).astype(np.float32)
 
 
-def make_queries(rng, *, whole_numbers=False):
+def make_queries(rng, *, whole_numbers=False, batch=B):
     """Random queries and topic sets with unused slots anywhere; weights are not normalised."""
     draw = (lambda *s: rng.integers(-2, 3, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
-    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(B)]).astype(np.int32)
-    topics = np.where(rng.random((B, K)) < 0.3, -1, topics)
-    log_weights = (-rng.integers(0, 3, (B, K)) if whole_numbers else rng.normal(size=(B, K))).astype(np.float32)
-    return draw(B, DIM_E).astype(np.float32), draw(B, DIM_R).astype(np.float32), topics, log_weights
+    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(batch)]).astype(np.int32)
+    topics = np.where(rng.random((batch, K)) < 0.3, -1, topics)
+    log_weights = (-rng.integers(0, 3, (batch, K)) if whole_numbers else rng.normal(size=(batch, K))).astype(np.float32)
+    return draw(batch, DIM_E).astype(np.float32), draw(batch, DIM_R).astype(np.float32), topics, log_weights
 
 
 def reference_scores(query_e, query_r, topics, log_weights, memory, table):
@@ -77,11 +79,11 @@ def padded(values, fill):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), num_rows=st.sampled_from([1, 4, 30]))
-def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows):
+@given(seed=st.integers(0, 2**32 - 1), num_rows=st.sampled_from([1, 4, 30]), batch=st.sampled_from(BATCHES))
+def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows, batch):
     rng = np.random.default_rng(seed)
     memory, table = make_memory(rng, num_rows, whole_numbers=True)  # whole numbers: ties are frequent and exact
-    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
+    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True, batch=batch)
     scores, ids = jit_topk(query_e, query_r, topics, log_weights, memory, table)
     expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
     for b, (kept, _, _) in enumerate(reference_follow(expected, memory.target, TOP)):
@@ -90,12 +92,12 @@ def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_an_excluded_target_takes_no_place(seed):
+@given(seed=st.integers(0, 2**32 - 1), batch=st.sampled_from(BATCHES))
+def test_an_excluded_target_takes_no_place(seed, batch):
     rng = np.random.default_rng(seed)
     memory, table = make_memory(rng, 30, whole_numbers=True)
-    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True)
-    exclude = rng.integers(-1, NUM_ENTITIES, B).astype(np.int32)
+    query_e, query_r, topics, log_weights = make_queries(rng, whole_numbers=True, batch=batch)
+    exclude = rng.integers(-1, NUM_ENTITIES, batch).astype(np.int32)
     scores, ids = jit_topk(query_e, query_r, topics, log_weights, memory, table, exclude=exclude)
     expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
     expected[memory.target[None] == exclude[:, None]] = -np.inf

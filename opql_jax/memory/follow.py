@@ -12,6 +12,7 @@ runs without gradient; the k entries it kept are then scored again with gradient
 Everything here is a pure function of arrays with static shapes, made to be called inside `jax.jit`.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -23,6 +24,9 @@ from opql_jax.corpus.errors import InputError
 # Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight underflows keeps
 # a place in X and no gradient becomes infinite.
 MIN_WEIGHT = 1e-30
+
+# Queries searched together, which wait for the one with the most entries.
+GROUP = 8
 
 _PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would round the products to bfloat16
 
@@ -97,8 +101,9 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
     """The k best entries among those whose topic is in X: exact, without gradient.
 
     The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and scored `block` slots at
-    a time, merged into a running top-k. The cost grows with the largest number of entries any query of the batch has,
-    not with the memory, and there is no limit on it: a topic with very many entries takes more blocks.
+    a time, merged into a running top-k. The cost grows with the number of these entries, not with the memory, and there
+    is no limit on it: a topic with very many entries takes more blocks. Queries of a large batch are searched in groups
+    of about equally many entries, so that few wait for one with a hundred times as many.
 
     Args:
         query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
@@ -119,8 +124,7 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
     query_e, query_r, memory, entity_table, log_weights = lax.stop_gradient(
         (query_e, query_r, memory, entity_table, log_weights)
     )
-    num_queries, num_topics = topics.shape
-
+    num_queries = len(topics)
     # With the topics in rising order (unused ones last), slot order is entry-id order. `lax.top_k` prefers the earlier
     # of equals, and what it kept so far stands before the new block, so ties go to the lowest id.
     key = jnp.where(topics >= 0, topics, jnp.iinfo(jnp.int32).max)
@@ -131,17 +135,41 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
     count = jnp.where(topics >= 0, memory.offsets[topics + 1] - first, 0)
     end = jnp.cumsum(count, axis=1)  # slots of topic number j: end[j - 1] .. end[j] - 1
     shift = first - (end - count)  # row = slot + shift
-    total = end[:, -1:]
+    exclude = jnp.full(num_queries, -1, jnp.int32) if exclude is None else exclude
+    search = functools.partial(_best_slots, memory=memory, k=k, block=block)
+    queries = query_r, shared, end, shift, exclude
+    members = max(GROUP, jax.device_count())
+    if num_queries <= members:
+        return search(queries)
+
+    # Queries of a group wait for the one with the most slots. Each part of the batch gives every group one query, by rank
+    # of its number of slots, so that those of a group are alike; no query leaves its part, and with it its device.
+    padding = -num_queries % members
+    parts = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(members, -1, *x.shape[1:])
+    queries = jax.tree.map(parts, queries)
+    order = jnp.argsort(queries[2][:, :, -1], axis=1)
+    ranked = lambda x, order: jnp.take_along_axis(x, order.reshape(order.shape + (1,) * (x.ndim - 2)), axis=1)
+    found = lax.map(search, jax.tree.map(lambda x: ranked(x, order).swapaxes(0, 1), queries))
+    back = jnp.argsort(order, axis=1)
+    return jax.tree.map(lambda x: ranked(x.swapaxes(0, 1), back).reshape(-1, k)[:num_queries], found)
+
+
+def _best_slots(queries, memory, k, block):
+    """The search of `filtered_topk` for queries that wait for one another: scores and entry ids [B, k].
+
+    Args:
+        queries: query_r [B, d_r], shared [B, K], end [B, K], shift [B, K] and exclude [B] as made there.
+    """
+    query_r, shared, end, shift, exclude = queries
+    total, last = end[:, -1:], end.shape[1] - 1
 
     def step(state):
         start, best, ids = state
         slot = start + jnp.arange(block, dtype=jnp.int32)
-        number = jnp.sum(end[:, None, :] <= slot[:, None], axis=-1)
-        number = jnp.minimum(number, num_topics - 1)
+        number = jnp.minimum(jnp.sum(end[:, None, :] <= slot[:, None], axis=-1), last)
         used = slot < total
         rows = jnp.where(used, slot + jnp.take_along_axis(shift, number, axis=1), 0)
-        if exclude is not None:
-            used &= memory.target[rows] != exclude[:, None]
+        used &= memory.target[rows] != exclude[:, None]
         score = _relation_scores(query_r, rows, memory.relations)
         score = score + jnp.take_along_axis(shared, number, axis=1)
         # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
@@ -150,15 +178,8 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
         ids = jnp.take_along_axis(jnp.concatenate([ids, jnp.where(used, rows, -1)], axis=1), place, axis=1)
         return start + block, best, ids
 
-    _, scores, ids = lax.while_loop(
-        lambda state: state[0] < jnp.max(total),
-        step,
-        (
-            jnp.int32(0),
-            jnp.full((num_queries, k), -jnp.inf, jnp.float32),
-            jnp.full((num_queries, k), -1, jnp.int32),
-        ),
-    )
+    empty = jnp.full((len(total), k), -jnp.inf, jnp.float32), jnp.full((len(total), k), -1, jnp.int32)
+    _, scores, ids = lax.while_loop(lambda state: state[0] < jnp.max(total), step, (jnp.int32(0), *empty))
     return scores, ids
 
 

@@ -26,6 +26,7 @@ from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import Followed, aggregate, masked_softmax
+from opql_jax.parallel.collectives import Batch, owned
 
 MODES = ('exact', 'approx', 'int8')
 MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time on a device
@@ -116,37 +117,6 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     place = lambda array: jax.device_put(array, NamedSharding(mesh, P(mesh.axis_names)))
     columns = (None if column is None else place(pad(column)) for column in (target, relations, codes, scales))
     return ShardedMemory(place(topics), place(slot), *columns)
-
-
-class _Batch(NamedTuple):
-    """How queries lie on the devices: in equal shares, or all on each where they cannot be shared equally."""
-
-    axes: tuple[str, ...]
-    shared: bool
-
-    @classmethod
-    def of(cls, queries, mesh):
-        return cls(mesh.axis_names, queries % mesh.size == 0)
-
-    @property
-    def spec(self):
-        return P(self.axes) if self.shared else P()
-
-    def gather(self, tree):
-        """Every query on every device."""
-        return jax.tree.map(lambda x: lax.all_gather(x, self.axes, tiled=True), tree) if self.shared else tree
-
-    def sum(self, x):
-        """Sums [B, ...] over devices; each gets its share of the queries."""
-        return lax.psum_scatter(x, self.axes, tiled=True) if self.shared else lax.psum(x, self.axes)
-
-    def exchange(self, x):
-        """What all devices found for one's share of the queries, [B', D k] from [B, k] each, in the order of devices."""
-        if self.shared:
-            devices = lax.axis_size(self.axes)
-            x = lax.all_to_all(x.reshape(devices, -1, x.shape[1]), self.axes, 0, 0)
-            return jnp.moveaxis(x, 0, 1).reshape(x.shape[1], -1)
-        return lax.all_gather(x, self.axes, axis=1, tiled=True)
 
 
 def _even(table, mesh):
@@ -323,7 +293,7 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
         raise InputError(f'k and chunk must be at least 1, not k={k}, chunk={chunk}')
     if mode == 'int8' and memory.codes is None:
         raise InputError("mode 'int8' needs a memory made by shard_memory(..., int8=True)")
-    batch, axes = _Batch.of(len(query_e), mesh), mesh.axis_names
+    batch, axes = Batch.of(len(query_e), mesh), mesh.axis_names
     search = functools.partial(
         _search_shard, batch=batch, k=k, chunk=chunk, mode=mode, dtype=dtype, total=len(memory.slot),
         platform=mesh.devices.flat[0].platform,
@@ -332,13 +302,6 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
     specs = (batch.spec, batch.spec, _placed(memory, axes), P(axes), batch.spec)
     # Where each device has all queries their results are equal, which the check cannot see.
     return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments, member)
-
-
-def _owned(ids, rows, axes):
-    """This device's places of `ids` among its `rows`, 0 for those of others, and which are its own."""
-    place = ids - lax.axis_index(axes) * rows
-    own = (ids >= 0) & (place >= 0) & (place < rows)
-    return jnp.where(own, place, 0), own
 
 
 def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
@@ -351,17 +314,17 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
     Returns:
         scores [B, k] float32, 0 in unused slots, and targets [B, k] int32, -1 in unused slots.
     """
-    batch, axes = _Batch.of(len(query_e), mesh), mesh.axis_names
+    batch, axes = Batch.of(len(query_e), mesh), mesh.axis_names
 
     def score(query_e, query_r, entry_ids, memory, table):
         query_e, query_r, entry_ids = batch.gather((query_e, query_r, entry_ids))
-        row, own = _owned(entry_ids, len(memory.slot), axes)
+        row, own = owned(entry_ids, len(memory.slot), axes)
         relations = memory.relations[row].astype(jnp.float32)
         scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
         named = jnp.stack([memory.topics[memory.slot[row]], memory.target[row]])
         # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.
         topics, targets = lax.psum(jnp.where(own, named + 1, 0), axes) - 1
-        place, own = _owned(topics, len(table), axes)
+        place, own = owned(topics, len(table), axes)
         entities = table[place].astype(jnp.float32)
         scores += jnp.where(own, jnp.einsum('bd,bkd->bk', query_e, entities, precision=_PRECISION), 0.0)
         return batch.sum(scores), targets
@@ -376,11 +339,11 @@ def target_embedding(targets, beta, entity_table, mesh):
 
     Each is summed by the device that owns its row of E.
     """
-    batch, axes = _Batch.of(len(targets), mesh), mesh.axis_names
+    batch, axes = Batch.of(len(targets), mesh), mesh.axis_names
 
     def embed(targets, beta, table):
         targets, beta = batch.gather((targets, beta))
-        place, own = _owned(targets, len(table), axes)
+        place, own = owned(targets, len(table), axes)
         embeddings = table[place].astype(jnp.float32)
         return batch.sum(jnp.einsum('bk,bkd->bd', jnp.where(own, beta, 0.0), embeddings, precision=_PRECISION))
 
