@@ -39,7 +39,8 @@ def test_arrays_can_be_followed(directory):
 
 
 def test_matching_hashes_open(directory):
-    Memory.open(directory, encoder_hash=HASHES['encoder'], vocabulary_hash=HASHES['vocabulary'])
+    memory = Memory.open(directory, encoder_hash=HASHES['encoder'], vocabulary_hash=HASHES['vocabulary'])
+    assert memory.hash() == Memory.open(directory).hash()
 
 
 @pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])

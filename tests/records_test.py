@@ -103,4 +103,4 @@ def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
 
 
 def test_validate_accepts_any_entity_unless_told():
-    validate(Document('a', 't', 'x', (Mention(0, 1, 'anything'),)))
+    assert validate(Document('a', 't', 'x', (Mention(0, 1, 'anything'),))) is None
