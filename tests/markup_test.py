@@ -120,6 +120,28 @@ def test_markup_never_adds_more_than_its_room():
     assert longest == len(p.tokens) + markup.MARKUP_ROOM
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40))
+def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count):
+    rng = np.random.default_rng(seed)
+    passages = []
+    for n in rng.integers(0, 12, 5):
+        borders = np.sort(rng.integers(0, n + 1, 8)).reshape(4, 2)  # of four mentions; some are empty, some share a place
+        passages.append(markup.TokenisedPassage(rng.integers(100, 200, n).astype(np.int32), *borders.T, np.arange(4)))
+    passage, (i, step) = rng.integers(0, 5, count), rng.integers([[0], [1]], 4, (2, count))
+    j = (i + step) % 4
+    one_by_one = [markup.mark_pair(passages[p], i, j, SPECIAL, 0) for p, i, j in zip(passage, i, j)]
+    many = markup.MarkedPairs(passages, passage, i, j, SPECIAL)
+    assert many.lengths.tolist() == [len(marked.tokens) for marked in one_by_one]
+    chosen = rng.permutation(count)[: count // 2]
+    tokens, r1, r2 = many.batch(chosen, count + 1, 20)
+    assert tokens.dtype == r1.dtype == r2.dtype == np.int32 and tokens.shape == (count + 1, 20)
+    assert (tokens[len(chosen) :] == SPECIAL.pad).all()
+    for row, marked in enumerate(one_by_one[k] for k in chosen):
+        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (20 - len(marked.tokens))
+        assert (r1[row], r2[row]) == (marked.r1, marked.r2)
+
+
 def test_a_masked_mention_is_a_single_token():
     _, p = passage('the film {} by {} .', ['Alien', 'Ridley Scott'], [4, 5])
     masked = markup.mask_mention(p, 1, SPECIAL)

@@ -1,17 +1,31 @@
-"""Encoding of many pairs or questions with a trained encoder: length buckets, one compilation a bucket."""
+"""Encoding of many pairs with a trained encoder, on all devices: short rows together, so that little is padding."""
+
+import collections
+from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 
 from opql_jax.data import buckets, markup
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel.mesh import make_mesh, replicate
+
+# Finer than in training, where every length has a place in every batch. Each one that occurs is compiled once.
+LENGTHS = tuple(range(16, max(buckets.BUCKET_LENGTHS) + 1, 8))
+# Tokens a device encodes at a time. On a CPU the activations should stay in its cache.
+CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16384
+# Batches a device may have waiting, so that it does not idle while the next one is marked.
+AHEAD = 4
 
 
 class PairEncoder:
     """Encodes rows of the pair table: `encoder(row_ids [n]) -> relations [n, d_r] float32`.
 
-    Rows are sorted by length and padded to their bucket only. A bucket's batch holds about the same number of tokens
-    whatever the length, so memory stays bounded.
+    Rows are sorted by length, longest first, and cut into batches of about `tokens_per_batch` tokens, each padded to the
+    bucket of its longest row. A device encodes one batch at a time, whatever the number of devices: so the relations of
+    a call have the same bits on 1 and on 8 devices of a kind. Rows share nothing with the other rows of a call but the
+    length they are padded to, which changes rounding only.
     """
 
     def __init__(
@@ -21,36 +35,83 @@ class PairEncoder:
         records,
         pairs,
         special,
-        bucket_lengths=buckets.BUCKET_LENGTHS,
-        tokens_per_batch: int = 16384,
+        bucket_lengths: Sequence[int] = LENGTHS,
+        tokens_per_batch: int | None = None,
+        mesh: Mesh | None = None,
     ):
+        """Places the parameters on every device.
+
+        Args:
+            encoder: the module.
+            params: its parameters.
+            records: the passages, `PassageRecords` or anything with `read(ids) -> list[TokenisedPassage]`.
+            pairs: columns passage, topic_mention, target_mention [rows].
+            special: marker ids.
+            bucket_lengths: what rows may be padded to, in tokens.
+            tokens_per_batch: of one device, padding included; None for what suits the kind of device.
+            mesh: its 'data' axis shares the batches; all devices if None.
+        """
         self._records, self._pairs, self._special = records, pairs, special
-        self._lengths, self._tokens = tuple(bucket_lengths), tokens_per_batch
-        self._encoder, self._params = encoder, params
-        self._apply = jax.jit(lambda params, tokens, r1, r2: encoder.apply({'params': params}, tokens, r1, r2))
+        self._lengths = np.sort(bucket_lengths)
+        mesh = mesh or make_mesh()
+        self._devices = mesh.shape['data']
+        on_cpu = mesh.devices.flat[0].platform == 'cpu'
+        self._tokens = tokens_per_batch or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
+        self._dim = encoder.relation_dim
+        self._params = replicate(params, mesh)
+        whole, split = PartitionSpec(), PartitionSpec('data')
+        # Not left to the partitioner: each device must run the program that a single one would.
+        self._apply = jax.jit(
+            jax.shard_map(
+                lambda params, tokens, r1, r2: encoder.apply({'params': params}, tokens, r1, r2),
+                mesh=mesh,
+                in_specs=(whole, split, split, split),
+                out_specs=split,
+            )
+        )
 
     def __call__(self, rows) -> np.ndarray:
-        rows = np.asarray(rows)
-        marked = self._mark(rows)
-        bucket = np.array([buckets.bucket_of(len(m.tokens), self._lengths) for m in marked])
-        out = np.empty((len(rows), self._encoder.relation_dim), np.float32)
-        for length in self._lengths:
-            members = np.flatnonzero(bucket == length)
-            size = max(self._tokens // length // 8 * 8, 8)
-            for start in range(0, len(members), size):
-                chosen = members[start : start + size]
-                tokens = np.full((size, length), self._special.pad, np.int32)
-                r1, r2 = np.zeros(size, np.int32), np.zeros(size, np.int32)
-                for i, member in enumerate(chosen):
-                    m = marked[member]
-                    tokens[i, : len(m.tokens)], r1[i], r2[i] = m.tokens, m.r1, m.r2
-                out[chosen] = np.asarray(self._apply(self._params, tokens, r1, r2))[: len(chosen)]
+        """Relations of pair rows.
+
+        Args:
+            rows: [n] indices of `pairs`, in any order, with repetition or without.
+
+        Returns:
+            [n, d_r] float32.
+
+        Raises:
+            InputError: a row is longer than the longest bucket, or than the encoder takes.
+        """
+        rows = np.asarray(rows, np.int64)
+        passages, passage = np.unique(self._pairs['passage'][rows], return_inverse=True)
+        topic, target = self._pairs['topic_mention'][rows], self._pairs['target_mention'][rows]
+        marked = markup.MarkedPairs(self._records.read(passages), passage, topic, target, self._special)
+        out = np.empty((len(rows), self._dim), np.float32)
+        running = collections.deque()
+
+        def finish():
+            chosen, relations = running.popleft()
+            out[chosen] = np.asarray(relations)[: len(chosen)]
+
+        for chosen, size, length in self.batches(marked.lengths):
+            running.append((chosen, self._apply(self._params, *marked.batch(chosen, size, length))))
+            if len(running) > AHEAD:
+                finish()
+        while running:
+            finish()
         return out
 
-    def _mark(self, rows) -> list[markup.MarkedPair]:
-        columns = (self._pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
-        passage, topic, target = columns
-        return [
-            markup.mark_pair(read, i, j, self._special, max_context=0)
-            for read, i, j in zip(self._records.read(passage), topic, target)
-        ]
+    def batches(self, lengths):
+        """How rows of the given lengths [n] are encoded: (indices of rows, places for rows, tokens a place) of every batch."""
+        order = np.argsort(-lengths, kind='stable')
+        falling = -lengths[order]
+        start = 0
+        while start < len(order):
+            length = buckets.bucket_of(-int(falling[start]), self._lengths)
+            size = max(self._tokens // length, 1)
+            # As many batches as begin with a row of this bucket, at most one a device.
+            shorter = self._lengths[self._lengths < length].max(initial=0)
+            of_bucket = np.searchsorted(falling, -shorter) - start
+            batches = min(-(-of_bucket // size), self._devices)
+            yield order[start : start + batches * size], self._devices * size, length
+            start += batches * size

@@ -1,0 +1,147 @@
+"""Pairs encoded per second by `PairEncoder`, in length buckets and padded to 128 tokens, alternately in one process.
+
+python benchmarks/build_memory.py --model tiny --rows 16384 --json
+python benchmarks/build_memory.py --prepared_dir PREPARED --model_dir MODEL
+
+Without folders the corpus is the generated one and the weights are random, which changes no time.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import tempfile
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gin
+from opql_jax.corpus.readers import Synthetic
+from opql_jax.data import markup
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.build import EntryTable
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.encoding import PairEncoder
+from opql_jax.training import model_card
+from opql_jax.training.build import memory_entries
+from opql_jax.training.run import init_params
+
+PADDED = 128
+MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
+MATRIX = 2048
+
+
+def flops(encoder: RelationEncoder, length) -> float:
+    """Of the matrix products for one row of so many tokens; the last layer is computed at r1, r2 and once more at r1."""
+    h, length = encoder.hidden_size, np.asarray(length, np.float64)
+    qkv, rest, attention = 6 * h * h, 2 * h * h + 4 * h * encoder.mlp_size, 4 * h * length
+    whole = length * (qkv + rest + attention)
+    return (encoder.num_layers - 1) * whole + length * qkv + 3 * (rest + attention) + 4 * h * encoder.relation_dim
+
+
+def timed(function, *arguments) -> float:
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
+    """The corpus, the encoder and its parameters."""
+    if not options.prepared_dir:
+        prepare(output_dir=root, reader=Synthetic(num_documents=options.documents, num_train=1, num_eval=1))
+    prepared = Prepared(options.prepared_dir or root)
+    if options.model_dir:
+        encoder, params, card, _ = model_card.load(options.model_dir)
+        model_card.check_vocabulary(card, prepared, options.model_dir)
+    else:
+        gin.parse_config_file(str(MODELS / f'{options.model}.gin'))
+        encoder = gin.get_configurable(RelationEncoder)(vocab_size=prepared.tokenizer.get_vocab_size())
+        params = init_params(encoder, 1, seed=0)
+    return prepared, encoder, params['encoder']
+
+
+def measure(options, prepared, encoder, params) -> dict:
+    """Rates, padding and work of both ways, and the limits they are to be held against."""
+    rows, entries = memory_entries(prepared)
+    rows = rows[in_order(entries)[: options.rows]]
+    lengths = lengths_of(prepared, rows)
+    arguments = encoder, params, prepared.records, prepared.pairs, prepared.special
+    longest = max(PADDED, int(lengths.max()))
+    ways = {
+        'bucketed': PairEncoder(*arguments, tokens_per_batch=options.tokens_per_batch),
+        'padded': PairEncoder(*arguments, (longest,), options.tokens_per_batch),
+    }
+    matrix = jnp.ones((MATRIX, MATRIX))
+    product = jax.jit(lambda m: m @ m)
+    calls = {name: (encode, rows) for name, encode in ways.items()}
+    calls['product'] = lambda m: product(m).block_until_ready(), matrix
+    for call in calls.values():
+        timed(*call)  # compiles
+    seconds = {name: [] for name in calls}
+    for _ in range(options.repeats):
+        for name, call in calls.items():
+            seconds[name].append(timed(*call))
+    median = {name: statistics.median(times) for name, times in seconds.items()}
+    peak = 2 * MATRIX**3 / median['product'] / 1e9
+    needed = flops(encoder, lengths).mean()
+    line = {
+        'rows': len(rows),
+        'devices': f'{jax.device_count()} {jax.devices()[0].platform}',
+        'mean_tokens': round(float(lengths.mean()), 1),
+        'longest': int(lengths.max()),
+        'product_gflops': round(peak, 1),
+        'mflop_a_pair': round(needed / 1e6, 2),
+        'limit_pairs_per_s': round(peak * 1e9 / needed),
+        'ratio_of_tokens': round(longest / float(lengths.mean()), 2),
+        'ratio_of_flops': round(float(flops(encoder, longest) / needed), 2),
+        'padded_to': longest,
+    }
+    for name, encode in ways.items():
+        shapes = [(places, length) for _, places, length in encode.batches(lengths)]
+        executed = sum(places * flops(encoder, length) for places, length in shapes)
+        line[name] = {
+            'pairs_per_s': round(len(rows) / median[name]),
+            'share_of_padding': round(1 - float(lengths.sum()) / sum(places * length for places, length in shapes), 3),
+            'gflops': round(executed / median[name] / 1e9, 1),
+            'of_product': round(executed / median[name] / 1e9 / peak, 3),
+            'needed_of_product': round(needed * len(rows) / median[name] / 1e9 / peak, 3),
+        }
+    ratios = [slow / fast for slow, fast in zip(seconds['padded'], seconds['bucketed'])]
+    line['ratio'] = round(median['padded'] / median['bucketed'], 2)
+    line['ratio_of_rounds'] = [round(ratio, 2) for ratio in sorted(ratios)]
+    return line
+
+
+def in_order(entries: EntryTable) -> np.ndarray:
+    """The rows as a memory stores them, so that the first ones are like those of a shard."""
+    return np.lexsort((entries.target_start, entries.topic_start, entries.passage, entries.target, entries.topic))
+
+
+def lengths_of(prepared, rows) -> np.ndarray:
+    """Tokens of every marked row [n]."""
+    passages, passage = np.unique(prepared.pairs['passage'][rows], return_inverse=True)
+    mentions = prepared.pairs['topic_mention'][rows], prepared.pairs['target_mention'][rows]
+    return markup.MarkedPairs(prepared.records.read(passages), passage, *mentions, prepared.special).lengths
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--rows', type=int, default=16384, help='pair rows, the first of the memory')
+    parser.add_argument('--model', default='tiny', help='a size in gin/models')
+    parser.add_argument('--documents', type=int, default=2000, help='of the generated corpus')
+    parser.add_argument('--prepared_dir')
+    parser.add_argument('--model_dir')
+    parser.add_argument('--tokens_per_batch', type=int, help="of both ways; the PairEncoder's choice by default")
+    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--json', action='store_true')
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as root:
+        line = measure(options, *sizes(options, root))
+    print(json.dumps(line) if options.json else json.dumps(line, indent=1))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,36 @@
+"""Encodes the pairs of a prepared folder on 1, 2, 4 and 8 devices; run by encoding_test.py in a process with 8 virtual ones.
+
+    python tests/encode_on_devices.py PREPARED OUTPUT
+
+Leaves in OUTPUT (.npz) the relations from each number of devices, and on how many devices the batches lay.
+"""
+
+import sys
+
+import encoding_test
+import jax
+import numpy as np
+
+from opql_jax.parallel.mesh import make_mesh
+
+
+def main(prepared, output):
+    assert jax.device_count() == 8, jax.devices()
+    found = {}
+    for devices in (1, 2, 4, 8):
+        encode, rows = encoding_test.make(prepared, bucket_lengths=(72, 136), mesh=make_mesh(devices))
+        apply, lay_on = encode._apply, set()
+
+        def spied(*arguments):
+            relations = apply(*arguments)
+            lay_on.add(len({shard.index[0].start for shard in relations.addressable_shards}))
+            return relations
+
+        encode._apply = spied
+        found[f'relations-{devices}'] = encode(rows)
+        found[f'devices-{devices}'] = sorted(lay_on)
+    np.savez(output, **found)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
