@@ -31,6 +31,8 @@ from opql_jax.training.run import init_params
 
 PADDED = 128
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
+# That of gin/data/synthetic.gin.
+RECIPE = dict(wordpieces=4000, max_tokens=40, drop_above_rate=1.0)
 MATRIX = 2048
 
 
@@ -51,7 +53,8 @@ def timed(function, *arguments) -> float:
 def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
     """The corpus, the encoder and its parameters."""
     if not options.prepared_dir:
-        prepare(output_dir=root, reader=Synthetic(num_documents=options.documents, num_train=1, num_eval=1))
+        reader = Synthetic(num_documents=options.documents, num_train=1, num_eval=1)
+        prepare(output_dir=root, reader=reader, **RECIPE)
     prepared = Prepared(options.prepared_dir or root)
     if options.model_dir:
         encoder, params, card, _ = model_card.load(options.model_dir)
@@ -77,7 +80,7 @@ def measure(options, prepared, encoder, params) -> dict:
     matrix = jnp.ones((MATRIX, MATRIX))
     product = jax.jit(lambda m: m @ m)
     calls = {name: (encode, rows) for name, encode in ways.items()}
-    calls['product'] = lambda m: product(m).block_until_ready(), matrix
+    calls['product'] = (lambda m: product(m).block_until_ready(), matrix)
     for call in calls.values():
         timed(*call)  # compiles
     seconds = {name: [] for name in calls}
