@@ -1,0 +1,288 @@
+"""An approximate index over the keys of a memory: ScaNN's tree and asymmetric hashing, reordered from the memory itself.
+
+    manifest.json          what is indexed, settings, measured recall, ScaNN's version, bytes and sha256 of every file
+    index-00000/ids.npy    [N] int64, entry ids by their number in the index
+    index-00000/...        what ScaNN wrote
+
+ScaNN (Guo et al., ICML 2020; SOAR, Sun et al., NeurIPS 2023) looks into the `leaves` partitions nearest to a query and
+proposes the `depth` entries with the best scores by codes of 4 bits for 2 dimensions. Their keys `[E[topic]; r]` are then
+assembled from the entity table and the memory and scored in float32, so that the index holds no second copy of the keys: on
+disk ScaNN's files take d_e + d_r bytes an entry, a quarter of its key.
+
+The index keeps to the memory as it changes: deleted entries are never returned, injected ones are searched exactly beside
+it, and it is refused once more than MAX_CHANGED of its entries are deleted or were added. It is of one entity table:
+training that further moves the keys.
+
+`memory/ann_build.py` writes it, the manifest last, so that what a killed build left is no index.
+"""
+
+import functools
+import importlib.metadata
+import json
+import logging
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.errors import InputError
+from opql_jax.memory import search
+from opql_jax.memory.store import Memory, params_hash
+from opql_jax.parallel.mesh import make_mesh, replicate
+
+FORMAT, VERSION, MANIFEST = 'opql-index', 1, 'manifest.json'
+MAX_CHANGED = 0.1
+_BLOCK_ROWS = 1 << 15  # scored exactly at a time
+_log = logging.getLogger(__name__)
+_topk = jax.jit(search.topk, static_argnames=('mesh', 'k'))
+
+
+class IndexFormatError(InputError):
+    """An index that cannot be used; the message says why and what to do."""
+
+
+class ExactIndex:
+    """Exact search of a memory, or of some rows of it, with the interface of an index: where there is no ScaNN.
+
+    Args:
+        memory: Memory.
+        entity_table: [n, d_e], E; n at least the memory's number of entities.
+        rows: [m] rows of the memory, rising, to search; all if None.
+    """
+
+    recall = 1.0
+
+    def __init__(self, memory: Memory, entity_table, rows=None):
+        rows = np.arange(len(memory)) if rows is None else rows
+        self._rows, self._mesh, self._memory = np.append(rows, -1).astype(np.int32), make_mesh(), None
+        self._dims = check_table(memory, entity_table).shape[1], memory.manifest['relation_dim']
+        if len(rows):
+            columns = memory.topic[rows], memory.target[rows], memory.relations(rows)
+            self._memory = search.shard_memory(*columns, self._mesh)
+            self._table = replicate(jnp.asarray(entity_table), self._mesh)
+
+    def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `ScannIndex.search`."""
+        query_e, query_r = check_queries(query_e, query_r, k, self._dims)
+        if self._memory is None or not len(query_e):
+            return _unused(len(query_e), k)
+        scores, found = _topk(query_e, query_r, self._memory, self._table, mesh=self._mesh, k=k)
+        return np.asarray(scores), self._rows[np.asarray(found)]
+
+
+class ScannIndex:
+    """An index opened by `open_index` for one state of its memory.
+
+    Attributes:
+        recall: measured recall@k, k = manifest['k'], on queries that did not take part in tuning.
+        leaves, depth: partitions to look into and entries to score exactly, for each query.
+        manifest: the parsed manifest.
+    """
+
+    def __init__(self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: dict):
+        self._memory, self._searcher, self.manifest = memory, searcher, manifest
+        self._table = check_table(memory, entity_table).astype(np.float32, copy=False)
+        self.leaves, self.depth, self.recall = (manifest.get(name) for name in ('leaves', 'depth', 'recall'))
+        living = np.isin(ids, memory.ids)
+        self._row = np.full(len(ids), -1, np.int32)  # of each number of the index
+        self._row[living] = memory.rows(ids[living])
+        fresh = np.flatnonzero(~np.isin(memory.ids, ids))
+        changed = len(fresh) + int((~living).sum())
+        if changed > MAX_CHANGED * len(ids):
+            raise IndexFormatError(
+                f'{memory.directory}: {changed} entries were added or deleted since the index of {len(ids)} entries was '
+                f'built, more than a share of {MAX_CHANGED}: build the index again'
+            )
+        self._fresh = ExactIndex(memory, self._table, fresh) if len(fresh) else None
+
+    def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The best k entries of the memory for each query, as far as the index proposes them; their scores are exact.
+
+        A query for which it proposes fewer entries than there are to be returned is searched exactly, so that no slot is
+        unused but for want of entries. For another k than the index was tuned for, the depth changes in proportion and
+        the recall is not known.
+
+        Args:
+            query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
+            query_r: [B, d_r] float32, the relation part.
+            k: entries to return.
+
+        Returns:
+            scores [B, k] float32 in falling order, ties to the lowest row, -inf in unused slots, and the rows of the memory
+            [B, k] int32, -1 in unused slots; `Memory.ids` translates them.
+
+        Raises:
+            InputError: queries of another shape than the memory's keys, or k below 1.
+        """
+        memory, table = self._memory, self._table
+        query_e, query_r = check_queries(query_e, query_r, k, (table.shape[1], memory.manifest['relation_dim']))
+        if not len(query_e):
+            return _unused(0, k)
+        rows = self.propose(query_e, query_r, -(-self.depth * k // self.manifest['k']), self.leaves)
+        if self._fresh is not None:
+            rows = np.concatenate([rows, self._fresh.search(query_e, query_r, k)[1]], axis=1)
+        rows = np.pad(rows, ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=-1)
+        short = (rows >= 0).sum(axis=1) < min(k, len(memory))
+        if short.any():
+            rows[short, :k], rows[short, k:] = self._exact.search(query_e[short], query_r[short], k)[1], -1
+        scores = _scores(query_e, query_r, rows, memory, table)
+        order = np.lexsort((rows, -scores), axis=1)[:, :k]
+        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+    def propose(self, query_e, query_r, depth: int, leaves: int) -> np.ndarray:
+        """Rows [B, depth] int32 of the best by their codes, in falling order; -1 in unused slots and for deleted entries."""
+        # By default a batch of up to 256 would be the work of one thread.
+        share = min(256, -(-len(query_e) // (os.cpu_count() or 1)))
+        found, distance = self._searcher.search_batched_parallel(
+            np.concatenate([query_e, query_r], axis=1), min(depth, len(self._row)), leaves_to_search=leaves, batch_size=share
+        )
+        return np.where(np.isnan(distance), -1, self._row[found])
+
+    @functools.cached_property
+    def _exact(self) -> ExactIndex:
+        return ExactIndex(self._memory, self._table)
+
+
+def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactIndex:
+    """Opens the index in `directory` over a memory, or over a state that updates turned it into.
+
+    Where ScaNN is not installed, or the index was built for exact search, searches exactly, and logs why, once.
+
+    Args:
+        memory, entity_table: what the index was built of. The memory may have been updated since, and the table have
+            gained rows for new entities.
+
+    Raises:
+        IndexFormatError: no index, another format version or ScaNN, an index of another memory or entity table, one whose
+            memory changed too much, or a file that is missing, damaged or not listed.
+        InputError: ScaNN is installed but does not import.
+    """
+    directory = pathlib.Path(directory)
+    manifest = read_manifest(directory)
+    table = check_table(memory, entity_table)
+    if not memory.descends_from(manifest['memory']):
+        raise IndexFormatError(
+            f'{directory} is an index of the memory {manifest["memory"]}, not of {memory.hash()} in {memory.directory} nor of '
+            'a state before: open it with its memory, or build an index of this one'
+        )
+    if table_hash(table, manifest) != manifest['entity_table']:
+        raise IndexFormatError(
+            f'{directory} was built with the entity table {manifest["entity_table"]}, the table in use is another: use that '
+            'one, or build the index again'
+        )
+    reason, scann = manifest.get('exact'), None
+    if reason is None:
+        scann = scann_interface()
+        reason = "ScaNN is not installed (pip install 'opql-jax[scann]')"
+    if scann is None:
+        _say(f'{directory}: {reason}, so the memory is searched exactly')
+        return ExactIndex(memory, table)
+    if manifest['scann'] != importlib.metadata.version('scann'):
+        raise IndexFormatError(
+            f'{directory} was built by ScaNN {manifest["scann"]}, but {importlib.metadata.version("scann")} is installed: '
+            'build the index again, or install that version'
+        )
+    _check_files(directory, manifest)
+    folder = directory / manifest['folder']
+    searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
+    return ScannIndex(memory, table, searcher, np.load(folder / 'ids.npy', allow_pickle=False), manifest)
+
+
+def scann_interface():
+    """ScaNN's Python interface; None where it is not installed."""
+    try:
+        from scann.scann_ops.py import scann_ops_pybind
+    except Exception as error:  # of any type: TensorFlow reports an undefined symbol by an exception of its own
+        if isinstance(error, ModuleNotFoundError) and error.name == 'scann':
+            return None
+        what = f'ScaNN is installed but does not import ({" ".join(str(error).split())[:200]})'
+        try:
+            tensorflow = importlib.metadata.version('tensorflow')
+        except importlib.metadata.PackageNotFoundError:
+            raise InputError(f"{what}: install it again, pip install --force-reinstall 'opql-jax[scann]'") from error
+        raise InputError(
+            f'{what}: it was built for TensorFlow 2.20 and does not import beside a later one, and {tensorflow} is installed. '
+            "Install pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
+        ) from error
+    return scann_ops_pybind
+
+
+def _scores(query_e, query_r, rows, memory, table):
+    """Scores [B, m] float32 of the rows [B, m] of a memory; -inf where the row is -1."""
+    scores = np.empty(rows.shape, np.float32)
+    for start in range(0, len(rows), step := max(1, _BLOCK_ROWS // rows.shape[1])):
+        part = slice(start, start + step)
+        row = np.maximum(rows[part], 0)
+        entities = table[memory.topic[row]]
+        relations = memory.relations(row.reshape(-1)).astype(np.float32, copy=False).reshape(*row.shape, -1)
+        # Sums by einsum do not depend on the place of the row, so that equal keys have equal scores; BLAS does not say so.
+        scores[part] = np.einsum('bd,bmd->bm', query_e[part], entities) + np.einsum('bd,bmd->bm', query_r[part], relations)
+    return np.where(rows >= 0, scores, -np.inf).astype(np.float32)
+
+
+def _unused(batch, k):
+    return np.full((batch, k), -np.inf, np.float32), np.full((batch, k), -1, np.int32)
+
+
+def check_queries(query_e, query_r, k, dims):
+    query_e, query_r = np.asarray(query_e, np.float32), np.asarray(query_r, np.float32)
+    if (query_e.shape, query_r.shape) != ((len(query_e), dims[0]), (len(query_e), dims[1])):
+        raise InputError(f'queries must be [B, {dims[0]}] and [B, {dims[1]}], not {query_e.shape} and {query_r.shape}')
+    if k < 1:
+        raise InputError(f'k must be at least 1, not {k}')
+    if not (np.isfinite(query_e).all() and np.isfinite(query_r).all()):
+        raise InputError('queries hold NaN or infinite numbers')
+    return query_e, query_r
+
+
+def check_table(memory, entity_table):
+    """The entity table as a numpy array, checked against the memory."""
+    table, count = np.asarray(entity_table), memory.manifest['num_entities']
+    if table.ndim != 2 or len(table) < count:
+        raise InputError(f'{memory.directory} has {count} entities, which an entity table of shape {table.shape} does not hold')
+    return table
+
+
+def table_hash(table, manifest):
+    """Of the entities that there were when the index was built: an injection may add others after them."""
+    return params_hash(table[: manifest['num_entities']])
+
+
+@functools.cache
+def _say(message):
+    """Logs a message the first time that it is said."""
+    _log.warning('%s', message)
+
+
+def read_manifest(directory):
+    path = directory / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding='utf-8'))
+    except OSError as error:
+        raise IndexFormatError(f'{path}: {error.strerror}; {directory} is no index, or its build did not end') from error
+    except ValueError as error:
+        raise IndexFormatError(f'{path}: not valid JSON ({error}); delete {directory} and build the index again') from error
+    if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
+        raise IndexFormatError(f'{path}: not the manifest of an index (no format {FORMAT!r})')
+    if manifest.get('version') != VERSION:
+        raise IndexFormatError(
+            f'{path}: format version {manifest.get("version")}, this program reads {VERSION}; build the index again'
+        )
+    return manifest
+
+
+def _check_files(directory, manifest):
+    """Reads every byte: ScaNN does not notice damage, and would unpickle a file that it does not write here."""
+    there = {f'{manifest["folder"]}/{path.name}' for path in (directory / manifest['folder']).glob('*')}
+    for name in sorted(there ^ manifest['files'].keys()):
+        state = 'not listed in' if name in there else 'missing, but listed in'
+        raise IndexFormatError(f'{directory / name}: {state} {MANIFEST}; restore the index from a copy or build it again')
+    for name, stated in manifest['files'].items():
+        if tables.sha256(directory / name) != stated['sha256']:
+            raise IndexFormatError(
+                f'{directory / name}: {(directory / name).stat().st_size} bytes, not the {stated["bytes"]} that {MANIFEST} '
+                'lists or with another sha256: truncated or overwritten; restore the index from a copy or build it again'
+            )

@@ -1,0 +1,194 @@
+"""Building the approximate index of a memory (`memory/ann.py`) and tuning it to a recall that is measured.
+
+A build is reproducible: the same memory, table, options and ScaNN give the same bytes in a new directory. So training has
+one thread, and the settings are chosen by the work that they cause and not by a clock.
+"""
+
+import importlib.metadata
+import logging
+import math
+import os
+import pathlib
+import shutil
+
+import numpy as np
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.errors import InputError
+from opql_jax.memory import ann, segments
+from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex
+from opql_jax.memory.store import Memory
+
+MIN_ENTRIES = 20_000  # with fewer, ScaNN's guide says, brute force is best
+NUM_QUERIES = 512  # of each of the two samples
+NOISE = 0.5  # of a sampled query, in norms of its key
+
+_MAX_DEPTH = 32  # in k
+_CODES_PER_KEY = 64  # that are scored in the time that it takes to fetch and score one key
+_BLOCK_ROWS = 1 << 15
+_log = logging.getLogger(__name__)
+
+
+def build_index(
+    directory, memory: Memory, entity_table, *, k: int = 32, recall: float = 0.95, queries=None, seed: int = 0
+) -> ScannIndex | ExactIndex:
+    """Builds the index of a memory, tunes it to a recall that it measures, and writes it; an index that was there goes.
+
+    Recall@k is the share of the k best entries, by exact search, that the index returns. On a first sample of queries the
+    least depth with which it reaches the target is found for each number of leaves, and of these settings the one that
+    scores the fewest entries is tried on a second sample. Where recall there is not above the target by two standard
+    errors, the aim on the first sample is raised. The manifest states the recall of the second sample.
+
+    Recall is a property of queries. Without `queries` they are NUM_QUERIES keys for each sample, of entries drawn evenly,
+    with Gaussian noise of NOISE times their length: this tells how well near neighbours of entries are found. What a
+    trained model asks may lie farther from all keys and be harder, so give its queries where there are any.
+
+    With fewer than MIN_ENTRIES entries, or without ScaNN, what is written says that search is exact.
+
+    Args:
+        directory: to hold the index, of its own; made if absent.
+        memory: Memory, of which the living entries are indexed.
+        entity_table: [n, d_e], E; n at least the memory's number of entities.
+        k: the number of entries for which the index is tuned.
+        recall: the least recall@k, above 0 and at most 1.
+        queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4; split evenly in two.
+        seed: of the sampled queries, and of the split.
+
+    Returns:
+        What `ann.open_index` returns.
+
+    Raises:
+        InputError: a bad argument, a directory that holds something else, no setting with this recall (the index that was
+            there stays), a ScaNN that does not import, or another process writing here.
+    """
+    directory = pathlib.Path(directory)
+    if not 0 < recall <= 1 or k < 1:
+        raise InputError(f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}')
+    table, dims = ann.check_table(memory, entity_table), memory.manifest['relation_dim']
+    if queries is not None:
+        queries = ann.check_queries(*queries, k, (table.shape[1], dims))
+        if len(queries[0]) < 4:
+            raise InputError('queries must be at least 4: half of them are for tuning, half to measure the recall')
+    directory.mkdir(parents=True, exist_ok=True)
+    with segments.only_writer(directory):
+        folder = _next_folder(directory)
+        manifest = {'format': ann.FORMAT, 'version': ann.VERSION, 'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
+        manifest |= {'num_entities': memory.manifest['num_entities'], 'recall_target': recall, 'seed': seed}
+        manifest |= {'entity_table': ann.table_hash(table, manifest), 'folder': folder, 'scann': None, 'files': {}}
+        scann = ann.scann_interface()
+        if len(memory) < MIN_ENTRIES:
+            manifest['exact'] = f'{len(memory)} entries are fewer than {MIN_ENTRIES}'
+        elif scann is None:
+            manifest['exact'] = 'ScaNN was not installed when it was built'
+        else:
+            manifest['scann'] = importlib.metadata.version('scann')
+            manifest['num_leaves'] = num_leaves = round(math.sqrt(len(memory)))
+            rng = np.random.default_rng(seed)
+            samples = _samples(memory, table, queries, rng)
+            exact = ExactIndex(memory, table)
+            samples = [(*sample, exact.search(*sample, k)[1]) for sample in samples]
+            del exact  # which holds a copy of the relations
+            searcher = _train(scann, _keys(memory, table, np.arange(len(memory))), k, num_leaves)
+            index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), manifest)
+            manifest |= _tune(index, *samples, recall)
+            manifest['files'] = _write(directory, manifest['folder'], searcher, np.asarray(memory.ids))
+        segments.write_json(directory / ann.MANIFEST, manifest)
+        _remove_others(directory, manifest['folder'])
+    return ann.open_index(directory, memory, entity_table)
+
+
+def _train(scann, keys, k, num_leaves):
+    """The searcher of keys [N, d]; it keeps codes only."""
+    # Random centres, the default, differ from run to run; so do sums over several threads.
+    builder = scann.builder(keys, k, 'dot_product').set_n_training_threads(1)
+    builder = builder.tree(num_leaves, num_leaves, random_init=False, soar_lambda=1.5)
+    return builder.score_ah(2, anisotropic_quantization_threshold=0.2).build()
+
+
+def _tune(index, tuning, measuring, recall) -> dict:
+    """Sets leaves and depth of the index; returns them and what was measured, as the manifest states them."""
+    k, size, num_leaves = (index.manifest[name] for name in ('k', 'num_entries', 'num_leaves'))
+    ladder = sorted({min(base << i, num_leaves) for base in (2, 3) for i in range(num_leaves.bit_length())} | {1})
+    depths = {leaves: _depths(index.propose(*tuning[:2], _MAX_DEPTH * k, leaves), tuning[2]) for leaves in ladder}
+    total = tuning[2].size
+    most, aim = max(np.isfinite(depth).sum() for depth in depths.values()), math.ceil(recall * total)
+    while aim <= most:
+        settings = []
+        for leaves, depth in depths.items():
+            least = max(k, depth[aim - 1])
+            # Each entry is in two leaves.
+            settings.append((2 * size * leaves / num_leaves + _CODES_PER_KEY * least, leaves, least))
+        _, index.leaves, depth = min(settings)
+        index.depth = int(depth)
+        found = index.search(*measuring[:2], k)[1]
+        share = np.array([np.isin(want, got).mean() for want, got in zip(measuring[2], found)])
+        mean, error = float(share.mean()), float(share.std(ddof=1) / len(share) ** 0.5)
+        _log.info('leaves %d, depth %d: recall@%d %.4f, standard error %.4f', index.leaves, index.depth, k, mean, error)
+        if mean - 2 * error >= recall:
+            stated = {'recall': mean, 'recall_standard_error': error, 'recall_queries': len(share)}
+            return {'leaves': index.leaves, 'depth': index.depth} | stated
+        aim += max((total - aim) // 10, 1)
+    raise InputError(
+        f'no setting reaches recall@{k} {recall} on both samples of queries ({most / total:.4f} is the most on the first): ask for '
+        'less, give more or other queries, or search exactly with ann.ExactIndex'
+    )
+
+
+def _depths(found, truth):
+    """The depths [Q * k], rising, at which the true rows [Q, k] lie in those found [Q, depth]; inf where they do not."""
+    depths = np.full(truth.shape, np.inf)
+    for i in range(truth.shape[1]):
+        at = found == truth[:, i, None]
+        depths[:, i] = np.where(at.any(axis=1), at.argmax(axis=1) + 1, np.inf)
+    return np.sort(depths, axis=None)
+
+
+def _samples(memory, table, queries, rng):
+    """Two samples of queries, each (query_e [Q, d_e], query_r [Q, d_r])."""
+    if queries is None:
+        keys = _keys(memory, table, rng.choice(len(memory), 2 * NUM_QUERIES, replace=False))
+        noise = rng.standard_normal(keys.shape, np.float32) * (NOISE / keys.shape[1] ** 0.5)
+        keys += noise * np.linalg.norm(keys, axis=1, keepdims=True)
+        queries = keys[:, : table.shape[1]], keys[:, table.shape[1] :]
+    order = rng.permutation(len(queries[0]))
+    return [tuple(part[half] for part in queries) for half in np.array_split(order, 2)]
+
+
+def _keys(memory, table, rows):
+    """Keys [E[topic]; r] of some rows, [n, d_e + d_r] float32."""
+    keys = np.empty((len(rows), table.shape[1] + memory.manifest['relation_dim']), np.float32)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        keys[part, : table.shape[1]] = table[memory.topic[rows[part]]]
+        keys[part, table.shape[1] :] = memory.relations(rows[part])
+    return keys
+
+
+def _write(directory, folder, searcher, ids):
+    """Writes the files of an index; returns their digests by name."""
+    (directory / folder).mkdir()
+    searcher.serialize(str(directory / folder), relative_path=True)
+    files = segments.write_array(directory, f'{folder}/ids.npy', ids)
+    for path in sorted((directory / folder).iterdir()):
+        with open(path, 'rb') as file:
+            os.fsync(file.fileno())
+        files[f'{folder}/{path.name}'] = {'bytes': path.stat().st_size, 'sha256': tables.sha256(path)}
+    return files
+
+
+def _next_folder(directory):
+    """A name for the folder of the next build, which no reader can have open; what a killed build left is removed."""
+    path, before = directory / ann.MANIFEST, ''
+    if path.exists():
+        text = path.read_text(encoding='utf-8')
+        if f'"{ann.FORMAT}"' not in text:
+            raise IndexFormatError(f'{path}: not the manifest of an index; give the index a directory of its own')
+        before = text.partition('"folder": "')[2].partition('"')[0]
+    _remove_others(directory, before)
+    return f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
+
+
+def _remove_others(directory, folder):
+    for path in directory.glob('index-*'):
+        if path.name != folder:
+            shutil.rmtree(path)
