@@ -194,7 +194,7 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
 def scann_interface():
     """ScaNN's Python interface; None where it is not installed."""
     try:
-        from scann.scann_ops.py import scann_ops_pybind
+        import scann
     except Exception as error:  # of any type: TensorFlow reports an undefined symbol by an exception of its own
         if isinstance(error, ModuleNotFoundError) and error.name == 'scann':
             return None
@@ -207,7 +207,7 @@ def scann_interface():
             f'{what}: it was built for TensorFlow 2.20 and does not import beside a later one, and {tensorflow} is installed. '
             "Install pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
         ) from error
-    return scann_ops_pybind
+    return scann.scann_ops_pybind
 
 
 def _scores(query_e, query_r, rows, memory, table):
