@@ -118,9 +118,6 @@ def without_scann(monkeypatch):
     monkeypatch.setitem(sys.modules, 'scann', None)
 
 
-# What a search returns.
-
-
 @with_scann
 @pytest.mark.parametrize('k', [1, 5, K, 300])
 def test_scores_are_those_of_the_rows_in_order(memory, index, k):
@@ -145,9 +142,6 @@ def test_a_query_does_not_depend_on_its_batch(memory, index):
         np.testing.assert_array_equal(one[1][0], rows[i])
         np.testing.assert_array_equal(one[0][0], scores[i])
     assert index.search(queries[0][:0], queries[1][:0], K)[1].shape == (0, K)
-
-
-# What is measured.
 
 
 @with_scann
@@ -185,9 +179,6 @@ def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_pa
         build_index(tmp_path / 'index', small, TABLE, k=1, recall=1.0, queries=queries)
     with pytest.raises(IndexFormatError, match='is no index'):
         open_index(tmp_path / 'index', small, TABLE)
-
-
-# Files.
 
 
 @with_scann
@@ -265,9 +256,6 @@ def test_a_killed_build_leaves_the_index_that_was_there(tmp_path, small, monkeyp
     assert [path.name for path in sorted((tmp_path / 'index').iterdir())] == ['index-00001', 'manifest.json']
 
 
-# A memory that changes.
-
-
 @pytest.fixture
 def changing(tmp_path, memory):
     shutil.copytree(memory.directory, tmp_path / 'changing')
@@ -314,9 +302,6 @@ def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory
     delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
     with pytest.raises(IndexFormatError, match='2001 entries were added or deleted .*build the index again'):
         open_index(folder, Memory.open(changing), TABLE)
-
-
-# Without ScaNN, or without need of it.
 
 
 def check_exact(found, memory):
@@ -385,9 +370,6 @@ def test_a_scann_that_does_not_import_says_what_to_install(tmp_path, monkeypatch
     remedy = "2.21.0 is installed.*'tensorflow>=2.20,<2.21'" if tensorflow else 'force-reinstall'
     with pytest.raises(InputError, match=f'undefined symbol: _ZN4absl.*{remedy}'):
         build_index(tmp_path / 'index', memory, TABLE)
-
-
-# Bad arguments.
 
 
 def test_bad_arguments_are_named(tmp_path):

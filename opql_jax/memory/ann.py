@@ -10,8 +10,9 @@ assembled from the entity table and the memory and scored in float32, so that th
 disk ScaNN's files take d_e + d_r bytes an entry, a quarter of its key.
 
 The index keeps to the memory as it changes: deleted entries are never returned, injected ones are searched exactly beside
-it, and it is refused once more than MAX_CHANGED of its entries are deleted or were added. It is of one entity table:
-training that further moves the keys.
+it, and it is refused once more than MAX_CHANGED of its entries are deleted or were added. A query most of whose neighbours
+were deleted has fewer proposals, and so a lower recall than stated; one left with fewer than it asks for is searched
+exactly. The index is of one entity table: training that further moves the keys.
 
 `memory/ann_build.py` writes it, the manifest last, so that what a killed build left is no index.
 """
@@ -204,8 +205,8 @@ def scann_interface():
         except importlib.metadata.PackageNotFoundError:
             raise InputError(f"{what}: install it again, pip install --force-reinstall 'opql-jax[scann]'") from error
         raise InputError(
-            f'{what}: it was built for TensorFlow 2.20 and does not import beside a later one, and {tensorflow} is installed. '
-            "Install pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
+            f'{what}. It imports beside TensorFlow 2.20 or none, and TensorFlow {tensorflow} is installed: '
+            "pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
         ) from error
     return scann.scann_ops_pybind
 
@@ -228,6 +229,7 @@ def _unused(batch, k):
 
 
 def check_queries(query_e, query_r, k, dims):
+    """Queries as float32 arrays; raises InputError unless they are finite, [B, dims[0]] and [B, dims[1]], and k at least 1."""
     query_e, query_r = np.asarray(query_e, np.float32), np.asarray(query_r, np.float32)
     if (query_e.shape, query_r.shape) != ((len(query_e), dims[0]), (len(query_e), dims[1])):
         raise InputError(f'queries must be [B, {dims[0]}] and [B, {dims[1]}], not {query_e.shape} and {query_r.shape}')
@@ -257,7 +259,8 @@ def _say(message):
     _log.warning('%s', message)
 
 
-def read_manifest(directory):
+def read_manifest(directory) -> dict:
+    """The manifest of an index; raises IndexFormatError if there is none, or not one that this program reads."""
     path = directory / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding='utf-8'))
