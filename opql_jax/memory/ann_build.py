@@ -24,7 +24,7 @@ NUM_QUERIES = 512  # of each of the two samples
 NOISE = 0.5  # of a sampled query, in norms of its key
 
 _MAX_DEPTH = 32  # in k
-_CODES_PER_KEY = 64  # that are scored in the time that it takes to fetch and score one key
+_CODES_PER_KEY = 64  # an estimate of how many are scored in the time that it takes to fetch and score one key
 _BLOCK_ROWS = 1 << 15
 _log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def build_index(
 
 def _train(scann, keys, k, num_leaves):
     """The searcher of keys [N, d]; it keeps codes only."""
-    # Random centres, the default, differ from run to run; so do sums over several threads.
+    # Random first centres, ScaNN's default, differ from run to run even with one thread; several promise no order of sums.
     builder = scann.builder(keys, k, 'dot_product').set_n_training_threads(1)
     builder = builder.tree(num_leaves, num_leaves, random_init=False, soar_lambda=1.5)
     return builder.score_ah(2, anisotropic_quantization_threshold=0.2).build()
