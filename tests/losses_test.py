@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.models.losses import alignment_loss, entity_loss, relation_loss
+from opql_jax.models import losses
+from opql_jax.models.losses import alignment_loss, relation_loss
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import make_mesh
+
+
+def entity_loss(mentions, entities, table, *sampling):
+    return losses.entity_loss(jnp.asarray(mentions), jnp.asarray(entities), table, Layout(make_mesh(1), len(table)), *sampling)
 
 
 def log_softmax(logits):

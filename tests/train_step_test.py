@@ -15,6 +15,7 @@ import pytest
 import tiny_training
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
+from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import stages, step
 from opql_jax.training.run import init_params
 
@@ -52,7 +53,8 @@ class Run:
         self.state = step.init_state(jax.tree.map(jnp.copy, self.params), stage.trainable, optimizer)
         self.source = stage.source(prepared, num_steps=4, seed=0)
         self.stage, self.constants = stage, stage.constants()
-        loss = lambda *arguments: stage.loss(self.encoder, *arguments)
+        layout = Layout(mesh_lib.make_mesh(1), len(prepared.vocab))
+        loss = lambda *arguments: stage.loss(self.encoder, layout, *arguments)
         self.jitted = step.make_train_step(loss, stage.trainable, optimizer, seed=0)
 
     def step(self, batch):

@@ -25,9 +25,9 @@ class GoingWrong(stages.EntityStage):
     def source(self, prepared, num_steps, seed):
         return Marked(super().source(prepared, num_steps, seed), self)
 
-    def loss(self, encoder, params, batch, constants, static, rng):
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
         added, root = batch['wrong'][0]
-        loss, metrics = super().loss(encoder, params, batch, constants, static, rng)
+        loss, metrics = super().loss(encoder, layout, params, batch, constants, static, rng)
         # With root = 1 this is 0, too, but its derivative is 0 * infinity.
         nothing = jnp.sqrt((1 - root) + jnp.sum(params['entity_table']) * batch['zero'][0]) - (1 - root)
         return loss + added + nothing, metrics

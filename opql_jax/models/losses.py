@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from opql_jax.parallel import entity_table as table_lib
+
 # Large and finite: a masked logit must vanish from a softmax without making the NaN that inf - inf would.
 MASKED = -1e30
 
@@ -69,21 +71,25 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target)
     return _mean(jnp.where(counted, everything - right, 0.0), counted), _mean(correct, counted)
 
 
-def entity_loss(mentions, entities, entity_table):
+def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):
     """L_el: a mention's vector retrieves its entity among all entities (paper §3.2).
 
     Args:
         mentions: [..., d_e] float, mention vectors `W_e^T h_start`.
         entities: [...] int32, the linked entity; -1 where there is none.
-        entity_table: [n_entities, d_e] float, E.
+        entity_table: E, placed as `layout` says.
+        layout: parallel.entity_table.Layout.
+        num_sampled: entities drawn to estimate the softmax from; 0 for the softmax over all.
+        rng: key of the draws.
 
     Returns:
-        (loss, accuracy), float32 scalars over the linked mentions.
+        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose entity scores best, of those
+        drawn only if they are.
     """
-    mentions = mentions.reshape(-1, mentions.shape[-1]).astype(jnp.float32)
-    entities = entities.reshape(-1)
-    logits = mentions @ entity_table.astype(jnp.float32).T
-    linked = entities >= 0
-    chosen = jnp.take_along_axis(logits, jnp.maximum(entities, 0)[:, None], axis=1)[:, 0]
-    loss = jax.nn.logsumexp(logits, axis=1) - chosen
-    return _mean(loss, linked), _mean(logits.argmax(axis=1) == entities, linked)
+    mentions, entities = mentions.reshape(-1, mentions.shape[-1]), entities.reshape(-1)
+    if num_sampled:
+        found = table_lib.sampled_softmax_cross_entropy(mentions, entities, entity_table, layout, num_sampled, rng)
+    else:
+        found = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
+    loss, correct = found
+    return _mean(loss, entities >= 0), _mean(correct, entities >= 0)

@@ -97,18 +97,17 @@ class Checkpoints:
         return params
 
     def restore(self, params, opt_state, step: int | None = None):
-        """Restores `(params, opt_state, meta)` into the shapes and placement of the given ones.
+        """Restores `(params, opt_state, meta)` as arrays in main memory, of the given shapes (`jax.ShapeDtypeStruct`).
 
         Raises:
             CheckpointError: none is there, or its parameters have other names or shapes; names the first that differ.
         """
         step = self._require_step(step)
         check_shapes(params, self._saved_shapes(step), f'checkpoint {self.directory / str(step)}')
-        as_target = lambda tree: jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)
         out = self._restore(
             step,
-            params=ocp.args.StandardRestore(as_target(params)),
-            opt_state=ocp.args.StandardRestore(as_target(opt_state)),
+            params=ocp.args.StandardRestore(params),
+            opt_state=ocp.args.StandardRestore(opt_state),
             meta=ocp.args.JsonRestore(),
         )
         self._check_hash(step, out['params'])

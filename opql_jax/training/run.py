@@ -19,6 +19,7 @@ from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import mesh as mesh_lib
+from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import checkpoints, model_card
 from opql_jax.training import step as step_lib
 from opql_jax.training.stages import Stage
@@ -126,6 +127,8 @@ def train(
 
     os.makedirs(workdir, exist_ok=True)
     mesh = mesh_lib.make_mesh(data=data_devices)
+    layout = Layout(mesh, len(prepared.vocab))
+    place = lambda tree: step_lib.place(tree, layout, stage.trainable)
     store = checkpoints.Checkpoints(workdir)
     lineage = lineage_of(stage, prepared, seed, init_from)
     start = store.latest_step() or 0
@@ -136,22 +139,20 @@ def train(
     if start:
         model_card.check_vocabulary(model_card.read(workdir), prepared, workdir)
         _check_lineage(store.meta(start)['lineage'], lineage, workdir)
-        # Only shapes are needed: the values come from the checkpoint.
-        shapes = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
-        params = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        params = stage.init(encoder, params)
-        state = mesh_lib.replicate(step_lib.init_state(params, stage.trainable, optimizer), mesh)
-        params, opt_state, _ = store.restore(state.params, state.opt_state)
-        state = step_lib.TrainState(mesh_lib.replicate(jnp.asarray(start, jnp.int32), mesh), params, opt_state)
+        fresh = lambda: stage.init(encoder, init_params(encoder, len(prepared.vocab), seed))
+        shapes = jax.eval_shape(lambda: step_lib.init_state(fresh(), stage.trainable, optimizer))
+        params, opt_state, _ = store.restore(shapes.params, shapes.opt_state)
+        state = place(step_lib.TrainState(np.int32(start), params, opt_state))
         _log.info('resuming %s at step %d of %d', workdir, start, num_steps)
     else:
         params = fresh_params()
         stage.check_init(params)
-        state = mesh_lib.replicate(step_lib.init_state(params, stage.trainable, optimizer), mesh)
+        # The moments of a table that is placed already are made where its rows lie.
+        state = place(step_lib.init_state(place(params), stage.trainable, optimizer))
         model_card.save(workdir, encoder, prepared)
 
     def loss_fn(params, batch, constants, static, rng):
-        return stage.loss(encoder, params, batch, constants, static, rng)
+        return stage.loss(encoder, layout, params, batch, constants, static, rng)
 
     step_fn = step_lib.make_train_step(loss_fn, stage.trainable, optimizer, seed)
     constants = mesh_lib.replicate(stage.constants(), mesh)
@@ -167,7 +168,8 @@ def train(
             last = progress.flush(done) or last
         if done % checkpoint_every == 0 or done == num_steps:
             meta = {'step': done, 'seed': seed, 'lineage': lineage, 'gin': gin_config()}
-            store.save(done, state.params, state.opt_state, meta)
+            params, opt_state = step_lib.without_padding((state.params, state.opt_state), layout)
+            store.save(done, params, opt_state, meta)
     store.close()
     progress.close()
     return last

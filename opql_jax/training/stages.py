@@ -5,7 +5,8 @@
     align       the encoder learns from distantly aligned 1-hop questions (paper §4.1).     trains encoder
     follow      multi-hop questions over a fixed memory, loss at the last hop only.         trains encoder, W_q, W_t (W_k: a flag)
 
-Parameters are one nested dict: `encoder`, `entity_table` ([n_entities, d_e]) and, from the follow stage on, `follower`.
+Parameters are one nested dict: `encoder`, `entity_table` ([n_entities, d_e], in training with the padding of its `Layout`) and,
+from the follow stage on, `follower`.
 """
 
 import dataclasses
@@ -20,6 +21,10 @@ from opql_jax.memory.store import Memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower, follow_loss
+from opql_jax.parallel.entity_table import Layout
+
+# Folded into a step's key for the draws of a sampled softmax; dropout takes the low numbers.
+_SAMPLING = 1 << 16
 
 
 class Stage:
@@ -56,7 +61,8 @@ class Stage:
         """Takes out of the batch what must be static under jit."""
         return ()
 
-    def loss(self, encoder: RelationEncoder, params, batch, constants, static, rng):
+    def loss(self, encoder: RelationEncoder, layout: Layout, params, batch, constants, static, rng):
+        """(loss, {name: scalar}); `layout` says how the entity table lies on the devices."""
         raise NotImplementedError
 
 
@@ -97,14 +103,20 @@ def _encode_questions(encoder, params, batch, rng):
 
 @dataclasses.dataclass(frozen=True)
 class EntityStage(Stage):
-    """RELIC-style training of E: a mention is replaced by [ENT] and its entity retrieved from the text around it."""
+    """RELIC-style training of E: a mention is replaced by [ENT] and its entity retrieved from the text around it.
+
+    Attributes:
+        rows: mentions encoded per step.
+        sampled_entities: entities a step's softmax is estimated from; 0 for all.
+    """
 
     rows: int = 256
+    sampled_entities: int = 0
 
     def source(self, prepared, num_steps, seed):
         return sources.EntitySource(prepared, num_steps=num_steps, seed=seed, rows=self.rows)
 
-    def loss(self, encoder, params, batch, constants, static, rng):
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
         vectors, entities = [], []
         for i, length in enumerate(buckets.lengths_in(batch)):
             mentions = encoder.apply(
@@ -117,7 +129,9 @@ class EntityStage(Stage):
             )
             vectors.append(mentions[:, 0])
             entities.append(batch[f'entity_{length}'])
-        loss, accuracy = losses.entity_loss(jnp.concatenate(vectors), jnp.concatenate(entities), params['entity_table'])
+        vectors, entities, table = jnp.concatenate(vectors), jnp.concatenate(entities), params['entity_table']
+        rng = jax.random.fold_in(rng, _SAMPLING)
+        loss, accuracy = losses.entity_loss(vectors, entities, table, layout, self.sampled_entities, rng)
         return loss, {'entity_accuracy': accuracy}
 
 
@@ -131,22 +145,25 @@ class RelationStage(Stage):
         rows: mentions encoded per step.
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el.
+        sampled_entities: entities a step's L_el is estimated from; 0 for all.
     """
 
     sampler: str = 'shared'
     rows: int = 256
     max_context: int = 2
     entity_weight: float = 1.0
+    sampled_entities: int = 0
 
     def source(self, prepared, num_steps, seed):
         return sources.RelationSource(
             prepared, num_steps=num_steps, seed=seed, rows=self.rows, sampler=self.sampler, max_context=self.max_context
         )
 
-    def loss(self, encoder, params, batch, constants, static, rng):
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
         relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
         rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
-        el, el_accuracy = losses.entity_loss(mentions, gather('context_entities'), params['entity_table'])
+        entities, table, rng = gather('context_entities'), params['entity_table'], jax.random.fold_in(rng, _SAMPLING)
+        el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, self.sampled_entities, rng)
         metrics = {'L_rel': rel, 'L_el': el, 'relation_accuracy': rel_accuracy, 'entity_accuracy': el_accuracy}
         return rel + self.entity_weight * el, metrics
 
@@ -177,7 +194,7 @@ class AlignStage(Stage):
             questions_per_topic=self.questions_per_topic,
         )
 
-    def loss(self, encoder, params, batch, constants, static, rng):
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
         questions = _encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
         relations, _, gather = _encode_rows(encoder, params, batch, jax.random.fold_in(rng, 2))
         loss, accuracy = losses.alignment_loss(
@@ -244,7 +261,7 @@ class FollowStage(Stage):
     def static(self, batch):
         return (int(batch.pop('hops')),)
 
-    def loss(self, encoder, params, batch, constants, static, rng):
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
         (hops,) = static
         questions = _encode_questions(encoder, params, batch, rng)
         steps = self._follower(encoder).apply(

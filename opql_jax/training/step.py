@@ -7,6 +7,9 @@ import jax.numpy as jnp
 import optax
 from flax import traverse_util
 
+from opql_jax.parallel import entity_table as table_lib
+from opql_jax.parallel import mesh as mesh_lib
+
 
 class TrainState(NamedTuple):
     """What training changes. `params` holds everything, the frozen part too; `opt_state` covers the trainable part only."""
@@ -46,6 +49,28 @@ def init_state(params, trainable, optimizer) -> TrainState:
     if not trained:
         raise ValueError('the stage trains no parameter of the model: its freeze mask excludes all of them')
     return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(trained))
+
+
+def _of_table(path) -> bool:
+    """Whether a leaf of parameters or optimizer state is the entity table or a moment of it."""
+    return any(getattr(key, 'key', None) == 'entity_table' for key in path)
+
+
+def place(tree, layout: table_lib.Layout, trainable):
+    """Puts a state, or parameters, on the devices of `layout`.
+
+    An entity table that is trained, and its moments, are split by rows, because they grow with the corpus; everything else
+    lies whole on each device.
+    """
+    split = trainable('entity_table')
+    put = lambda path, x: table_lib.place(x, layout) if split and _of_table(path) else mesh_lib.replicate(x, layout.mesh)
+    return jax.tree.map_with_path(put, tree)
+
+
+def without_padding(tree, layout: table_lib.Layout):
+    """What `place` was given, the shapes that checkpoints hold: no reader need know how many devices trained."""
+    cut = lambda path, x: table_lib.without_padding(x, layout) if _of_table(path) else x
+    return jax.tree.map_with_path(cut, tree)
 
 
 def make_train_step(loss_fn, trainable, optimizer, seed: int):

@@ -1,0 +1,89 @@
+"""Mentions and tables for entity_table_test.py and the process that it starts on several devices."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.parallel import entity_table
+from opql_jax.training import step
+
+# On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or any array with all rows.
+M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
+# 101 rows divide by no number of devices; of 9, three of 8 devices get none; 'ties' are between scores in whole numbers.
+NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101}
+CASES = tuple(NUM_ENTITIES)
+
+
+class Case(NamedTuple):
+    vectors: np.ndarray
+    labels: np.ndarray
+    table: np.ndarray
+    weights: np.ndarray
+
+
+def make(name):
+    """A case by name: mention vectors, labels of which some are missing, E, and a weight of each mention's loss."""
+    rng, n = np.random.default_rng(CASES.index(name)), NUM_ENTITIES[name]
+    draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+    if name == 'ties':
+        draw = lambda *shape: rng.integers(-1, 2, shape).astype(np.float32)
+    vectors, table = draw(M, DIM), draw(n, DIM)
+    labels = rng.integers(0, n, M).astype(np.int32)
+    best = (vectors @ table.T).argmax(axis=1)
+    labels[:12] = best[:12]  # else hardly one would be right
+    labels[9:15] = -1
+    return Case(vectors, labels, table, rng.random(M).astype(np.float32))
+
+
+def placed(case, layout):
+    """The table on its devices. What stands in the padding would win every softmax."""
+    padding = -layout.num_entities % layout.mesh.size
+    return entity_table.place(np.pad(case.table, ((0, padding), (0, 0)), constant_values=50.0), layout)
+
+
+def with_gradients(loss_of, case, layout):
+    """(loss [M], correct [M], gradient of the weighted loss to the vectors and to the table) of `loss_of(vectors, table)`."""
+
+    def weighted(vectors, table):
+        loss, correct = loss_of(vectors, table)
+        return (loss * case.weights).sum(), (loss, correct)
+
+    run = jax.value_and_grad(weighted, argnums=(0, 1), has_aux=True)
+    (_, found), gradients = jax.jit(run)(case.vectors, placed(case, layout))
+    return *map(np.asarray, found), *map(np.asarray, gradients)
+
+
+def full(case, layout, chunk=CHUNK):
+    loss_of = lambda vectors, table: entity_table.softmax_cross_entropy(vectors, case.labels, table, layout, chunk)
+    return with_gradients(loss_of, case, layout)
+
+
+def sampled(case, layout, num_sampled=SAMPLED, seed=0):
+    key = jax.random.key(seed)
+    loss_of = lambda vectors, table: entity_table.sampled_softmax_cross_entropy(
+        vectors, case.labels, table, layout, num_sampled, key
+    )
+    return with_gradients(loss_of, case, layout)
+
+
+class Training:
+    """Training of E and one matrix by the real train step, on random mentions."""
+
+    def __init__(self, layout):
+        case = make('uneven')
+        trainable = lambda name: True
+        optimizer = step.make_optimizer(10, 0.05, warmup_steps=1)
+
+        def loss(params, batch, constants, static, rng):
+            vectors = batch['vectors'] @ params['encoder']['kernel']
+            table = params['entity_table']
+            loss, correct = entity_table.softmax_cross_entropy(vectors, batch['labels'], table, layout, CHUNK)
+            return loss.mean(), {'accuracy': correct.mean()}
+
+        self.batch = {'vectors': jnp.asarray(case.vectors), 'labels': jnp.asarray(case.labels)}
+        params = {'encoder': {'kernel': np.eye(DIM, dtype=np.float32)}, 'entity_table': case.table}
+        params = step.place(params, layout, trainable)
+        self.state = step.place(step.init_state(params, trainable, optimizer), layout, trainable)
+        self.step = step.make_train_step(loss, trainable, optimizer, seed=0)
