@@ -71,7 +71,7 @@ def named(params):
 
 @pytest.fixture(scope='module')
 def on_devices(trained, tmp_path_factory):
-    """Where 1, 2, 4 and 8 virtual devices left their runs."""
+    """Where up to 8 virtual devices left their runs."""
     output = tmp_path_factory.mktemp('devices')
     env = {
         **os.environ,
@@ -89,17 +89,33 @@ def on_devices(trained, tmp_path_factory):
     return output
 
 
-@pytest.mark.parametrize('stage', ['relations', 'follow'])
+@pytest.mark.parametrize('stage', ['relations', 'sampled', 'follow'])
 def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
     metrics = json.loads((on_devices / 'metrics.json').read_text())
     one, before = tiny_training.params_of(on_devices / f'{stage}-1'), tiny_training.params_of(trained[1])
     assert max(np.abs(one[name] - before[name]).max() for name in before) > 1e-3  # it was trained at all
-    for devices in (2, 4, 8):
-        assert metrics[f'{stage}-{devices}'] == pytest.approx(metrics[f'{stage}-1'], abs=1e-5)
-        many = tiny_training.params_of(on_devices / f'{stage}-{devices}')
+    others = [run for run in metrics if run.startswith(f'{stage}-') and run != f'{stage}-1']
+    assert others
+    for run in others:
+        assert metrics[run] == pytest.approx(metrics[f'{stage}-1'], abs=1e-5)
+        many = tiny_training.params_of(on_devices / run)
         assert many.keys() == one.keys()
         for name in one:
-            np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} on {devices} devices')
+            np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} of {run}')
+
+
+def test_a_run_resumes_on_another_number_of_devices(on_devices):
+    """Eight devices, then three, whose table is padded; that the result is the same is said above."""
+    metrics = json.loads((on_devices / 'metrics.json').read_text())
+    assert 'relations-8 then 3' in metrics
+    assert tiny_training.params_of(on_devices / 'relations-8 then 3', step=2)['entity_table'].shape == (40, 8)
+    assert tiny_training.params_of(on_devices / 'relations-8 then 3')['entity_table'].shape == (40, 8)
+
+
+def test_a_sampled_softmax_is_another_loss(on_devices):
+    metrics = json.loads((on_devices / 'metrics.json').read_text())
+    assert abs(metrics['sampled-1']['L_el'] - metrics['relations-1']['L_el']) > 0.01
+    assert metrics['sampled-1']['L_el'] == pytest.approx(metrics['relations-1']['L_el'], rel=0.2)  # but an estimate of it
 
 
 def test_more_devices_than_there_are_is_an_error():
