@@ -203,12 +203,11 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
     """
     if not 1 <= num_sampled <= layout.num_entities:
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')
-    vectors, count = vectors.astype(jnp.float32), labels.shape[0]
+    vectors = vectors.astype(jnp.float32)
     borders = np.arange(num_sampled + 1, dtype=np.int64) * layout.num_entities // num_sampled
     sampled = jax.random.randint(rng, (num_sampled,), borders[:-1].astype(np.int32), borders[1:].astype(np.int32))
-    rows = lookup(table, jnp.concatenate([labels, sampled]), layout)
-    label_score = (vectors * rows[:count]).sum(axis=1)
-    scores = vectors @ rows[count:].T
+    label_score = (vectors * lookup(table, labels, layout)).sum(axis=1)
+    scores = vectors @ lookup(table, sampled, layout).T
     other = sampled != labels[:, None]
     better = jnp.where(sampled < labels[:, None], scores >= label_score[:, None], scores > label_score[:, None])
     estimates = jnp.where(other, scores + np.log(np.diff(borders)).astype(np.float32), _MASKED)
