@@ -11,22 +11,21 @@ drawn otherwise than those that the index is tuned on.
 
 import argparse
 import dataclasses
+import functools
 import importlib.util
 import json
 import pathlib
 import resource
-import statistics
 import tempfile
 import time
 
-import jax
 import numpy as np
+from timing import medians
 
 from opql_jax.memory import ann
 from opql_jax.memory.ann_build import build_index
 from opql_jax.memory.build import EntryTable, build
 
-REPEATS = 3
 TYPES, RELATIONS, RANK, SPREAD = 64, 500, 16, 0.5
 
 
@@ -55,17 +54,6 @@ def make(directory, rows, dim, rng):
 
 def keys_of(memory, table, rows):
     return np.concatenate([table[memory.topic[rows]], memory.relations(rows)], axis=1)
-
-
-def alternately(ways, query):
-    """Median seconds of each way over REPEATS rounds, after a first one that compiles."""
-    times = {name: [] for name in ways}
-    for number in range(REPEATS + 1):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            jax.block_until_ready(way(*query))
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(spent[1:]) for name, spent in times.items()}
 
 
 def main():
@@ -109,7 +97,7 @@ def main():
             query = keys[:, :half], keys[:, half:]
             found, true = (way(*query)[1] for way in (ways['scann'], ways['exact']))
             recall = np.mean([np.isin(want, got).mean() for want, got in zip(true, found)])
-            times = alternately(ways, query)
+            times = medians({name: functools.partial(way, *query) for name, way in ways.items()}, repeats=3)
             line = {'queries': batch, f'recall@{k}': float(recall), 'seconds': times}
             line |= {f'{name}_over_scann': times[name] / times['scann'] for name in times if name != 'scann'}
             say(line | {'faiss': 'measured' if 'faiss' in times else 'skipped: not installed'})

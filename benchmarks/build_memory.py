@@ -9,13 +9,12 @@ Without folders the corpus is the generated one and the weights are random, whic
 import argparse
 import json
 import pathlib
-import statistics
 import tempfile
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from timing import medians
 
 import gin
 from opql_jax.corpus.readers import Synthetic
@@ -42,12 +41,6 @@ def flops(encoder: RelationEncoder, length) -> float:
     qkv, rest, attention = 6 * h * h, 2 * h * h + 4 * h * encoder.mlp_size, 4 * h * length
     whole = length * (qkv + rest + attention)
     return (encoder.num_layers - 1) * whole + length * qkv + 3 * (rest + attention) + 4 * h * encoder.relation_dim
-
-
-def timed(function, *arguments) -> float:
-    start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
 
 
 def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
@@ -79,15 +72,8 @@ def measure(options, prepared, encoder, params) -> dict:
     }
     matrix = jnp.ones((MATRIX, MATRIX))
     product = jax.jit(lambda m: m @ m)
-    calls = {name: (encode, rows) for name, encode in ways.items()}
-    calls['product'] = (lambda m: product(m).block_until_ready(), matrix)
-    for call in calls.values():
-        timed(*call)  # compiles
-    seconds = {name: [] for name in calls}
-    for _ in range(options.repeats):
-        for name, call in calls.items():
-            seconds[name].append(timed(*call))
-    median = {name: statistics.median(times) for name, times in seconds.items()}
+    calls = {name: lambda encode=encode: encode(rows) for name, encode in ways.items()}
+    median = medians(calls | {'product': lambda: product(matrix)}, options.repeats, options.limit)
     peak = 2 * MATRIX**3 / median['product'] / 1e9
     needed = flops(encoder, lengths).mean()
     line = {
@@ -112,9 +98,7 @@ def measure(options, prepared, encoder, params) -> dict:
             'of_product': round(executed / median[name] / 1e9 / peak, 3),
             'needed_of_product': round(needed * len(rows) / median[name] / 1e9 / peak, 3),
         }
-    ratios = [slow / fast for slow, fast in zip(seconds['padded'], seconds['bucketed'])]
     line['ratio'] = round(median['padded'] / median['bucketed'], 2)
-    line['ratio_of_rounds'] = [round(ratio, 2) for ratio in sorted(ratios)]
     return line
 
 
@@ -138,7 +122,8 @@ def main():
     parser.add_argument('--prepared_dir')
     parser.add_argument('--model_dir')
     parser.add_argument('--tokens_per_batch', type=int, help="of both ways; the PairEncoder's choice by default")
-    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--repeats', type=int, default=5, help='calls of each way, at most')
+    parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:

@@ -5,12 +5,11 @@ python benchmarks/entity_softmax.py --entities 43000,1000000 --dim 128 --mention
 
 import argparse
 import json
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from timing import medians
 
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh
@@ -23,11 +22,8 @@ def dense(vectors, labels, table):
     return jax.nn.logsumexp(scores, axis=1) - label_score, scores.argmax(axis=1) == labels
 
 
-def measure(entities, dim, mentions, chunk, num_sampled, calls):
-    """{way: {seconds, temp_bytes}} of one training loss with gradients to vectors and table; seconds are medians.
-
-    The ways take turns, so that what else the machine does meets all of them.
-    """
+def measure(entities, dim, mentions, chunk, num_sampled, calls, limit):
+    """{way: {seconds, temp_bytes}} of one training loss with gradients to vectors and table; seconds are medians."""
     rng, mesh = np.random.default_rng(0), make_mesh()
     layout = entity_table.Layout(mesh, entities)
     vectors = jnp.asarray(rng.standard_normal((mentions, dim), np.float32))
@@ -49,15 +45,9 @@ def measure(entities, dim, mentions, chunk, num_sampled, calls):
         return jax.jit(jax.value_and_grad(mean, argnums=(0, 1), has_aux=True)).lower(vectors, table).compile()
 
     steps = {name: compiled(loss_of) for name, loss_of in losses.items()}
-    seconds = {name: [] for name in steps}
-    for call in range(calls + 1):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            jax.block_until_ready(step(vectors, table))
-            if call:
-                seconds[name].append(time.perf_counter() - start)
+    seconds = medians({name: lambda step=step: step(vectors, table) for name, step in steps.items()}, calls, limit)
     return {
-        name: {'seconds': statistics.median(seconds[name]), 'temp_bytes': step.memory_analysis().temp_size_in_bytes}
+        name: {'seconds': seconds[name], 'temp_bytes': step.memory_analysis().temp_size_in_bytes}
         for name, step in steps.items()
     }
 
@@ -69,12 +59,13 @@ def main():
     parser.add_argument('--mentions', default='512,1024')
     parser.add_argument('--chunk', type=int, default=entity_table.DEFAULT_CHUNK)
     parser.add_argument('--num_sampled', type=int, default=4096)
-    parser.add_argument('--calls', type=int, default=7)
+    parser.add_argument('--calls', type=int, default=7, help='of each way, at most')
+    parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
     for entities in map(int, options.entities.split(',')):
         for mentions in map(int, options.mentions.split(',')):
-            found = measure(entities, options.dim, mentions, options.chunk, options.num_sampled, options.calls)
+            found = measure(entities, options.dim, mentions, options.chunk, options.num_sampled, options.calls, options.limit)
             base, ratios = found['dense'], {}
             for name in ('chunked', 'sampled'):
                 for part in ('seconds', 'temp_bytes'):

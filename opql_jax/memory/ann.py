@@ -25,14 +25,14 @@ import os
 import pathlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import search
 from opql_jax.memory.store import Memory, params_hash
-from opql_jax.parallel.mesh import make_mesh, replicate
+from opql_jax.parallel import entity_table as entity_table_lib
+from opql_jax.parallel.mesh import make_mesh
 
 FORMAT, VERSION, MANIFEST = 'opql-index', 1, 'manifest.json'
 MAX_CHANGED = 0.1
@@ -63,7 +63,7 @@ class ExactIndex:
         if len(rows):
             columns = memory.topic[rows], memory.target[rows], memory.relations(rows)
             self._memory = search.shard_memory(*columns, self._mesh)
-            self._table = replicate(jnp.asarray(entity_table), self._mesh)
+            self._table = entity_table_lib.place(entity_table, entity_table_lib.Layout(self._mesh, len(entity_table)))
 
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
         """See `ScannIndex.search`."""

@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.parallel.collectives import owned
 
 # Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
 DEFAULT_CHUNK = 4096
@@ -63,10 +64,8 @@ def lookup(table, ids, layout: Layout):
     axes = layout.mesh.axis_names
 
     def rows_of(ids, table):
-        row = ids - lax.axis_index(axes) * table.shape[0]
-        own = (ids >= 0) & (row >= 0) & (row < table.shape[0])
-        found = table[jnp.where(own, row, 0)].astype(jnp.float32)
-        return lax.psum(jnp.where(own[:, None], found, 0.0), axes)
+        row, own = owned(ids, table.shape[0], axes)
+        return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), axes)
 
     return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(P(), P(axes)), out_specs=P())(ids, table)
 

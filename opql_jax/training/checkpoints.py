@@ -92,9 +92,9 @@ class Checkpoints:
         sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
         saved = self._saved_shapes(step)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
-        params = self._restore(step, params=ocp.args.StandardRestore(target))['params']
-        self._check_hash(step, params)
-        return params
+        out = self._restore(step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore())
+        self._check_hash(step, out)
+        return out['params']
 
     def restore(self, params, opt_state, step: int | None = None):
         """Restores `(params, opt_state, meta)` as arrays in main memory, of the given shapes (`jax.ShapeDtypeStruct`).
@@ -110,12 +110,12 @@ class Checkpoints:
             opt_state=ocp.args.StandardRestore(opt_state),
             meta=ocp.args.JsonRestore(),
         )
-        self._check_hash(step, out['params'])
+        self._check_hash(step, out)
         return out['params'], out['opt_state'], out['meta']
 
-    def _check_hash(self, step: int, params) -> None:
+    def _check_hash(self, step: int, restored) -> None:
         # Orbax keeps no checksum of the arrays.
-        if params_hash(params) != self.meta(step).get('params_hash'):
+        if params_hash(restored['params']) != restored['meta'].get('params_hash'):
             raise self._unreadable(step, ValueError('the parameters are not those that were written'))
 
     def _saved_shapes(self, step: int):
