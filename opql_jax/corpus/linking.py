@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import ahocorasick_rs
 
@@ -71,17 +71,25 @@ class MentionLinker:
                 mentions.append((start, reached, self._entities[spelling]))
         return mentions
 
-    def link_all(self, texts: Iterable[str], title_entities: Sequence[int] | None = None) -> LinkedTexts:
+    def link_all(
+        self,
+        texts: Iterable[str],
+        title_entities: Sequence[int] | None = None,
+        earlier: tuple[Mapping[int, int], int] = ({}, 0),
+    ) -> LinkedTexts:
         """Links every text and drops the entities that are in too many of them.
 
         Args:
-            texts: the whole corpus, since the rate is over all of it.
+            texts: the whole corpus, since the rate is over all of it; or all that was not linked before.
             title_entities: per text the entity it is about, or -1; that one is kept there at any rate.
+            earlier: of the texts linked before, how many mention each entity, and how many there are.
         """
         linked = [self.link(text) for text in texts]
         titles = [-1] * len(linked) if title_entities is None else title_entities
         counts = collections.Counter(e for mentions in linked for e in {m[2] for m in mentions})
-        dropped = {e: n / len(linked) for e, n in sorted(counts.items()) if n > self._rate * len(linked)}
+        before, total = earlier[0], earlier[1] + len(linked)
+        counts = {e: n + before.get(e, 0) for e, n in sorted(counts.items())}
+        dropped = {e: n / total for e, n in counts.items() if n > self._rate * total}
         if dropped:
             linked = [[m for m in mentions if m[2] == title or m[2] not in dropped] for mentions, title in zip(linked, titles)]
         return LinkedTexts(linked, dropped)

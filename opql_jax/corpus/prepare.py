@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.extend import Earlier
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.pairs import mine_pairs
 from opql_jax.corpus.passages import split_document
@@ -72,7 +73,7 @@ def about_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Docu
 
 
 def link_documents(
-    documents: Sequence[Document], vocab: EntityVocab, drop_above_rate: float = 1.0
+    documents: Sequence[Document], vocab: EntityVocab, drop_above_rate: float = 1.0, earlier: Earlier | None = None
 ) -> tuple[list[pa.RecordBatch], dict[int, float]]:
     """Gives every document mentions by entity id.
 
@@ -80,9 +81,10 @@ def link_documents(
     is linked by the names of the vocabulary.
 
     Args:
-        documents: the whole corpus.
+        documents: the whole corpus, or what it has besides `earlier`.
         vocab: the entities.
         drop_above_rate: see `MentionLinker`; it concerns the documents linked by name.
+        earlier: the corpus that this one extends.
 
     Returns:
         Batches of `LINKED` in document order, and the dropped entities with their share of documents.
@@ -102,7 +104,9 @@ def link_documents(
     dropped = {}
     if unlinked:
         linked = MentionLinker(vocab, drop_above_rate=drop_above_rate).link_all(
-            (documents[i].text for i in unlinked), [titles[i] for i in unlinked]
+            (documents[i].text for i in unlinked),
+            [titles[i] for i in unlinked],
+            earlier.mentioned_in() if earlier else ({}, 0),
         )
         dropped = linked.dropped
         for i, found in zip(unlinked, linked.mentions):
@@ -167,6 +171,7 @@ def write_corpus(
     title_prefix: str = 'missing',
     pair_mode: str = 'title',
     drop_above_rate: float = 1.0,
+    earlier: Earlier | None = None,
 ) -> dict:
     """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
 
@@ -179,6 +184,8 @@ def write_corpus(
         title_prefix: 'missing', 'always' or 'never', see `split_document`.
         pair_mode: 'title' or 'all', see `mine_pairs`.
         drop_above_rate: see `MentionLinker`.
+        earlier: the corpus that this one extends: its passages come first, and `vocab` begins with its entities. Pairs,
+            counts and rates are of both together.
 
     Returns:
         JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
@@ -197,8 +204,9 @@ def write_corpus(
     repeated = [id for id, n in collections.Counter(d.id for d in documents).items() if n > 1]
     if repeated:
         raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(repeated)} ids are)')
-    linked, dropped = link_documents(documents, vocab, drop_above_rate)
-    batches = [split_batch(batch, count_tokens, max_tokens, title_prefix) for batch in linked]
+    linked, dropped = link_documents(documents, vocab, drop_above_rate, earlier)
+    batches = earlier.passages.to_batches() if earlier else []
+    batches += [split_batch(batch, count_tokens, max_tokens, title_prefix) for batch in linked]
     passages = pa.Table.from_batches(batches, tables.PASSAGES)
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
 
@@ -214,16 +222,18 @@ def write_corpus(
             f'{", one of them its title entity" if pair_mode == "title" else ""}; check that the entity names are '
             'spelled as in the text'
         )
+    before = earlier.manifest if earlier else {'dropped_entities': {}, 'counts': collections.Counter()}
+    without = sum(not mentions for batch in linked for mentions in batch['mentions'].to_pylist())
     return {
         'max_tokens': max_tokens,
         'title_prefix': title_prefix,
         'pair_mode': pair_mode,
         'drop_above_rate': drop_above_rate,
-        'dropped_entities': {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()},
+        'dropped_entities': before['dropped_entities'] | {vocab.keys[e]: round(share, 4) for e, share in dropped.items()},
         'vocabulary': vocab.hash(),
         'counts': {
-            'documents': len(documents),
-            'documents_without_mentions': sum(not mentions for batch in linked for mentions in batch['mentions'].to_pylist()),
+            'documents': before['counts']['documents'] + len(documents),
+            'documents_without_mentions': before['counts']['documents_without_mentions'] + without,
             'passages': len(passages),
             'mentions': len(entities),
             'entities': len(vocab),

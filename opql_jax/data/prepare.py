@@ -1,5 +1,6 @@
 """prepare: text → vocabulary, tokenizer, passages, pairs, records and questions in one prepared folder."""
 
+import dataclasses
 import json
 import logging
 import pathlib
@@ -8,12 +9,17 @@ import time
 from opql_jax.corpus import prepare as corpus_prepare
 from opql_jax.corpus import readers, tables
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.extend import Earlier
 from opql_jax.corpus.questions import save_questions
 from opql_jax.corpus.records import CorpusError
 from opql_jax.data import buckets, markup, records
 from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.data.prepared import Prepared
 
 _log = logging.getLogger(__name__)
+
+# Settings that all text of a folder must share.
+SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode')
 
 
 def prepare(
@@ -26,6 +32,7 @@ def prepare(
     title_prefix: str = 'missing',
     pair_mode: str = 'all',
     drop_above_rate: float = 0.5,
+    extends: str | None = None,
     dry_run: bool = False,
 ) -> dict:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
@@ -40,13 +47,17 @@ def prepare(
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
             than the longest of `buckets.BUCKET_LENGTHS`.
         title_prefix, pair_mode, drop_above_rate: see `opql_jax.corpus.prepare.write_corpus`.
+        extends: a prepared folder with which this one begins: its entities, passages and questions are taken over with their
+            ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
+            given here, but for `drop_above_rate`. See `Earlier.extended` for which entities are new; an entities file must
+            list all that the new documents link to, old ones too.
         dry_run: print the settings and return.
 
     Returns:
         The manifest.
 
     Raises:
-        InputError: bad input, `output_dir` was prepared from other input or with other settings, or it holds other files.
+        InputError: bad input, another tokenizer than that of the folder to extend, `output_dir` was prepared from other input or with other settings, or it holds other files.
     """
     if not markup.MARKUP_ROOM < max_tokens <= max(buckets.BUCKET_LENGTHS):
         raise InputError(
@@ -60,6 +71,15 @@ def prepare(
         'pair_mode': pair_mode,
         'drop_above_rate': drop_above_rate,
     }
+    old = Prepared(extends) if extends else None
+    if old:
+        used = old.manifest['settings']['tokenizer']
+        if tokenizer not in (None, used):
+            raise InputError(
+                f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
+            )
+        settings |= {name: old.manifest['settings'][name] for name in SHARED} | {'extends': old.hash()}
+        max_tokens = settings['max_tokens']
     if dry_run:
         shown = {'reader': reader, **settings}
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
@@ -80,16 +100,26 @@ def prepare(
     if not documents:
         raise CorpusError(f'empty corpus: {reader!r} gave no document')
     clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
+    earlier = Earlier(old.vocab, old.passages, old.manifest) if old else None
+    if old:
+        vocab, documents = earlier.extended(vocab, documents)
+        documents = corpus_prepare.about_titles(documents, vocab)
+        clock(
+            f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {extends} stay, {len(vocab):,} entities in all'
+        )
 
-    questions = reader.questions(vocab)
-    if tokenizer:
+    questions = _added(old, reader.questions(vocab)) if old else reader.questions(vocab)
+    if old:
+        wordpiece = old.tokenizer
+    elif tokenizer:
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         asked = [q.text for name, qs in questions.items() if name.endswith('/train') for q in qs]
         wordpiece = tokenizer_lib.train_wordpiece([f'{d.title}: {d.text}' for d in documents] + asked, wordpieces)
     with tables.atomic_path(directory / 'tokenizer.json') as partial:
-        partial.write_text(wordpiece.to_str(pretty=True), encoding='utf-8')
+        # A model knows its tokenizer by the bytes of the file.
+        partial.write_bytes(old.tokenizer_path.read_bytes() if old else wordpiece.to_str(pretty=True).encode('utf-8'))
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
 
     stated = corpus_prepare.write_corpus(
@@ -98,9 +128,10 @@ def prepare(
         vocab,
         tokenizer_lib.token_counter(wordpiece),
         max_tokens=max_tokens - markup.MARKUP_ROOM,
-        title_prefix=title_prefix,
-        pair_mode=pair_mode,
+        title_prefix=settings['title_prefix'],
+        pair_mode=settings['pair_mode'],
         drop_above_rate=drop_above_rate,
+        earlier=earlier,
     )
     clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
 
@@ -111,9 +142,22 @@ def prepare(
         save_questions(directory / 'questions' / f'{name}.parquet', asked)
         unknown = sum(q.topic_entity < 0 for q in asked)
         clock(f'{name}: {len(asked):,} questions, {unknown} with an unknown topic')
+    if old:
+        origin = {'prepared': old.hash(), 'entities': len(old.vocab), 'passages': len(old.passages)}
+        stated['extends'] = [*old.manifest.get('extends', ()), origin]
     manifest = tables.write_manifest(directory, {'settings': settings, **stated})
     (directory / tables.PLAN).unlink()
     return manifest
+
+
+def _added(old: Prepared, questions: dict) -> dict:
+    """The questions of a folder with new ones after them. Ids are unique in a split, and new ones may number lines alike."""
+    merged = {name: old.questions(name) for name in old.splits}
+    for name, new in questions.items():
+        before = merged.get(name, [])
+        ids = {q.id for q in before}
+        merged[name] = before + [dataclasses.replace(q, id=f'{q.id}+{len(before)}') if q.id in ids else q for q in new]
+    return merged
 
 
 def _changed(before: dict, now: dict) -> list[str]:

@@ -66,10 +66,14 @@ class Prepared:
         table = tables.read_table(self.directory / 'pairs.parquet', tables.PAIRS)
         return {name: table[name].to_numpy() for name in table.column_names}
 
+    @property
+    def splits(self) -> list[str]:
+        """The names of the question sets, such as '2-hop/dev', sorted."""
+        folder = self.directory / 'questions'
+        return sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.parquet'))
+
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; CorpusError names the splits there are."""
-        folder = self.directory / 'questions'
-        splits = sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.parquet'))
-        if split not in splits:
-            raise CorpusError(f'{self.directory} has no questions {split!r}, but {", ".join(splits) or "none at all"}')
+        if split not in self.splits:
+            raise CorpusError(f'{self.directory} has no questions {split!r}, but {", ".join(self.splits) or "none at all"}')
         return load_questions(self.directory / 'questions' / f'{split}.parquet')
