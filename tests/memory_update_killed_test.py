@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 from memory_build_test import DIM, digest_of_tree, make_table, relations_of
-from tiny_updates import ENCODER, UPDATES, VOCAB, add, entries_of, make
+from tiny_updates import ENCODER, MOST, UPDATES, VOCAB, add, embed, entries_of, make, vocab_of
 
 from opql_jax.memory import store
 from opql_jax.memory.store import Memory, MemoryFormatError
@@ -69,16 +69,27 @@ def test_an_update_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_p
     done = tmp_path / str(points)
     states = {Memory.open(folder).hash(): entries_of(Memory.open(folder)) for folder in (tmp_path / 'before', done)}
     old, new = states
-    expected, seen = digest_of_tree(done), []
+    expected, seen, taken_over = digest_of_tree(done), [], 0
     for point in range(1, points):
         directory = tmp_path / str(point)
         with contextlib.closing(Memory.open(directory)) as memory:
             seen.append(memory.hash())
             assert entries_of(memory) == states[seen[-1]]
             memory.verify()
+        finished = finished_shards(directory)
         UPDATES[update](directory)
         assert digest_of_tree(directory) == expected, f'killed at point {point}'
+        if update == 'inject':
+            assert all(file.stat().st_mtime_ns == written for file, written in finished.items())
+            taken_over = max(taken_over, len(finished))
     assert seen == sorted(seen, key=[old, new].index) and set(seen) == {old, new}
+    assert taken_over == (2 if update == 'inject' else 0)
+
+
+def finished_shards(directory):
+    """Of the shards that are recorded as finished: the array of relations, and when it was written."""
+    files = [record.with_name(f'relations-{record.stem[-5:]}.npy') for record in directory.glob('*/shard-*.json')]
+    return {file: file.stat().st_mtime_ns for file in files}
 
 
 @pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
@@ -109,8 +120,56 @@ def test_an_injection_whose_encoder_fails_leaves_nothing(tmp_path):
         return relations_of(rows) if len(calls) == 1 else np.full((len(rows), DIM), np.nan)
 
     with pytest.raises(MemoryFormatError, match='not finite'):
-        inject(tmp_path, make_table(12, seed=1), failing, vocab=VOCAB, hashes=ENCODER)
+        inject(tmp_path, make_table(12, seed=1), failing, vocab=VOCAB, hashes=ENCODER, embed=embed)
     assert len(calls) == 2 and digest_of_tree(tmp_path) == before
+
+
+class Interrupted:
+    """An encoder that is stopped when it is asked for the `after`-th shard; counts what it has encoded."""
+
+    def __init__(self, after=None):
+        self.after, self.shards = after, 0
+
+    def __call__(self, rows):
+        if self.shards == self.after:
+            raise KeyboardInterrupt
+        self.shards += 1
+        return relations_of(rows)
+
+
+def interrupted(directory, seed=1):
+    """A memory into which an injection of three shards was stopped after the second."""
+    make(directory).close()
+    with pytest.raises(KeyboardInterrupt):
+        inject(directory, make_table(21, seed=seed), Interrupted(2), vocab=VOCAB, hashes=ENCODER, embed=embed)
+
+
+def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
+    interrupted(tmp_path / 'stopped')
+    make(tmp_path / 'whole').close()
+    encode = Interrupted()
+    inject(tmp_path / 'stopped', make_table(21, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
+
+
+@pytest.mark.parametrize('between', ['other pairs', 'another vocabulary', 'another state', 'damage'])
+def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
+    interrupted(tmp_path)
+    table, vocab, shards = make_table(21, seed=1), VOCAB, 3
+    if between == 'other pairs':
+        table = make_table(21, seed=2)
+    elif between == 'another vocabulary':
+        vocab = vocab_of(MOST - 1)
+    elif between == 'another state':
+        delete(tmp_path, entries=[3])
+    else:
+        (tmp_path / 'segment-00001' / 'relations-00000.npy').write_bytes(b'half')
+        shards = 2
+    encode = Interrupted()
+    memory = inject(tmp_path, table, encode, vocab=vocab, hashes=ENCODER, embed=embed)
+    assert encode.shards == shards
+    memory.verify()
 
 
 # Readers beside a writer.
@@ -154,12 +213,17 @@ def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):
     before = entries_of(reader)
     add(tmp_path, make_table(12, seed=1)).close()
     compact(tmp_path).close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00000', 'segment-00002']
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        'entity_rows-00001.npy',
+        'manifest.json',
+        'segment-00000',
+        'segment-00002',
+    ]
     fresh = lambda: [fact for fact in reader.provenance(reader.ids)]
     assert entries_of(reader) == before and len(fresh()) == 40
     reader.close()
     compact(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00002']
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['entity_rows-00001.npy', 'manifest.json', 'segment-00002']
 
 
 def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monkeypatch):
@@ -188,4 +252,4 @@ def test_two_writers_at_a_time_are_refused(tmp_path):
                 update(tmp_path)
         return relations_of(rows)
 
-    assert len(inject(tmp_path, make_table(5, seed=1), encode, vocab=VOCAB, hashes=ENCODER)) == 45
+    assert len(inject(tmp_path, make_table(5, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed)) == 45

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_build_test import DIM, HASHES, digest_of_tree, make_table, relations_of
-from tiny_updates import ENCODER, ENTITIES, MOST, UPDATES, VOCAB, add, encoder, entries_of, make, table_of, vocab_of
+from tiny_updates import ENCODER, ENTITIES, MOST, UPDATES, VOCAB, add, embed, encoder, entries_of, make, table_of, vocab_of
 
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import build
@@ -63,6 +63,7 @@ def check(memory, model):
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
     np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1)))
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
+    np.testing.assert_array_equal(memory.entity_rows, embed(range(ENTITIES, model.count)) if model.count > ENTITIES else np.zeros((0, 0)))  # fmt: skip
     for entry in set(range(-1, model.next + 1)) - set(model.entries):
         with pytest.raises(IndexError, match=f'entry {entry} is not in'):
             memory.provenance([entry])
@@ -222,6 +223,26 @@ def test_what_changes_nothing_leaves_the_files_alone(tmp_path):
     assert digest_of_tree(tmp_path) == merged
 
 
+def test_what_would_be_deleted_can_be_asked_first(tmp_path):
+    make(tmp_path)
+    before = digest_of_tree(tmp_path)
+    asked = delete(tmp_path, entities=[1], passages=[3], dry_run=True)
+    assert digest_of_tree(tmp_path) == before
+    assert delete(tmp_path, entities=[1], passages=[3]).entries.tolist() == asked.entries.tolist() != []
+
+
+def test_embeddings_of_new_entities_outlast_everything_else(tmp_path):
+    make(tmp_path)
+    old = add(tmp_path, make_table(5, seed=1), count=7)
+    add(tmp_path, make_table(5, seed=2), seed=2, count=9, covers={'passages': 12})
+    delete(tmp_path, entities=range(9))
+    for memory in (Memory.open(tmp_path), compact(tmp_path)):
+        np.testing.assert_array_equal(memory.entity_rows, embed([6, 7, 8]))
+        assert memory.manifest['covers'] == {'passages': 12}
+    np.testing.assert_array_equal(old.entity_rows, embed([6]))
+    assert sorted(path.name for path in tmp_path.glob('*.npy')) == ['entity_rows-00002.npy']
+
+
 def test_an_updated_memory_knows_the_states_it_comes_from(tmp_path):
     first = make(tmp_path / 'a')
     other = make(tmp_path / 'b', make_table(seed=1))
@@ -251,6 +272,9 @@ def test_building_again_what_was_updated_since_gives_the_updated_memory(tmp_path
         ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; the vocabulary has 7'),
         ({'table': table_of([], [], [])}, 'no pairs'),
         ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'shape \(5, 2\) for 5 rows of relation_dim 3'),
+        ({'embed': None}, 'the vocabulary has 3 entities more than .*: give their embeddings'),
+        ({'embed': lambda new: np.zeros((2, 4))}, r'embed gave \[2, 4\] for 3 new entities'),
+        ({'embed': lambda new: np.full((3, 4), np.nan)}, 'they are not finite'),
     ],
 )
 def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
@@ -258,6 +282,7 @@ def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
     before = digest_of_tree(tmp_path)
     options = (
         dict(table=make_table(5, seed=1), encode=relations_of, vocab=vocab_of(options.pop('count', MOST)), hashes=ENCODER)
+        | {'embed': embed}
         | options
     )
     with pytest.raises(MemoryFormatError, match=message):

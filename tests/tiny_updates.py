@@ -39,8 +39,13 @@ def encoder(seed):
     return lambda rows: relations_of(np.asarray(rows) + 1000 * seed)
 
 
+def embed(entities):
+    """What stands for the embedding of new entities."""
+    return np.stack([entities, np.asarray(entities) ** 2], axis=1).astype(np.float32)
+
+
 def add(directory, table, seed=1, count=MOST, **options):
-    return inject(directory, table, encoder(seed), vocab=vocab_of(count), **dict(hashes=ENCODER) | options)
+    return inject(directory, table, encoder(seed), vocab=vocab_of(count), **dict(hashes=ENCODER, embed=embed) | options)
 
 
 def entries_of(memory):

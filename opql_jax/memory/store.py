@@ -8,6 +8,7 @@
     segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its bits, uint16
     segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row per mention pair
     tombstones-00000.npy                      [deleted] int64, rising: ids of entries that lie in a segment and are no more
+    entity_rows-00000.npy                     [new, d_e] float32: embeddings of the entities that injected text brought along
 
 Entries hold ids and the relation only; embeddings of entities are taken from the entity table at search time, so a memory
 stays valid when that table is trained further. `memory/build.py` writes one segment, `memory/update.py` adds segments and
@@ -17,15 +18,13 @@ The id of an entry stays the same for as long as it exists and is never given ag
 among all living entries, sorted by topic and then by id; an update moves rows. In a memory as built, ids are rows.
 
 Version 1 of the format is a memory as built, with one segment and no tombstones; updates write version 2, which adds
-`next_entry` (the next id to be given), `tombstones` and `history` (the hashes of the states before).
+`next_entry` (the next id to be given), `tombstones`, `entity_rows`, `covers` (see `update.inject`) and `history` (the
+hashes of the states before).
 """
 
-import contextlib
-import fcntl
 import functools
 import hashlib
 import json
-import os
 import pathlib
 import weakref
 
@@ -37,6 +36,7 @@ import pyarrow as pa
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.errors import InputError
+from opql_jax.memory import held
 from opql_jax.memory.follow import MemoryArrays
 
 FORMAT, BUILT_VERSION, UPDATED_VERSION = 'opql-memory', 1, 2
@@ -81,6 +81,7 @@ class Memory:
         offsets: [n_entities + 1] int64; topic x has the rows offsets[x] .. offsets[x + 1] - 1.
         relation_shards: list of [rows, d_r] arrays in the stored dtype; end to end they are the relations as they are
             stored: in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
+        entity_rows: [new, d_e] float32, embeddings of the entities after those it was built with; [0, 0] if it has none.
     """
 
     def __init__(self, directory: pathlib.Path, manifest: dict, handles: tuple[int, ...] = ()):
@@ -107,6 +108,10 @@ class Memory:
             else np.arange(segment['first_entry'], segment['first_entry'] + segment['num_entries'])
             for segment in segments
         ]
+        new = manifest.get('entity_rows')
+        self.entity_rows = (
+            self._load(new['file'], (new['num_entities'], new['dim']), 'float32') if new else np.zeros((0, 0), np.float32)
+        )
         if len(segments) == 1 and not manifest.get('tombstones'):
             self._place = None  # row i is stored at place i
             (self.topic,), (self.target,), (self.offsets,), (self.ids,) = topic, target, offsets, ids
@@ -117,7 +122,7 @@ class Memory:
                 f'{directory}: {len(self.topic)} living entries, {MANIFEST} says {manifest["num_entries"]}; {_RESTORE}'
             )
         self._mentions = functools.lru_cache(maxsize=64)(functools.partial(_read_mentions, directory, self._shards))
-        self._release = weakref.finalize(self, _close, handles)
+        self._release = weakref.finalize(self, held.release, handles)
 
     def _merge(self, topic, target, ids):
         """One sequence of living entries sorted by topic and id; `_place` says where each is stored."""
@@ -149,13 +154,13 @@ class Memory:
         directory = pathlib.Path(directory)
         while True:
             manifest = read_manifest(directory)
-            handles = _hold(directory, manifest)
+            handles = held.hold(directory / name for name in segment_folders(manifest))
             try:
                 _check_files(directory, manifest)
                 memory = cls(directory, manifest, handles)
                 break
             except MemoryFormatError:
-                _close(handles)
+                held.release(handles)
                 # An update that ended meanwhile may have removed files of the state before.
                 if read_manifest(directory) == manifest:
                     raise
@@ -355,25 +360,9 @@ def manifest_hash(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def _hold(directory, manifest) -> tuple[int, ...]:
-    """Shared locks on the folders of the segments: as long as they are held, no update removes what they hold."""
-    handles = []
-    for name in segment_folders(manifest):
-        # What is missing is reported when the files are checked; not every file system has locks.
-        with contextlib.suppress(OSError):
-            handles.append(os.open(directory / name, os.O_RDONLY))
-            fcntl.flock(handles[-1], fcntl.LOCK_SH)
-    return tuple(handles)
-
-
 def segment_folders(manifest: dict) -> list[str]:
     """Names of the folders in which the segments of a manifest lie."""
     return [segment['topic'].partition('/')[0] for segment in manifest['segments']]
-
-
-def _close(handles):
-    for handle in handles:
-        os.close(handle)
 
 
 def _check_files(directory, manifest):

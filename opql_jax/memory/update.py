@@ -2,15 +2,15 @@
 
 An update writes new files, and then the manifest that names them, in one rename: whoever opens the memory finds the state
 before or the state after it, and so does whoever comes after a kill at any point. Files that no manifest names any more
-are removed at the end of the update or by the next one, but not while somebody has a state open that needs them.
+are removed at the end of the update or by the next one, but not while somebody has a state open that needs them. Only
+what a killed injection has encoded is kept for its repetition, which goes on from there; any other update removes it.
 
 Entry ids stay what they are, and an id that was deleted is not given again.
 """
 
 import contextlib
 import dataclasses
-import fcntl
-import os
+import json
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory import segments, store
+from opql_jax.memory import held, segments, store
 from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
 from opql_jax.memory.store import Memory, MemoryFormatError
+
+_KINDS = ('segment', 'tombstones', 'entity_rows')  # how the names begin of what updates write
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +46,15 @@ def inject(
     *,
     vocab: EntityVocab,
     hashes: Mapping[str, str],
+    embed: Callable[[np.ndarray], np.ndarray] | None = None,
+    covers: Mapping | None = None,
     progress: Callable[[int, int, float, float], None] | None = None,
 ) -> Memory:
     """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An injection that is run
-    again, when nothing else was done to the memory since, finds its work done and changes nothing, so that one which was
-    killed can be repeated without asking how far it came.
+    again, when nothing else was done to the memory since, goes on where it was killed, or finds its work done and changes
+    nothing.
 
     Args:
         directory: a finished memory.
@@ -60,6 +64,10 @@ def inject(
         vocab: the entity vocabulary that `entries` speak of. It begins with all entities of the memory's, in their order,
             and may go on with new ones; this is checked by hashing as many of its entities as the memory has.
         hashes: hex digest of the 'encoder' (`params_hash`), which must be that of the memory.
+        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which `Memory.entity_rows` then has
+            after those of former injections. Needed if there are any.
+        covers: JSON values for the manifest, until another injection gives others: which text the memory now has, in words
+            of the caller.
         progress: see `build`.
 
     Returns:
@@ -67,26 +75,51 @@ def inject(
 
     Raises:
         MemoryFormatError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids,
-            no entries, relations of the wrong shape or not finite, or another process changing this memory.
+            no entries, new entities without `embed`, relations or embeddings of the wrong shape or not finite, or another
+            process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
     directory = pathlib.Path(directory)
-    with _writing(directory) as manifest:
+    origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
+    with _writing(directory, origin) as manifest:
         _check_origin(directory, manifest, vocab, hashes)
         check_entries(entries, len(vocab))
-        origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
         if manifest['injected'] != origin:
+            new = np.arange(manifest['num_entities'], len(vocab))
+            if len(new) and embed is None:
+                raise MemoryFormatError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
             manifest['num_entities'] = len(vocab)
             manifest['hashes']['vocabulary'] = origin['vocabulary']
             name, first = _name('segment', manifest), manifest['next_entry']
+            segments.write_json(directory / name / store.PLAN, _plan(manifest['history'][-1], origin))
             segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
+            if len(new):
+                files |= _add_entity_rows(directory, manifest, embed(new), len(new))
             manifest['segments'].append(segment | {'num_entities': len(vocab)})
             manifest['files'] |= files
             manifest['next_entry'] += segment['num_entries']
             manifest['num_entries'] += segment['num_entries']
             manifest['num_mentions'] += num_mentions
+            if covers is not None:
+                manifest['covers'] = dict(covers)
             _commit(directory, manifest, injected=origin)
     return Memory.open(directory)
+
+
+def _add_entity_rows(directory, manifest, rows, count):
+    """Writes the embeddings of all entities that were injected, with `rows` for the newest; {file: digest} of the file."""
+    rows, earlier = np.asarray(rows, np.float32), manifest['entity_rows']
+    dim = earlier['dim'] if earlier else rows.shape[-1]
+    if rows.shape != (count, dim) or not np.isfinite(rows).all():
+        raise MemoryFormatError(
+            f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite'
+        )
+    if earlier:
+        rows = np.concatenate([np.load(directory / earlier['file'], allow_pickle=False), rows])
+        del manifest['files'][earlier['file']]
+    name = f'{_name("entity_rows", manifest)}.npy'
+    manifest['entity_rows'] = {'file': name, 'num_entities': len(rows), 'dim': dim}
+    return segments.write_array(directory, name, rows)
 
 
 def delete(
@@ -96,6 +129,7 @@ def delete(
     passages: Iterable[int] = (),
     entities: Iterable[int] = (),
     entries: Iterable[int] = (),
+    dry_run: bool = False,
 ) -> Deleted:
     """Deletes every entry that meets one of the conditions. Deleting what is gone already changes nothing.
 
@@ -108,6 +142,7 @@ def delete(
         passages: passage ids.
         entities: ids of entities that are neither topic nor target of any entry afterwards.
         entries: entry ids.
+        dry_run: only say what would be deleted.
 
     Raises:
         MemoryFormatError: no condition; an id that no entity or entry ever had, or that cannot be one; no memory; or another
@@ -136,7 +171,7 @@ def delete(
             partly = np.unique(mentions['entry'][~np.isin(mentions['passage'], passages)])
             gone[memory.rows(read)] = True
         ids = np.sort(memory.ids[gone])
-        if len(ids):
+        if len(ids) and not dry_run:
             dead = ids
             if earlier := manifest['tombstones']:
                 dead = np.union1d(ids, np.load(directory / earlier['file'], allow_pickle=False))
@@ -181,9 +216,11 @@ def _merge(directory, manifest, memory):
         num_mentions += len(mentions['entry'])
         return memory.relations(rows), mentions
 
-    manifest['segments'], manifest['files'], manifest['tombstones'] = [], {}, None
+    manifest['segments'], manifest['tombstones'] = [], None
+    kept = manifest['entity_rows']
+    manifest['files'] = {kept['file']: manifest['files'][kept['file']]} if kept else {}
     if len(memory):
-        segment, manifest['files'] = segments.write(
+        segment, files = segments.write(
             directory,
             _name('segment', manifest),
             topic=memory.topic,
@@ -194,27 +231,41 @@ def _merge(directory, manifest, memory):
             shard=shard,
         )
         manifest['segments'] = [segment | {'num_entities': manifest['num_entities']}]
+        manifest['files'] |= files
     manifest['num_mentions'] = num_mentions
     _commit(directory, manifest)
 
 
 @contextlib.contextmanager
-def _writing(directory):
-    """Yields the manifest, as an update's, while no other process changes the memory; cleans up before and after."""
+def _writing(directory, injecting=None):
+    """Yields the manifest, as an update's, while no other process changes the memory; cleans up before and after.
+
+    Args:
+        directory: of the memory.
+        injecting: the origin of an injection, of which an earlier attempt is not cleaned up.
+    """
     store.read_manifest(directory)  # so that what is no memory is reported as such
     with segments.only_writer(directory):
         manifest = store.read_manifest(directory)
-        _clean(directory, manifest)
+        _clean(directory, manifest, injecting and _plan(store.manifest_hash(manifest), injecting))
         try:
             yield _updatable(manifest)
-        finally:
-            _clean(directory, store.read_manifest(directory))
+        except MemoryFormatError:
+            _clean(directory, manifest)
+            raise
+        _clean(directory, store.read_manifest(directory))
+
+
+def _plan(state, origin):
+    """What states in the folder of an unfinished segment whose it is: the hash of the memory before, and what is injected."""
+    return {'state': state, **origin}
 
 
 def _updatable(manifest):
     """A manifest of either version as one of version 2, with the hash of what it was at the end of its history."""
     before = store.manifest_hash(manifest)
-    manifest = {'next_entry': manifest['num_entries'], 'tombstones': None, 'history': [], 'injected': None} | manifest
+    added = {'tombstones': None, 'entity_rows': None, 'covers': None, 'history': [], 'injected': None}
+    manifest = {'next_entry': manifest['num_entries'], **added} | manifest
     manifest['segments'] = [{'num_entities': manifest['num_entities']} | segment for segment in manifest['segments']]
     return manifest | {'version': store.UPDATED_VERSION, 'history': [*manifest['history'], before]}
 
@@ -224,25 +275,33 @@ def _commit(directory, manifest, injected=None):
     segments.write_json(directory / store.MANIFEST, manifest | {'injected': injected})
 
 
-def _clean(directory, manifest):
-    """Removes what killed updates left, and what the manifest does not name any more if nobody has it open."""
+def _clean(directory, manifest, plan=None):
+    """Removes what killed updates left, and what the manifest does not name any more if nobody has it open.
+
+    The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
+    """
     needed = {store.MANIFEST, *store.segment_folders(manifest), *manifest['files']}
-    for path in [*directory.glob('segment-*'), *directory.glob('tombstones-*.npy')]:
+    resumed = []
+    for path in [path for kind in _KINDS for path in directory.glob(f'{kind}-*')]:
         if path.name in needed:
             continue
         if not path.is_dir():
-            path.unlink()  # its readers have read it whole
-            continue
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path)
-        except BlockingIOError:
-            pass  # a reader holds it (`Memory.close`); a later update will find it free
-        finally:
-            os.close(handle)
-    for leftover in [*directory.rglob('.*.partial'), *directory.glob('*/shard-*.json'), directory / store.PLAN]:
+            path.unlink()  # whoever reads it has it open
+        elif plan is not None and _begun(path) == plan:
+            resumed.append(path)
+        else:
+            # A reader may hold it (`Memory.close`); then a later update will find it free.
+            with held.unless_held(path) as free:
+                if free:
+                    shutil.rmtree(path)
+    records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{store.PLAN}'), directory / store.PLAN]
+    for leftover in [*directory.rglob('.*.partial'), *(path for path in records if path.parent not in resumed)]:
         leftover.unlink(missing_ok=True)
+
+
+def _begun(segment):
+    path = segment / store.PLAN
+    return json.loads(path.read_text(encoding='utf-8')) if path.exists() else None
 
 
 def _name(kind, manifest):
