@@ -1,12 +1,16 @@
 """Pair mining against a direct reading of its definition."""
 
+import collections
+import itertools
+import math
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opql_jax.corpus import tables
-from opql_jax.corpus.pairs import mine_pairs, pairs_sql
+from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
 from opql_jax.corpus.records import CorpusError
 
 
@@ -73,3 +77,29 @@ def test_the_query_equals_its_definition_in_order(rows, mode):
 def test_an_unknown_mode_is_an_error():
     with pytest.raises(CorpusError, match="pair mode 'both' is not one of title, all"):
         pairs_sql('both')
+
+
+def slow_mutual_information(rows):
+    single, together = collections.Counter(), collections.Counter()
+    for _, entities in rows:
+        single.update(set(entities))
+        together.update(itertools.combinations(sorted(set(entities)), 2))
+    return {
+        (x, y): (n, math.log(n * len(rows) / (single[x] * single[y]))) for (x, y), n in sorted(together.items())
+    }  # fmt: skip
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(st.integers(-1, 4), st.lists(st.integers(0, 6), max_size=6)), min_size=1, max_size=8))
+def test_mutual_information_equals_its_definition_over_passages(rows):
+    found = mutual_information(passages(rows))
+    wanted = slow_mutual_information(rows)
+    assert list(zip(found['low'].tolist(), found['high'].tolist())) == list(wanted)
+    assert found['passages'].tolist() == [n for n, _ in wanted.values()]
+    assert found['pmi'].tolist() == pytest.approx([pmi for _, pmi in wanted.values()], abs=1e-12)
+
+
+def test_pairs_of_the_same_counts_have_exactly_the_same_mutual_information():
+    # 1 · 6 / (1 · 2) and 2 · 6 / (2 · 2): ties are to be told apart by ids, not by rounding.
+    found = mutual_information(passages([(-1, [0, 1]), (-1, [1]), (-1, [2, 3]), (-1, [2, 3]), (-1, []), (-1, [])]))
+    assert found['pmi'][0] == found['pmi'][1] == pytest.approx(math.log(3))

@@ -1,6 +1,6 @@
-"""Pair mining: which two mentions of a passage form a (topic, target) pair.
+"""Pair mining: which two mentions of a passage form a (topic, target) pair, and how much two entities have to do with each other.
 
-The query is plain SQL over two tables, so the same text runs in process here and on a cluster's
+The queries are plain SQL over two tables, so the same text runs in process here and on a cluster's
 SQL engine.
 """
 
@@ -43,6 +43,25 @@ ORDER BY topic, target, passage, topic_mention, target_mention
 """
 _WHERE = {'title': 'WHERE x.is_anchor + y.is_anchor > 0', 'all': ''}
 
+# Pointwise mutual information ln(c(x, y) N / (c(x) c(y))): c counts passages, N is their number.
+PMI_SQL = """
+WITH present AS (
+  SELECT DISTINCT passage, entity FROM mentions
+),
+single AS (
+  SELECT entity, CAST(COUNT(*) AS DOUBLE) AS n FROM present GROUP BY entity
+),
+together AS (
+  SELECT x.entity AS low, y.entity AS high, CAST(COUNT(*) AS DOUBLE) AS n
+  FROM present x JOIN present y ON x.passage = y.passage AND x.entity < y.entity
+  GROUP BY x.entity, y.entity
+)
+SELECT t.low AS low, t.high AS high, CAST(t.n AS INTEGER) AS passages,
+       LN(t.n * {passages} / (a.n * b.n)) AS pmi
+FROM together t JOIN single a ON t.low = a.entity JOIN single b ON t.high = b.entity
+ORDER BY low, high
+"""
+
 
 def pairs_sql(mode: str) -> str:
     """The query for a mode: 'title' (pairs with the page's title entity) or 'all' (every co-mention)."""
@@ -62,7 +81,29 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
         Batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
         Topic and target always differ, and every pair comes in both directions.
     """
-    sql = pairs_sql(mode)
+    for batch in _query(pairs_sql(mode), passages):
+        yield batch.cast(tables.PAIRS)
+
+
+def mutual_information(passages: pa.Table) -> dict[str, np.ndarray]:
+    """How often and how much above chance every two entities are mentioned in one passage.
+
+    Args:
+        passages: `tables.PASSAGES`.
+
+    Returns:
+        Columns [pairs], sorted by (low, high): low < high int32, the entities; `passages` int32, how many mention both;
+        `pmi` float64, their pointwise mutual information in nats over passages.
+    """
+    batches = list(_query(PMI_SQL.format(passages=len(passages)), passages))
+    kinds = {'low': np.int32, 'high': np.int32, 'passages': np.int32, 'pmi': np.float64}
+    return {
+        name: np.concatenate([np.zeros(0, kind), *(batch[name].to_numpy() for batch in batches)]).astype(kind)
+        for name, kind in kinds.items()
+    }
+
+
+def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     mentions, titles = mention_tables(passages)
     # Sorting more rows than memory holds spills to files, which must not land in the working directory.
     with tempfile.TemporaryDirectory() as spill:
@@ -70,8 +111,7 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
         with duckdb.connect(':memory:', config=config) as connection:
             connection.register('mentions', mentions)
             connection.register('titles', titles)
-            for batch in connection.sql(sql).to_arrow_reader(BATCH_ROWS):
-                yield batch.cast(tables.PAIRS)
+            yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
 
 def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -143,8 +143,7 @@ def prepare(
         unknown = sum(q.topic_entity < 0 for q in asked)
         clock(f'{name}: {len(asked):,} questions, {unknown} with an unknown topic')
     if old:
-        origin = {'prepared': old.hash(), 'entities': len(old.vocab), 'passages': len(old.passages)}
-        stated['extends'] = [*old.manifest.get('extends', ()), origin]
+        stated['extends'] = old.folders[::-1]
     manifest = tables.write_manifest(directory, {'settings': settings, **stated})
     (directory / tables.PLAN).unlink()
     return manifest

@@ -34,6 +34,12 @@ class Prepared:
         """Hex sha256 that identifies the content of the folder (every file's digest enters it)."""
         return hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def folders(self) -> list[dict]:
+        """This folder and those that it continues, newest first: `prepared` (the hash), `entities`, `passages` (counts)."""
+        own = {'prepared': self.hash(), 'entities': len(self.vocab), 'passages': len(self.passages)}
+        return [own, *reversed(self.manifest.get('extends', []))]
+
     @functools.cached_property
     def vocab(self) -> EntityVocab:
         return EntityVocab.load(self.directory / 'entities.parquet')

@@ -18,6 +18,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.training import model_card
 from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.update import covered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +69,8 @@ class VirtualKB:
         """Opens a memory with the model that was trained to follow it.
 
         Args:
-            prepared_dir: folder written by `prepare`.
+            prepared_dir: folder written by `prepare`: the one that model and memory were made of or, if text was injected
+                into the memory, the one it came from.
             model_dir: workdir of the follow stage.
             memory_dir: the memory it was trained over, as it was then or updated since.
             step: checkpoint to use; the newest if None.
@@ -83,13 +85,17 @@ class VirtualKB:
         lineage = meta['lineage']
         if lineage['stage'] != 'FollowStage':
             raise CheckpointError(f'{model_dir} holds no follower: it is not the workdir of a follow stage')
-        model_card.check_vocabulary(card, prepared, model_dir)
-        memory = Memory.open(memory_dir, vocabulary_hash=prepared.vocab.hash())
+        model_card.check_vocabulary(card, prepared, model_dir, grown=True)
+        memory = Memory.open(memory_dir)
+        memory.check_vocabulary(prepared.vocab)
         if not memory.descends_from(wanted := lineage['memory_hash']):
             raise CheckpointError(
                 f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder'
                 ' or from other text: pass the memory it was trained over, or train the follow stage over this one'
             )
+        if memory.manifest.get('covers'):
+            covered(memory, prepared)
+        params = params | {'entity_table': _with_new_entities(params['entity_table'], memory, prepared)}
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
         k = lineage['k'] if k is None else k
         exclude_topic = lineage['exclude_topic'] if exclude_topic is None else exclude_topic
@@ -182,3 +188,14 @@ class VirtualKB:
         kept, used = step.entities[i] >= 0, step.entry_ids[i] >= 0
         entries = self.memory.ids[step.entry_ids[i][used]]
         return Hop(step.entities[i][kept], step.weights[i][kept], entries, step.beta[i][used])
+
+
+def _with_new_entities(table, memory, prepared):
+    """E [n_entities, d_e] with the embeddings of the entities that were injected into the memory."""
+    table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
+    if len(table) != len(prepared.vocab):
+        raise CheckpointError(
+            f'the model has {len(table) - len(memory.entity_rows)} entities and {memory.directory} has embeddings of '
+            f'{len(memory.entity_rows)} more, but {prepared.directory} has {len(prepared.vocab)}: inject its text'
+        )
+    return table

@@ -124,6 +124,7 @@ def build(
     seed: int = 0,
     dtype: str = 'float32',
     shard_rows: int = 16384,
+    selection: Mapping | None = None,
     progress: Callable[[int, int, float, float], None] | None = None,
 ) -> Memory:
     """Builds a memory, or resumes or just opens it if it was begun or finished with the same inputs.
@@ -142,6 +143,7 @@ def build(
         seed: for 'average'.
         dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
         shard_rows: entries per shard.
+        selection: JSON values for the manifest, how `entries` were chosen, in words of the caller; not stated if None.
         progress: called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
 
     Returns:
@@ -164,6 +166,8 @@ def build(
         'hashes': dict(hashes),
         'pairs_sha256': table_hash(entries),
     }
+    if selection is not None:
+        plan['selection'] = dict(selection)
     directory.mkdir(parents=True, exist_ok=True)
     with segments.only_writer(directory):
         if not _begin(directory, plan):

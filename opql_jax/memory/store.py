@@ -188,6 +188,10 @@ class Memory:
         """Raises MemoryFormatError if the memory was not built with the encoder parameters `params`."""
         self._check_hash('encoder', params_hash(params))
 
+    def check_vocabulary(self, vocab) -> None:
+        """Raises MemoryFormatError if the `EntityVocab` does not begin with the memory's entities."""
+        self._check_hash('vocabulary', vocab.hash(self.manifest['num_entities']))
+
     def arrays(self) -> MemoryArrays:
         """The living entries as arrays on the default device, for `memory.follow`, which speaks of entries by their rows.
 

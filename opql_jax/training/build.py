@@ -6,24 +6,31 @@ import time
 import numpy as np
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.store import params_hash
 from opql_jax.models.encoding import PairEncoder
-from opql_jax.training import model_card
+from opql_jax.training import model_card, selection
 
 _log = logging.getLogger(__name__)
 
 
-def memory_entries(prepared: Prepared, pairs: str = 'title') -> tuple[np.ndarray, build_lib.EntryTable]:
-    """The pair rows that become entries, and their provenance.
+def pair_rows(
+    prepared: Prepared, pairs: str = 'title', min_count: int = 1, max_pairs: int | None = None, passages: int | None = None
+) -> np.ndarray:
+    """The pair rows that become entries.
 
     Args:
         prepared: the prepared folder.
         pairs: 'title' (page title and mention, both directions) or 'all' (every two mentions of a passage).
+        min_count: passages that must mention both entities of a pair.
+        max_pairs: how many pairs of entities, at most: those with the highest mutual information, in both directions; all
+            if None. The paper's open-domain memory has 800,000 with a `min_count` of 5.
+        passages: how many of the passages are looked at, from the first one; all if None.
 
     Returns:
-        (rows of pairs.parquet [n], EntryTable of n rows).
+        Rows of pairs.parquet [n] int64, rising.
 
     Raises:
         InputError: no pair qualifies.
@@ -31,10 +38,25 @@ def memory_entries(prepared: Prepared, pairs: str = 'title') -> tuple[np.ndarray
     if pairs not in ('title', 'all'):
         raise InputError(f"pairs={pairs!r}: 'title' or 'all'")
     columns = prepared.pairs
-    rows = np.flatnonzero(columns['is_title']) if pairs == 'title' else np.arange(len(columns['topic']))
+    kept = columns['is_title'] if pairs == 'title' else np.ones(len(columns['topic']), bool)
+    if passages is not None:
+        kept = kept & (columns['passage'] < passages)
+    rows = np.flatnonzero(kept)
+    if len(rows) and (min_count > 1 or max_pairs is not None):
+        n = len(prepared.vocab)
+        keys = selection.keys_of(columns['topic'][rows], columns['target'][rows], n)
+        statistics = mutual_information(prepared.passages.slice(0, passages))
+        rows = rows[np.isin(keys, selection.best_pairs(statistics, keys, n, min_count, max_pairs))]
+        if not len(rows):
+            raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
     if not len(rows):
         raise InputError(f"{prepared.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
-    return rows, build_lib.EntryTable.from_pairs({name: column[rows] for name, column in columns.items()}, prepared.passages)
+    return rows
+
+
+def entries_of(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:
+    """Rows of the pair table with their provenance, in that order."""
+    return build_lib.EntryTable.from_pairs({name: column[rows] for name, column in prepared.pairs.items()}, prepared.passages)
 
 
 def build_memory(
@@ -47,6 +69,8 @@ def build_memory(
     shard_rows: int = 16384,
     dtype: str = 'float32',
     seed: int = 0,
+    min_count: int = 1,
+    max_pairs: int | None = None,
     step: int | None = None,
     dry_run: bool = False,
 ):
@@ -56,18 +80,20 @@ def build_memory(
         prepared_dir: folder written by `prepare`.
         model_dir: workdir of the training run whose encoder is used.
         memory_dir: where the memory goes.
-        pairs: see `memory_entries`.
+        pairs, min_count, max_pairs: see `pair_rows`.
         mentions: 'all' keeps every mention (relation following), 'average' averages up to 5 per pair (open-domain).
         shard_rows: entries per shard.
         dtype: of the stored relations.
         seed: of the choice among more than 5 mentions.
+        min_count, max_pairs, min_count, max_pairs: see `pair_rows`.
         step: checkpoint to use; the newest if None.
         dry_run: print shapes and return.
     """
     prepared = Prepared(prepared_dir)
     encoder, params, card, _ = model_card.load(model_dir, step)
     model_card.check_vocabulary(card, prepared, model_dir)
-    rows, entries = memory_entries(prepared, pairs)
+    rows = pair_rows(prepared, pairs, min_count, max_pairs)
+    narrowed = min_count > 1 or max_pairs is not None
     if dry_run:
         print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
@@ -75,7 +101,7 @@ def build_memory(
     started = time.monotonic()
     memory = build_lib.build(
         memory_dir,
-        entries,
+        entries_of(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
         shard_rows=shard_rows,
         mentions=mentions,
@@ -88,6 +114,11 @@ def build_memory(
             'entity_table': params_hash(params['entity_table']),
             'vocabulary': prepared.vocab.hash(),
         },
-        progress=lambda done, total, rate, eta: _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, total, rate, eta),
+        selection={'pairs': pairs, 'min_count': min_count, 'max_pairs': max_pairs} if narrowed else None,
+        progress=log_progress,
     )
     _log.info('memory of %d entries in %s, %.0f s', len(memory), memory_dir, time.monotonic() - started)
+
+
+def log_progress(done: int, total: int, rate: float, eta: float) -> None:
+    _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, total, rate, eta)

@@ -68,9 +68,13 @@ def load(model_dir, step: int | None = None):
     return RelationEncoder(**card['encoder']), params, card, meta
 
 
-def check_vocabulary(card: dict, prepared: Prepared, model_dir) -> None:
-    """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer."""
-    if card['vocabulary_hash'] != prepared.vocab.hash():
+def check_vocabulary(card: dict, prepared: Prepared, model_dir, grown: bool = False) -> None:
+    """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
+
+    A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the others.
+    """
+    count = card['num_entities']
+    if card['vocabulary_hash'] != prepared.vocab.hash(count) or (len(prepared.vocab) > count and not grown):
         raise CheckpointError(
             f'{model_dir} was trained with an entity vocabulary of {card["num_entities"]} entities, hash {card["vocabulary_hash"][:12]}, but'
             f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'

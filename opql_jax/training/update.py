@@ -1,0 +1,242 @@
+"""Changing a memory by what users know: new text, questions, names and documents. `memory.update` does it by ids."""
+
+import contextlib
+import logging
+import time
+
+import numpy as np
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.pairs import mention_tables, mutual_information
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory import update as update_lib
+from opql_jax.memory.build import table_hash
+from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
+from opql_jax.models.encoding import PairEncoder
+from opql_jax.models.mentions import encode_mentions
+from opql_jax.training import model_card, selection
+from opql_jax.training.build import entries_of, log_progress, pair_rows
+
+# Mentions of which the embedding of a new entity is the mean.
+EMBEDDING_MENTIONS = 16
+
+_log = logging.getLogger(__name__)
+
+
+def covered(memory: Memory, prepared: Prepared) -> dict:
+    """Which text of a prepared folder a memory has, and which kind of pairs.
+
+    An injection leaves this in the manifest. A memory as built states the hash of the pairs it was built from, which is
+    that of the pairs of the folder it was built from: `prepared`, or one that this continues.
+
+    Returns:
+        {'prepared': hash of that folder, 'passages': how many it has, 'pairs': 'title' or 'all'}.
+
+    Raises:
+        MemoryFormatError: the memory is of other text.
+    """
+    if stated := memory.manifest.get('covers'):
+        if stated['prepared'] in (folder['prepared'] for folder in prepared.folders):
+            return stated
+    else:
+        narrowed = memory.manifest.get('selection')
+        for chosen in [narrowed] if narrowed else [{'pairs': 'title'}, {'pairs': 'all'}]:
+            for folder in prepared.folders:
+                with contextlib.suppress(InputError):  # no such pair: not what the memory was built from
+                    rows = pair_rows(prepared, **chosen, passages=folder['passages'])
+                    if table_hash(entries_of(prepared, rows)) == memory.manifest['pairs_sha256']:
+                        return {'prepared': folder['prepared'], 'passages': folder['passages'], 'pairs': chosen['pairs']}
+    raise MemoryFormatError(
+        f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: prepare new'
+        ' text with `extends`, the folder that the memory was made of'
+    )
+
+
+def inject(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str,
+    questions: tuple[str, ...] = (),
+    pairs_per_entity: int = 100,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Adds entries to a memory, encoded by the frozen encoder that built it; one that was killed goes on where it was.
+
+    Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
+    the memory was built from ('title' or 'all'). Entities that are new get an embedding: the mean of what the encoder
+    makes of up to 16 of their mentions, masked, as the entity table was trained with.
+
+    With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
+    mutual information, in both directions, as far as the memory has none of that pair and direction. To do it again
+    changes nothing.
+
+    Args:
+        prepared_dir: folder written by `prepare`: the one the memory was built from, or one that continues it (`extends`).
+        model_dir: workdir of the training run whose encoder built the memory.
+        memory_dir: the memory.
+        questions: splits of the prepared folder, such as ('1-hop/test',).
+        pairs_per_entity: see above.
+        step: checkpoint to use; the newest if None.
+        dry_run: print shapes and return.
+
+    Raises:
+        InputError: nothing to inject, a folder that does not continue the memory's, or another encoder.
+    """
+    if isinstance(questions, str):
+        raise InputError(f"questions: write a tuple, ('{questions}',)")
+    prepared = Prepared(prepared_dir)
+    encoder, params, card, _ = model_card.load(model_dir, step)
+    model_card.check_vocabulary(card, prepared, model_dir, grown=True)
+    with contextlib.closing(Memory.open(memory_dir)) as memory:
+        memory.check_encoder(params['encoder'])
+        covers = covered(memory, prepared)
+        first, num_entities = covers['passages'], memory.manifest['num_entities']
+        if questions:
+            rows = _question_rows(memory, prepared, covers, questions, pairs_per_entity)
+        else:
+            rows = pair_rows(prepared, covers['pairs'])
+            rows = rows[prepared.pairs['passage'][rows] >= first]
+    new_passages, new_entities = len(prepared.passages) - first, len(prepared.vocab) - num_entities
+    if dry_run:
+        print(f'# {len(rows):,} pair rows to add, {new_passages:,} new passages, {new_entities:,} new entities')
+        return
+    if not len(rows):
+        if new_passages:
+            raise InputError(f'{prepared_dir} holds no {covers["pairs"]} pairs in its {new_passages} new passages')
+        _log.info('%s has all of these pairs already', memory_dir)
+        return
+    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    started = time.monotonic()
+    changed = update_lib.inject(
+        memory_dir,
+        entries_of(prepared, rows),
+        lambda entry_rows: encode(rows[entry_rows]),
+        vocab=prepared.vocab,
+        hashes={'encoder': params_hash(params['encoder'])},
+        embed=lambda entities: embeddings(encoder, params['encoder'], prepared, entities, first),
+        covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
+        progress=log_progress,
+    )
+    _log.info('%d entries in %s, %.0f s', len(changed), memory_dir, time.monotonic() - started)
+
+
+def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
+    """Rows of the pair table: the best pairs of the topics of the questions that the memory has no entry of."""
+    if covers['passages'] < len(prepared.passages):
+        raise InputError(f'{memory.directory} lacks the new passages of {prepared.directory}: inject without questions first')
+    topics = {question.topic_entity for split in questions for question in prepared.questions(split)} - {-1}
+    if not topics:
+        raise InputError(f'{", ".join(questions)}: no question has a known topic')
+    rows = pair_rows(prepared, covers['pairs'])
+    topic, target = (prepared.pairs[side][rows] for side in ('topic', 'target'))
+    n = len(prepared.vocab)
+    keys = selection.keys_of(topic, target, n)
+    best = selection.best_of_topics(mutual_information(prepared.passages), keys, n, list(topics), pairs_per_entity)
+    has = np.isin(topic * np.int64(n) + target, memory.topic * np.int64(n) + memory.target)
+    return rows[np.isin(keys, best) & ~has]
+
+
+def embeddings(encoder, params, prepared: Prepared, entities: np.ndarray, first_passage: int = 0) -> np.ndarray:
+    """Embeddings for entities that the entity table lacks, in its space: means over masked mentions.
+
+    Args:
+        encoder, params: the relation encoder and its parameters.
+        prepared: where the entities are mentioned.
+        entities: ids [n], rising.
+        first_passage: mentions in earlier passages are left out.
+
+    Returns:
+        [n, d_e] float32; 0 for an entity without a mention.
+    """
+    mentions, _ = mention_tables(prepared.passages.slice(first_passage))
+    passage, mention, entity = (mentions[name].to_numpy() for name in ('passage', 'mention', 'entity'))
+    order = np.argsort(entity, kind='stable')
+    order = order[np.isin(entity[order], entities)]
+    of = np.searchsorted(entities, entity[order])
+    count = np.bincount(of, minlength=len(entities))
+    rank = np.arange(len(of)) - np.searchsorted(of, of)
+    # Of more mentions than that, evenly spread ones.
+    most = np.maximum(count[of], EMBEDDING_MENTIONS)
+    chosen = rank * EMBEDDING_MENTIONS // most < (rank + 1) * EMBEDDING_MENTIONS // most
+    chosen |= count[of] <= EMBEDDING_MENTIONS
+    order, of = order[chosen], of[chosen]
+    vectors = encode_mentions(
+        encoder, params, prepared.records, prepared.special, first_passage + passage[order], mention[order]
+    )
+    sums = np.zeros((len(entities), encoder.entity_dim), np.float32)
+    np.add.at(sums, of, vectors)
+    return sums / np.maximum(np.bincount(of, minlength=len(entities)), 1)[:, None].astype(np.float32)
+
+
+def delete(
+    *,
+    prepared_dir: str,
+    memory_dir: str,
+    entities: tuple[str, ...] = (),
+    pairs: tuple[str, ...] = (),
+    documents: tuple[str, ...] = (),
+    passages: tuple[int, ...] = (),
+    entries: tuple[int, ...] = (),
+    dry_run: bool = False,
+) -> None:
+    """Deletes entries from a memory and prints how many; see `memory.update.delete`.
+
+    Args:
+        prepared_dir: the prepared folder the memory is opened with.
+        memory_dir: the memory.
+        entities: names or keys; all entries from or to them go.
+        pairs: 'topic|target', names or keys; in that direction only.
+        documents: ids of documents of the corpus; all that was read in them goes.
+        passages: ids of passages, rows of passages.parquet.
+        entries: ids of entries.
+        dry_run: only print what would go.
+
+    Raises:
+        InputError: a name, document or id that there is not, or nothing to delete.
+    """
+    prepared = Prepared(prepared_dir)
+    with contextlib.closing(Memory.open(memory_dir)) as memory:
+        memory.check_vocabulary(prepared.vocab)
+    ids = {
+        'entities': [prepared.vocab.id(name) for name in entities],
+        'pairs': [_pair(prepared.vocab, pair) for pair in pairs],
+        'passages': [*passages, *_passages_of(prepared, documents)],
+        'entries': list(entries),
+    }
+    deleted = update_lib.delete(memory_dir, **ids, dry_run=dry_run)
+    print(f'{"would delete" if dry_run else "deleted"} {len(deleted.entries):,} entries')
+    if len(deleted.partly):
+        shown = ', '.join(map(str, deleted.partly[:10])) + (', …' if len(deleted.partly) > 10 else '')
+        print(f'{len(deleted.partly):,} of them are means that other passages had a part in, which is lost too: {shown}')
+
+
+def _pair(vocab, pair):
+    names = pair.split('|')
+    if len(names) != 2:
+        raise InputError(f"pair {pair!r}: write 'topic|target'")
+    return tuple(vocab.id(name.strip()) for name in names)
+
+
+def _passages_of(prepared, documents):
+    if not documents:
+        return []
+    ids = np.array(prepared.passages['doc_id'].to_pylist(), object)
+    if missing := sorted(set(documents) - set(ids)):
+        raise InputError(f'{prepared.directory} has no document {missing[0]!r}')
+    return np.flatnonzero(np.isin(ids, documents)).tolist()
+
+
+def compact(*, memory_dir: str, dry_run: bool = False) -> None:
+    """Merges the segments of a memory into one without the deleted entries; nothing that is asked of it changes.
+
+    Args:
+        memory_dir: the memory.
+        dry_run: only print what it holds.
+    """
+    with contextlib.closing(Memory.open(memory_dir)) as memory:
+        dead = (memory.manifest.get('tombstones') or {'num_entries': 0})['num_entries']
+        print(f'# {len(memory):,} entries in {len(memory.manifest["segments"])} segments, {dead:,} deleted')
+    if not dry_run:
+        update_lib.compact(memory_dir).close()
