@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -247,6 +248,32 @@ def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(c
     assert {entity: weight for weight, entity, _ in hops[1]} == pytest.approx({e: inferred[e] for _, e, _ in hops[1]}, abs=2e-3)
 
 
+def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
+    def succeed(binary, *flags):
+        done = binaries(binary, *flags)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    memory, corpus = shutil.copytree(chain.root / 'memory', tmp_path / 'memory'), tmp_path / 'new.jsonl'
+    topic = re.search(r'\[(.*)\]', chain.question).group(1)
+    text = f'Zorblax was made by {topic} in a week.'
+    corpus.write_text(json.dumps({'id': 'new', 'title': 'Zorblax', 'text': text}), encoding='utf-8')
+    extends = f'--gin.EXTENDS={chain.root / "prepared"}'
+    into = f'--gin.PREPARED_DIR={tmp_path / "prepared"}'
+    succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', extends, into)
+    here = [into, f'--gin.MEMORY_DIR={memory}']
+    succeed('inject', '--gin_file=gin/runs/inject.gin', *here, f'--gin.MODEL_DIR={chain.root / "aligned"}')
+    ask = ['ask', '--gin_file=gin/runs/ask.gin', *here, f'--gin.MODEL_DIR={chain.root / "follow"}', '--question=by [Zorblax]']
+    assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
+    deleted = succeed('delete', '--gin_file=gin/runs/delete.gin', *here, '--document=new', '--pair', f'{topic}|Zorblax')
+    assert deleted == 'deleted 2 entries\n'
+    compacted = succeed('compact', '--gin_file=gin/runs/compact.gin', here[1])
+    assert ' entries in 2 segments, 2 deleted' in compacted
+    assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
+    refused = binaries('delete', '--gin_file=gin/runs/delete.gin', *here, '--entity=Zorblux')
+    assert refused.returncode == 1 and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
+
+
 # What each file under gin/ is run with: binary, flags (with names of the folders below), and what --dry_run must print.
 FOLDERS = ('prepared', 'entities', 'pretrained', 'aligned', 'follow', 'memory', 'mine.txt', 'new')
 OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
@@ -299,6 +326,17 @@ GIN = {
         '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={new}',
         [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
     ),
+    'runs/inject': (
+        'inject',
+        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={memory}',
+        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'inject.step = None'],
+    ),
+    'runs/delete': (
+        'delete',
+        '--gin.PREPARED_DIR={prepared} --gin.MEMORY_DIR={memory} --entry=0 --entry=3',
+        ['would delete 2 entries', 'delete.memory_dir = '],
+    ),
+    'runs/compact': ('compact', '--gin.MEMORY_DIR={memory}', [' entries in 1 segments, 0 deleted', 'compact.memory_dir = ']),
     'runs/eval': (
         'eval',
         f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.SPLITS=('2-hop/dev',)",

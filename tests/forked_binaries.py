@@ -82,6 +82,7 @@ def _serve():
     import opql_jax.gin_utils  # noqa: F401
     import opql_jax.training.build  # noqa: F401
     import opql_jax.training.run  # noqa: F401
+    import opql_jax.training.update  # noqa: F401
 
     gc.freeze()  # so that no child's collector touches, and thereby copies, what it got from here
     for line in sys.stdin:

@@ -18,7 +18,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation.virtual_kb import VirtualKB
 from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
 from opql_jax.models.encoding import PairEncoder
-from opql_jax.training import model_card
+from opql_jax.training import model_card, update
 from opql_jax.training.build import entries_of, pair_rows
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.update import EMBEDDING_MENTIONS, compact, delete, inject
@@ -116,10 +116,10 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     assert len(kb.memory.manifest['segments']) == 1
 
 
-def test_injected_relations_are_those_of_a_memory_built_from_all_text_and_embeddings_are_means(world, extended, memory):
+def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, extended, memory):
     prepared, _ = extended
     add(world, memory)
-    kb, count = open_kb(world, memory), Memory.open(world / 'memory').manifest['num_entities']
+    opened = Memory.open(memory)
     encoder, params, _, _ = model_card.load(world / 'model')
     rows = pair_rows(prepared)
     wanted = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)(rows)
@@ -127,24 +127,45 @@ def test_injected_relations_are_those_of_a_memory_built_from_all_text_and_embedd
         zip(columns['passage'].tolist(), columns['topic_start'].tolist(), columns['target_start'].tolist())
     )
     by_place = dict(zip(place(entries_of(prepared, rows).columns()), wanted))
-    assert len(by_place) == len(rows) == len(kb.memory)
-    for where, relation in zip(place(kb.memory.mentions(np.arange(len(kb.memory)))), kb.memory.relations()):
+    assert len(by_place) == len(rows) == len(opened)
+    for where, relation in zip(place(opened.mentions(np.arange(len(opened)))), opened.relations()):
         np.testing.assert_allclose(relation, by_place[where], atol=1e-5)
 
+
+def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(world, extended, memory):
+    """Written out, an entity and a mention at a time."""
+    prepared, _ = extended
+    add(world, memory)
+    table = open_kb(world, memory)._params['entity_table']
+    encoder, params, card, _ = model_card.load(world / 'model')
+    count = card['num_entities']
     assert prepared.vocab.names[count:] == ['Zorblax', 'Quonk', 'Silent']
-    embed = jax.jit(lambda params, tokens, at: encoder.apply({'params': params}, tokens, at, method=encoder.mentions))
-    vectors = collections.defaultdict(list)
-    for passage in prepared.records.read(range(len(Prepared(world / 'prepared').passages), len(prepared.passages))):
+    np.testing.assert_array_equal(table[:count], params['entity_table'])
+    places = collections.defaultdict(list)
+    passages = prepared.records.read(range(len(prepared.passages)))
+    for passage in passages:
         for i, entity in enumerate(passage.entities.tolist()):
+            places[entity].append((passage, i))
+    embed = jax.jit(lambda params, tokens, at: encoder.apply({'params': params}, tokens, at, method=encoder.mentions))
+    means = {}
+    for entity, mentions in sorted(places.items()):
+        vectors = []
+        # Evenly spread ones of many.
+        step = max(len(mentions) / EMBEDDING_MENTIONS, 1)
+        for k in range(min(len(mentions), EMBEDDING_MENTIONS)):
+            passage, i = mentions[math.ceil((k + 1) * step) - 1]
             m = markup.mask_mention(passage, i, prepared.special)
             tokens = np.pad(m.tokens, (0, 64 - len(m.tokens)))
-            vectors[entity].append(
-                np.asarray(embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64)[0, 0]
-            )
-    table = kb._params['entity_table']
-    np.testing.assert_array_equal(table[:count], model_card.load(world / 'follower')[1]['entity_table'])
+            vectors.append(np.asarray(embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64)[0, 0])
+        means[entity] = np.mean(vectors, axis=0)
+    old = [entity for entity in means if entity < count]
+    assert max(map(len, places.values())) > EMBEDDING_MENTIONS
+    v, e = np.array([means[entity] for entity in old]), np.asarray(params['entity_table'], np.float64)[old]
+    # The factor that brings the differences from the mean nearest to those of E.
+    factor = np.linalg.lstsq((v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None)[0][0]
     for entity in range(count, len(prepared.vocab)):
-        np.testing.assert_allclose(table[entity], np.mean(vectors[entity], axis=0), atol=1e-5)
+        wanted = e.mean(0) + max(factor, 0) * (means[entity] - v.mean(0))
+        np.testing.assert_allclose(table[entity], wanted, atol=1e-5)
 
 
 def test_injecting_again_changes_nothing_and_later_text_comes_on_top(world, extended, memory, tmp_path):
@@ -170,31 +191,28 @@ def test_injecting_again_changes_nothing_and_later_text_comes_on_top(world, exte
     np.testing.assert_allclose(one.entity_rows[-1], two.entity_rows[-1], atol=1e-5)
 
 
-def test_an_entity_of_many_mentions_is_embedded_by_some_of_them(world, tmp_path, monkeypatch):
-    records = [
-        {'id': f'n{i}', 'title': f'New{i}', 'text': f'New{i} met Zed. '} for i in range(EMBEDDING_MENTIONS + 9)
-    ] + [{'id': 'z', 'title': 'Zed', 'text': 'Zed.'}]  # fmt: skip
-    (tmp_path / 'new.jsonl').write_text('\n'.join(map(json.dumps, records)))
-    prepare(output_dir=str(tmp_path / 'out'), reader=JsonLines(str(tmp_path / 'new.jsonl')), extends=str(world / 'prepared'))
-    prepared, asked = Prepared(tmp_path / 'out'), []
+def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extended, monkeypatch):
+    prepared, _ = extended
+    asked = []
 
     def vectors(encoder, params, records, special, passage, mention):
-        entities = [int(read.entities[i]) for read, i in zip(records.read(passage), mention)]
-        asked.extend(zip(entities, passage.tolist()))
-        return np.stack([np.array(entities), passage], axis=1).astype(np.float32)
+        """What stands for a mention: numbers of its entity, and nonsense."""
+        entity = np.array([int(read.entities[i]) for read, i in zip(records.read(passage), mention)])
+        asked.extend(entity.tolist())
+        return np.stack([np.sin(entity), np.cos(entity)], axis=1).astype(np.float32) * 40 + 7
 
-    monkeypatch.setattr('opql_jax.training.update.encode_mentions', vectors)
-    from opql_jax.training.update import embeddings
-
-    zed, count = prepared.vocab.id('Zed'), len(Prepared(world / 'prepared').vocab)
-    encoder = tiny_training.encoder(vocab_size=8, entity_dim=2)
-    first = len(Prepared(world / 'prepared').passages)
-    rows = embeddings(encoder, None, prepared, np.arange(count, len(prepared.vocab)), first)
-    np.testing.assert_array_equal(rows[:, 0], np.arange(count, len(prepared.vocab)))
-    of_zed = [passage for entity, passage in asked if entity == zed]
-    assert len(of_zed) == len(set(of_zed)) == EMBEDDING_MENTIONS and rows[zed - count, 1] == pytest.approx(np.mean(of_zed))
-    assert min(of_zed) < first + 3 and max(of_zed) > len(prepared.passages) - 4
-    assert sum(entity != zed for entity, _ in asked) == EMBEDDING_MENTIONS + 9
+    monkeypatch.setattr(update, 'encode_mentions', vectors)
+    monkeypatch.setattr(update, 'EMBEDDING_MENTIONS', 3)
+    monkeypatch.setattr(update, 'FITTED_ENTITIES', 20)
+    count = len(prepared.vocab) - 3
+    ids = np.arange(len(prepared.vocab))
+    table = np.stack([np.sin(ids), np.cos(ids)], axis=1).astype(np.float32) * 0.5 - 1
+    rows = update.embeddings(None, {'encoder': None, 'entity_table': table[:count]}, prepared, ids[count:])
+    np.testing.assert_allclose(rows, table[count:], atol=1e-5)
+    assert max(collections.Counter(asked).values()) == 3 and len({e for e in asked if e < count}) == 20
+    # Where E has nothing to do with the mentions, the mean of E is the best guess.
+    rows = update.embeddings(None, {'encoder': None, 'entity_table': -table[:count]}, prepared, ids[count:])
+    assert np.ptp(rows, axis=0).max() == 0
 
 
 # Pairs of questions.

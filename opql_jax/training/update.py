@@ -17,8 +17,8 @@ from opql_jax.models.mentions import encode_mentions
 from opql_jax.training import model_card, selection
 from opql_jax.training.build import entries_of, log_progress, pair_rows
 
-# Mentions of which the embedding of a new entity is the mean.
-EMBEDDING_MENTIONS = 16
+# Mentions of which the embedding of a new entity is made, and entities by which it is fitted to the entity table.
+EMBEDDING_MENTIONS, FITTED_ENTITIES = 16, 512
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ def inject(
     """Adds entries to a memory, encoded by the frozen encoder that built it; one that was killed goes on where it was.
 
     Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
-    the memory was built from ('title' or 'all'). Entities that are new get an embedding: the mean of what the encoder
-    makes of up to 16 of their mentions, masked, as the entity table was trained with.
+    the memory was built from ('title' or 'all'). Entities that are new get an embedding from their mentions there, see
+    `embeddings`.
 
     With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
     mutual information, in both directions, as far as the memory has none of that pair and direction. To do it again
@@ -92,13 +92,13 @@ def inject(
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         memory.check_encoder(params['encoder'])
         covers = covered(memory, prepared)
-        first, num_entities = covers['passages'], memory.manifest['num_entities']
+        covered_passages, num_entities = covers['passages'], memory.manifest['num_entities']
         if questions:
             rows = _question_rows(memory, prepared, covers, questions, pairs_per_entity)
         else:
             rows = pair_rows(prepared, covers['pairs'])
-            rows = rows[prepared.pairs['passage'][rows] >= first]
-    new_passages, new_entities = len(prepared.passages) - first, len(prepared.vocab) - num_entities
+            rows = rows[prepared.pairs['passage'][rows] >= covered_passages]
+    new_passages, new_entities = len(prepared.passages) - covered_passages, len(prepared.vocab) - num_entities
     if dry_run:
         print(f'# {len(rows):,} pair rows to add, {new_passages:,} new passages, {new_entities:,} new entities')
         return
@@ -115,7 +115,7 @@ def inject(
         lambda entry_rows: encode(rows[entry_rows]),
         vocab=prepared.vocab,
         hashes={'encoder': params_hash(params['encoder'])},
-        embed=lambda entities: embeddings(encoder, params['encoder'], prepared, entities, first),
+        embed=lambda entities: embeddings(encoder, params, prepared, entities),
         covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
         progress=log_progress,
     )
@@ -138,36 +138,55 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
     return rows[np.isin(keys, best) & ~has]
 
 
-def embeddings(encoder, params, prepared: Prepared, entities: np.ndarray, first_passage: int = 0) -> np.ndarray:
-    """Embeddings for entities that the entity table lacks, in its space: means over masked mentions.
+def embeddings(encoder, params, prepared: Prepared, entities: np.ndarray) -> np.ndarray:
+    """Rows for entities that the entity table E lacks, from what the encoder makes of their masked mentions.
+
+    E was trained to be retrieved by these vectors, m = W_e^T h_start, but does not lie where they do: m is several times
+    as long and far from all of E in one direction. So E's mean is taken, and the part in which the mean vector of an entity
+    differs from that of all, times the factor that fits E best (least squares over some entities of E).
 
     Args:
-        encoder, params: the relation encoder and its parameters.
+        encoder: the relation encoder.
+        params: its parameters and E, `{'encoder', 'entity_table' [n, d_e]}`.
         prepared: where the entities are mentioned.
-        entities: ids [n], rising.
-        first_passage: mentions in earlier passages are left out.
+        entities: ids [m], rising, none of them in E.
 
     Returns:
-        [n, d_e] float32; 0 for an entity without a mention.
+        [m, d_e] float32; E's mean for an entity without a mention.
     """
-    mentions, _ = mention_tables(prepared.passages.slice(first_passage))
-    passage, mention, entity = (mentions[name].to_numpy() for name in ('passage', 'mention', 'entity'))
-    order = np.argsort(entity, kind='stable')
-    order = order[np.isin(entity[order], entities)]
-    of = np.searchsorted(entities, entity[order])
-    count = np.bincount(of, minlength=len(entities))
-    rank = np.arange(len(of)) - np.searchsorted(of, of)
-    # Of more mentions than that, evenly spread ones.
-    most = np.maximum(count[of], EMBEDDING_MENTIONS)
-    chosen = rank * EMBEDDING_MENTIONS // most < (rank + 1) * EMBEDDING_MENTIONS // most
-    chosen |= count[of] <= EMBEDDING_MENTIONS
-    order, of = order[chosen], of[chosen]
-    vectors = encode_mentions(
-        encoder, params, prepared.records, prepared.special, first_passage + passage[order], mention[order]
-    )
-    sums = np.zeros((len(entities), encoder.entity_dim), np.float32)
-    np.add.at(sums, of, vectors)
-    return sums / np.maximum(np.bincount(of, minlength=len(entities)), 1)[:, None].astype(np.float32)
+    table = np.asarray(params['entity_table'])
+    mentions, _ = mention_tables(prepared.passages)
+    mentions = {name: mentions[name].to_numpy() for name in ('passage', 'mention', 'entity')}
+    known = np.unique(mentions['entity'])
+    known = known[known < len(table)]
+    known = known[_spread(np.arange(len(known)), len(known), FITTED_ENTITIES)]
+    of, vectors = _mention_means(encoder, params['encoder'], prepared, mentions, np.append(known, entities))
+    fitted = of < len(table)
+    center, e_mean = vectors[fitted].mean(0), table[of[fitted]].mean(0)
+    differs = vectors - center
+    factor = (differs[fitted] * (table[of[fitted]] - e_mean)).sum() / (differs[fitted] ** 2).sum()
+    rows = np.tile(e_mean, (len(entities), 1))
+    rows[np.searchsorted(entities, of[~fitted])] += max(factor, 0) * differs[~fitted]
+    return rows
+
+
+def _mention_means(encoder, params, prepared, mentions, entities):
+    """The entities, of those given in rising order, that are mentioned [n], and the means of their mentions' vectors [n, d_e]."""
+    order = np.argsort(mentions['entity'], kind='stable')
+    order = order[np.isin(mentions['entity'][order], entities)]
+    entity = mentions['entity'][order]
+    count = np.searchsorted(entity, entity, side='right') - np.searchsorted(entity, entity)
+    rank = np.arange(len(entity)) - np.searchsorted(entity, entity)
+    chosen = order[_spread(rank, count, EMBEDDING_MENTIONS)]
+    passage, mention = mentions['passage'][chosen], mentions['mention'][chosen]
+    vectors = encode_mentions(encoder, params, prepared.records, prepared.special, passage, mention)
+    of, first, count = np.unique(mentions['entity'][chosen], return_index=True, return_counts=True)
+    return of, np.add.reduceat(vectors, first) / count[:, None].astype(np.float32)
+
+
+def _spread(rank, count, most):
+    """Which items to take so that they are `most` of `count` at most and evenly spread, given the rank of each."""
+    return (count <= most) | (rank * most // count < (rank + 1) * most // count)
 
 
 def delete(
