@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -262,7 +263,11 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     into = f'--gin.PREPARED_DIR={tmp_path / "prepared"}'
     succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', extends, into)
     here = [into, f'--gin.MEMORY_DIR={memory}']
-    succeed('inject', '--gin_file=gin/runs/inject.gin', *here, f'--gin.MODEL_DIR={chain.root / "aligned"}')
+    inject = ['inject', '--gin_file=gin/runs/inject.gin', *here, f'--gin.MODEL_DIR={chain.root / "aligned"}']
+    assert binaries(*inject, kill_before='replace manifest.json').returncode == -signal.SIGKILL
+    assert Memory.open(memory).hash() == Memory.open(chain.root / 'memory').hash()
+    again = binaries(*inject)
+    assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr  # nothing was left to encode
     ask = ['ask', '--gin_file=gin/runs/ask.gin', *here, f'--gin.MODEL_DIR={chain.root / "follow"}', '--question=by [Zorblax]']
     assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
     deleted = succeed('delete', '--gin_file=gin/runs/delete.gin', *here, '--document=new', '--pair', f'{topic}|Zorblax')

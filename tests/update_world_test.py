@@ -261,6 +261,27 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert len(changed.manifest['segments']) == 2
 
 
+def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_path):
+    prepared, memory = extended[0], tmp_path / 'memory'
+    tiny_training.write_memory(world / 'prepared', world / 'model', memory, max_pairs=40)
+    assert Memory.open(memory).manifest['selection'] == {'pairs': 'title', 'min_count': 1, 'max_pairs': 40}
+    built = len(Memory.open(memory))
+    add(world, memory)
+    changed = Memory.open(memory)
+    new = np.flatnonzero(changed.ids >= built)
+    assert set(changed.mentions(new)['passage'].tolist()) == {len(prepared.passages) - 3, len(prepared.passages) - 2}
+
+
+def test_numbers_of_pairs_are_at_least_one(world, memory, tmp_path):
+    for options in ({'min_count': 0}, {'max_pairs': 0}):
+        with pytest.raises(InputError, match='must be at least 1'):
+            tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'new', **options)
+    with pytest.raises(InputError, match='pairs_per_entity=0 must be at least 1'):
+        add(world, memory, 'prepared', questions=('1-hop/test',), pairs_per_entity=0)
+    with pytest.raises(InputError, match=r"questions: write a tuple, \('1-hop/test',\)"):
+        add(world, memory, 'prepared', questions='1-hop/test')
+
+
 def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, memory):
     with pytest.raises(InputError, match='lacks the new passages of .*: inject without questions first'):
         add(world, memory, questions=('1-hop/test',))

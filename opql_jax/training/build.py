@@ -37,6 +37,8 @@ def pair_rows(
     """
     if pairs not in ('title', 'all'):
         raise InputError(f"pairs={pairs!r}: 'title' or 'all'")
+    if min_count < 1 or (max_pairs is not None and max_pairs < 1):
+        raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
     columns = prepared.pairs
     kept = columns['is_title'] if pairs == 'title' else np.ones(len(columns['topic']), bool)
     if passages is not None:

@@ -69,8 +69,8 @@ def inject(
     `embeddings`.
 
     With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
-    mutual information, in both directions, as far as the memory has none of that pair and direction. To do it again
-    changes nothing.
+    mutual information, in both directions, as far as the memory has none of that pair and direction; to do it again
+    changes nothing. What was deleted before comes back if it is among them.
 
     Args:
         prepared_dir: folder written by `prepare`: the one the memory was built from, or one that continues it (`extends`).
@@ -86,6 +86,8 @@ def inject(
     """
     if isinstance(questions, str):
         raise InputError(f"questions: write a tuple, ('{questions}',)")
+    if pairs_per_entity < 1:
+        raise InputError(f'pairs_per_entity={pairs_per_entity} must be at least 1')
     prepared = Prepared(prepared_dir)
     encoder, params, card, _ = model_card.load(model_dir, step)
     model_card.check_vocabulary(card, prepared, model_dir, grown=True)
