@@ -27,7 +27,7 @@ from opql_jax.training.update import EMBEDDING_MENTIONS, compact, delete, inject
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
     """A folder with prepared, model, memory and follower over the generated corpus."""
-    root = tmp_path_factory.mktemp('world')
+    root = tmp_path_factory.mktemp('update_world')
     tiny_training.write_world(root)
     return root
 
