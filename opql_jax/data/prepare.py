@@ -57,7 +57,8 @@ def prepare(
         The manifest.
 
     Raises:
-        InputError: bad input, another tokenizer than that of the folder to extend, `output_dir` was prepared from other input or with other settings, or it holds other files.
+        InputError: bad input, `output_dir` was prepared from other input or with other settings, or it holds other files; with
+            `extends`, another tokenizer, or a document that the folder has already.
     """
     if not markup.MARKUP_ROOM < max_tokens <= max(buckets.BUCKET_LENGTHS):
         raise InputError(

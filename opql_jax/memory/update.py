@@ -77,7 +77,7 @@ def inject(
         MemoryFormatError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids,
             no entries, new entities without `embed`, relations or embeddings of the wrong shape or not finite, or another
             process changing this memory.
-        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+        OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
     directory = pathlib.Path(directory)
     origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
