@@ -1,4 +1,4 @@
-"""Pair mining: which two mentions of a passage form a (topic, target) pair, and how much two entities have to do with each other.
+"""Pair mining: which two mentions of a passage form a (topic, target) pair, and how much two entities have in common.
 
 The queries are plain SQL over two tables, so the same text runs in process here and on a cluster's
 SQL engine.
