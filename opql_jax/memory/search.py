@@ -235,7 +235,8 @@ def _best_of(query_r, entity_scores, memory, row, counts, k, group):
 def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, mode, dtype, total, platform):
     """The search on one device: scores and ids [B', k] of the best of all devices for its share of the queries."""
     queries = batch.gather((query_e, query_r, member))
-    table = lax.all_gather(table, batch.axes, tiled=True)
+    if total > len(memory.slot):  # else it is whole; XLA would copy it
+        table = lax.all_gather(table, batch.axes, tiled=True)
     rows, count = len(memory.slot), len(queries[0])
     rough = mode == 'int8' or dtype != jnp.float32
     keep = 2 * k if rough else k
