@@ -5,14 +5,13 @@ import errno
 import hashlib
 import json
 import os
-import subprocess
-import sys
 
 import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import killed_everywhere
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable, build
 from opql_jax.memory.store import Memory, MemoryFormatError
 
@@ -125,49 +124,13 @@ def test_progress_states_rate_and_time_left(tmp_path):
     assert all(rate > 0 and left == pytest.approx((total - done) / rate) for done, total, rate, left in calls)
 
 
-# Builds in child processes, each killed with SIGKILL before another of its fsyncs, renames and removals.
-KILLED = """
-import os, pathlib, signal, sys
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-from memory_build_test import make
-import opql_jax.memory.build
-
-root, options = pathlib.Path(sys.argv[2]), dict(mentions=sys.argv[3], shard_rows=int(sys.argv[4]))
-countdown = 0
-
-def killing(call):
-    def wrapped(*args, **kwargs):
-        global countdown
-        countdown -= 1
-        if countdown == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*args, **kwargs)
-    return wrapped
-
-os.fsync, os.replace, os.unlink = killing(os.fsync), killing(os.replace), killing(os.unlink)
-point = 0
-while True:
-    point += 1
-    child = os.fork()
-    if not child:
-        countdown = point
-        make(root / str(point), **options)
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    if status == 0:
-        break
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
-print(point)
-"""
+def make_as(directory, mentions, shard_rows):
+    make(directory, mentions=mentions, shard_rows=int(shard_rows))
 
 
 @pytest.mark.parametrize(('mentions', 'shard_rows'), [('all', 20), ('average', 8)])  # two shards each
 def test_a_build_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, mentions, shard_rows):
-    environment = os.environ | {'PYTHONPATH': os.pathsep.join(sys.path), 'JAX_PLATFORMS': 'cpu'}
-    command = [sys.executable, '-c', KILLED, __file__, str(tmp_path), mentions, str(shard_rows)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    points = int(ran.stdout)
+    points = killed_everywhere.run(tmp_path, 'memory_build_test', 'make_as', mentions, shard_rows)
     assert points > 35
     make(tmp_path / 'undisturbed', mentions=mentions, shard_rows=shard_rows)
     expected = digest_of_tree(tmp_path / 'undisturbed')

@@ -2,10 +2,7 @@
 
 import concurrent.futures
 import contextlib
-import os
 import shutil
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -13,46 +10,10 @@ import pytest
 from memory_build_test import DIM, digest_of_tree, make_table, relations_of
 from tiny_updates import ENCODER, MOST, UPDATES, VOCAB, add, embed, entries_of, make, vocab_of
 
+import killed_everywhere
 from opql_jax.memory import store
 from opql_jax.memory.store import Memory, MemoryFormatError
 from opql_jax.memory.update import compact, delete, inject
-
-# Killed before any of its fsyncs, renames and removals.
-
-KILLED = """
-import os, pathlib, shutil, signal, sys
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-from tiny_updates import UPDATES
-
-root, update = pathlib.Path(sys.argv[2]), UPDATES[sys.argv[3]]
-countdown = 0
-
-def killing(call):
-    def wrapped(*args, **kwargs):
-        global countdown
-        countdown -= 1
-        if countdown == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*args, **kwargs)
-    return wrapped
-
-for name in ('fsync', 'replace', 'unlink', 'rmdir'):
-    setattr(os, name, killing(getattr(os, name)))
-point = 0
-while True:
-    point += 1
-    shutil.copytree(root / 'before', root / str(point))
-    child = os.fork()
-    if not child:
-        countdown = point
-        update(root / str(point))
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    if status == 0:
-        break
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
-print(point)
-"""
 
 
 @pytest.mark.parametrize(('update', 'least'), [('inject', 30), ('delete', 7), ('compact', 60)])
@@ -60,11 +21,7 @@ def test_an_update_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_p
     make(tmp_path / 'before').close()
     add(tmp_path / 'before', make_table(10, seed=1)).close()
     delete(tmp_path / 'before', entities=[0])
-    environment = os.environ | {'PYTHONPATH': os.pathsep.join(sys.path), 'JAX_PLATFORMS': 'cpu'}
-    command = [sys.executable, '-c', KILLED, __file__, str(tmp_path), update]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    points = int(ran.stdout)
+    points = killed_everywhere.run(tmp_path, 'tiny_updates', 'apply', update)
     assert points > least
     done = tmp_path / str(points)
     states = {Memory.open(folder).hash(): entries_of(Memory.open(folder)) for folder in (tmp_path / 'before', done)}
