@@ -35,8 +35,9 @@ _PRECISION = lax.Precision.HIGHEST
 # Rows of a bucket, at most: rows of a device are a multiple of it. Smaller buckets leave fewer rows to score again and
 # more maxima to choose from.
 _BUCKET = 32
-# Scores of a chunk on a CPU, whose cache should hold them, and rows of one.
-_CPU_SCORES, _CPU_ROWS = 1 << 18, (1 << 10, 1 << 12)
+# Scores of a chunk on a CPU, whose cache should hold them, and rows of one. A chunk is a copy of its relations, which few
+# scores are not worth: up to _CPU_WHOLE of them come from all rows at once.
+_CPU_SCORES, _CPU_ROWS, _CPU_WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
 _ACCELERATOR_ROWS = 1 << 16
 # Numbers of relations gathered at a time when rows are scored again.
 _GATHERED = 1 << 22
@@ -124,6 +125,11 @@ def _even(table, mesh):
     return jnp.pad(table, ((0, -table.shape[0] % mesh.size), (0, 0)))
 
 
+def _at(array, places):
+    """`array[places]` for places that are known to be in it; to look whether they are would cost as much again."""
+    return array.at[places].get(mode='promise_in_bounds')
+
+
 def _products(query, keys, dtype):
     """[C] float32 products of [d] and [C, d], computed in `dtype` with float32 sums."""
     precision = _PRECISION if dtype == jnp.float32 else None
@@ -190,7 +196,7 @@ def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, 
             scores = _products(query_r, part(memory.codes), dtype) * part(memory.scales)
         else:
             scores = _products(query_r, part(memory.relations), dtype)
-        scores += entity_scores[part(memory.slot)]
+        scores += _at(entity_scores, part(memory.slot))
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         if mode != 'approx':
             best, row = jnp.max(scores.reshape(-1, size), axis=1), bucket * size
@@ -224,7 +230,7 @@ def _best_of(query_r, entity_scores, memory, row, counts, k, group):
 
     def score(_, part):
         row, counts = part
-        scores = _products(query_r, memory.relations[row], jnp.float32) + entity_scores[memory.slot[row]]
+        scores = _products(query_r, _at(memory.relations, row), jnp.float32) + _at(entity_scores, memory.slot[row])
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
@@ -240,12 +246,13 @@ def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, m
     rows, count = len(memory.slot), len(queries[0])
     rough = mode == 'int8' or dtype != jnp.float32
     keep = 2 * k if rough else k
-    if chunk is None:
-        chunk = min(max(_CPU_SCORES // count, _CPU_ROWS[0]), _CPU_ROWS[1]) if platform == 'cpu' else _ACCELERATOR_ROWS
-    chunk = min(chunk, rows)
+    if chunk is None and platform == 'cpu':
+        chunk = rows if count * rows <= _CPU_WHOLE else min(max(_CPU_SCORES // count, _CPU_ROWS[0]), _CPU_ROWS[1])
+    chunk = min(chunk or _ACCELERATOR_ROWS, rows)
     # Alive at a time for each query: maxima, entity scores before and after the choice of topics, scores of a chunk.
     alive = 2 * (rows // _bucket_size(rows, keep)) + len(table) + len(memory.topics) + 1 + chunk
-    block = max(1, min(count, MAX_SCORE_BYTES // (4 * alive)))
+    blocks = -(-count * 4 * alive // MAX_SCORE_BYTES)
+    block = -(-count // blocks)
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
 
     def one(query):
