@@ -269,10 +269,11 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
     # All that the first query would find, and whole topics of others.
     delete(changing, entries=memory.ids[rows[0]], entities=memory.topic[rows[1:4, 0]])
     key = [5.0 * part[5] / np.linalg.norm(part[5]) for part in queries]
-    table = np.concatenate([TABLE, key[0][None]])
     new = table_of([ENTITIES, ENTITIES, 0], [1, 2, 3])
-    inject(changing, new, lambda rows: np.stack([key[1], key[1], -key[1]])[rows], vocab=VOCAB, hashes=HASHES)
+    encode, embed = lambda rows: np.stack([key[1], key[1], -key[1]])[rows], lambda entities: key[0][None]
+    inject(changing, new, encode, vocab=VOCAB, hashes=HASHES, embed=embed)
     changed = Memory.open(changing)
+    table = np.concatenate([TABLE, changed.entity_rows])
     assert len(changed) < len(memory)
     updated = open_index(folder, changed, table)
     assert isinstance(updated, ScannIndex)
