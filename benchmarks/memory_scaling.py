@@ -75,6 +75,8 @@ def main():
         show({'rows': rows, 'queries': options.queries, 'seconds': round(seconds, 4), 'rows_per_second': round(rows / seconds)})
         del run, arguments
 
+    if not devices:
+        return
     cases = {number: case(options.device_rows, mesh_lib.make_mesh(number), search.retrieve) for number in devices}
     times = medians({number: lambda pair=pair: pair[0](*pair[1]) for number, pair in cases.items()})
     for number, (run, arguments) in cases.items():
