@@ -25,7 +25,7 @@ from opql_jax.memory.build import EntryTable
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.encoding import PairEncoder
 from opql_jax.training import model_card
-from opql_jax.training.build import memory_entries
+from opql_jax.training.build import entries_of, pair_rows
 from opql_jax.training.run import init_params
 
 PADDED = 128
@@ -61,8 +61,8 @@ def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
 
 def measure(options, prepared, encoder, params) -> dict:
     """Rates, padding and work of both ways, and the limits they are to be held against."""
-    rows, entries = memory_entries(prepared)
-    rows = rows[in_order(entries)[: options.rows]]
+    rows = pair_rows(prepared)
+    rows = rows[in_order(entries_of(prepared, rows))[: options.rows]]
     lengths = lengths_of(prepared, rows)
     arguments = encoder, params, prepared.records, prepared.pairs, prepared.special
     longest = max(PADDED, int(lengths.max()))

@@ -1,0 +1,40 @@
+"""Every benchmark runs, at a tiny size, and prints one JSON object a line with what its subject is measured by."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
+# What it is run with, and a field of its last line.
+TINY = {
+    'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
+    'build_memory': ('--rows 40 --documents 30 --repeats 1', 'ratio'),
+    'entity_softmax': ('--entities 50 --dim 8 --mentions 4 --num_sampled 8 --calls 1', 'chunked_over_dense_seconds'),
+    'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
+    'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
+    'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
+}
+
+
+def test_every_benchmark_is_tried():
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {'timing'} == set(TINY)
+
+
+@pytest.mark.parametrize('name', TINY)
+def test_a_tiny_run_prints_what_it_measures(name):
+    if name == 'ann' and not importlib.util.find_spec('scann'):
+        pytest.skip('ScaNN is not installed')
+    options, field = TINY[name]
+    command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
+    environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert field in lines[-1]
+    if name == 'memory_scaling':
+        assert lines[-1]['received_bytes'] == lines[-1]['formula_bytes'] > 0
