@@ -42,6 +42,7 @@ class VirtualKB:
 
     Attributes:
         prepared, vocab, memory: what it was opened from.
+        entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
         k: entries kept per hop.
         exclude_topic: a path never returns to its topic (see `Follower`).
     """
@@ -54,6 +55,7 @@ class VirtualKB:
         self._encoder, self._params = encoder, params
         self._tokenizer, self._special = tokenizer, tokenizer_lib.special_ids(tokenizer)
         self._arrays = memory.arrays()
+        self.entity_table = np.asarray(params['entity_table'])
 
     @classmethod
     def open(
