@@ -23,7 +23,7 @@ import numpy as np
 from timing import medians
 
 from opql_jax.memory import ann
-from opql_jax.memory.ann_build import build_index
+from opql_jax.memory.ann_build import MIN_ENTRIES, build_index
 from opql_jax.memory.build import EntryTable, build
 
 TYPES, RELATIONS, RANK, SPREAD = 64, 500, 16, 0.5
@@ -65,6 +65,8 @@ def main():
     parser.add_argument('--recall', type=float, default=0.95)
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
+    if options.rows < MIN_ENTRIES or not importlib.util.find_spec('scann'):
+        parser.error(f'needs ScaNN, and at least {MIN_ENTRIES} rows: fewer are searched exactly')
     say = lambda line: print(json.dumps(line) if options.json else line, flush=True)
     rng, half, k = np.random.default_rng(0), options.dim // 2, options.k
     batches = [int(number) for number in options.queries.split(',')]

@@ -65,7 +65,9 @@ def main():
     options = parser.parse_args()
     for entities in map(int, options.entities.split(',')):
         for mentions in map(int, options.mentions.split(',')):
-            found = measure(entities, options.dim, mentions, options.chunk, options.num_sampled, options.calls, options.limit)
+            found = measure(
+                entities, options.dim, mentions, options.chunk, min(options.num_sampled, entities), options.calls, options.limit
+            )
             base, ratios = found['dense'], {}
             for name in ('chunked', 'sampled'):
                 for part in ('seconds', 'temp_bytes'):

@@ -1,6 +1,7 @@
 """How the search of the whole memory grows: with rows, with devices, and what devices exchange.
 
-python benchmarks/memory_scaling.py --rows 100000,1000000,10000000 --devices 1,2,4,8 --json
+python benchmarks/memory_scaling.py --rows 100000,1000000,3000000 --devices 1,2,4,8 --json
+python benchmarks/memory_scaling.py --rows 10000000 --dim 256 --devices "" --json    # 10 GB
 
 Times against rows are on one device; against devices, which here are virtual and share the same cores, the work is the
 same in all, so that a ratio of 1 is perfect. Bytes are those that a device receives in one `retrieve`, read from the
@@ -36,7 +37,7 @@ def received_bytes(compiled, devices):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--rows', default='100000,300000,1000000,3000000,10000000')
+    parser.add_argument('--rows', default='100000,300000,1000000,3000000')
     parser.add_argument('--devices', default='1,2,4,8')
     parser.add_argument('--device_rows', type=int, default=400_000)
     parser.add_argument('--dim', type=int, default=512)

@@ -11,6 +11,7 @@ import argparse
 import functools
 import importlib.util
 import json
+import resource
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,7 @@ class Data:
             self.faiss.add(keys)
 
     def ways(self, queries, k):
-        """What to time for a number of queries, and the compiled exact search."""
+        """What to time for a number of queries, and the bytes that each search of ours has alive besides its arguments."""
         query = jnp.asarray(np.random.default_rng(1).standard_normal((queries, 2 * self.half), np.float32))
         factored = query[:, : self.half], query[:, self.half :]
         whole = jnp.zeros((queries, 0)), query
@@ -56,9 +57,9 @@ class Data:
             run = run.lower(parts, memory, table).compile()
             return run, functools.partial(run, parts, memory, table)
 
-        ways = {mode: compiled(factored, self.memory, self.table, mode) for mode in search.MODES}
-        exact = ways['exact'][0]
-        ways = {mode: call for mode, (_, call) in ways.items()}
+        searches = {mode: compiled(factored, self.memory, self.table, mode) for mode in search.MODES}
+        alive = {mode: run.memory_analysis().temp_size_in_bytes for mode, (run, _) in searches.items()}
+        ways = {mode: call for mode, (_, call) in searches.items()}
         ways['concatenated'] = compiled(whole, self.concatenated, self.table[:, :0])[1]
         product = jax.jit(lambda query, keys: query @ keys.T)
         product_top_k = jax.jit(lambda query, keys: jax.lax.top_k(query @ keys.T, k))
@@ -73,7 +74,7 @@ class Data:
         if self.faiss is not None:
             asked = np.asarray(query)
             ways['faiss'] = lambda: self.faiss.search(asked, k)
-        return ways, exact
+        return ways, alive
 
 
 def main():
@@ -86,7 +87,7 @@ def main():
     options = parser.parse_args()
     data = Data(options.rows, options.dim)
     for queries in map(int, options.queries.split(',')):
-        ways, exact = data.ways(queries, options.k)
+        ways, alive = data.ways(queries, options.k)
         times = medians(ways)
         line = {
             'rows': options.rows,
@@ -95,7 +96,8 @@ def main():
             'k': options.k,
             'seconds': {name: round(spent, 5) for name, spent in times.items()},
             'over_exact': {name: round(spent / times['exact'], 2) for name, spent in times.items()},
-            'exact_temporary_bytes': exact.memory_analysis().temp_size_in_bytes,
+            'temporary_bytes': alive,
+            'peak_bytes_of_process': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             'memory_bytes': {'factored': data.memory.relations.nbytes + data.table.nbytes, 'keys': data.keys.nbytes},
         }
         print(json.dumps(line) if options.json else '\n'.join(f'{key}: {value}' for key, value in line.items()), flush=True)

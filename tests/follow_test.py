@@ -162,14 +162,27 @@ def test_nan_in_a_row_that_is_read_is_not_hidden():
     assert np.isnan(hop.weights).any()
 
 
-def test_half_precision_relations_score_as_their_float32_values():
+@pytest.mark.parametrize('dtype', [jnp.bfloat16, np.float16])
+def test_half_precision_relations_score_as_their_float32_values(dtype):
     rng = np.random.default_rng(3)
-    memory, table = make_memory(rng, 30, dtype=jnp.bfloat16)
+    memory, table = make_memory(rng, 30, dtype=dtype)
     queries = make_queries(rng)
     exact = memory._replace(relations=memory.relations.astype(np.float32))
+    memory = memory._replace(relations=follow_lib.relation_bits(memory.relations))
     half, full = jit_follow(*queries, memory, table), jit_follow(*queries, exact, table)
     np.testing.assert_array_equal(half.entry_ids, full.entry_ids)
     np.testing.assert_allclose(half.weights, full.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize('dtype', [jnp.bfloat16, np.float16, np.float32])
+def test_no_copy_of_all_relations_is_made(dtype):
+    rows = 100_000
+    stored = jax.ShapeDtypeStruct((rows, DIM_R), follow_lib.relation_bits(np.zeros(1, dtype)).dtype)
+    ids, offsets = jax.ShapeDtypeStruct((rows,), np.int32), jax.ShapeDtypeStruct((NUM_ENTITIES + 1,), np.int32)
+    table = jax.ShapeDtypeStruct((NUM_ENTITIES, DIM_E), np.float32)
+    queries = make_queries(np.random.default_rng(0))
+    compiled = jit_topk.lower(*queries, MemoryArrays(ids, ids, stored, offsets), table).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < rows
 
 
 @pytest.mark.parametrize('topics', [[[-1, -1]], [[1, 4]], [[-1, 7]]], ids=['unused', 'no entries', 'both'])

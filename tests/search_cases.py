@@ -15,6 +15,7 @@ CASES = tuple(K)
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
 GRADIENT_K = 7
+RECALL_K = 8
 GRADIENTS = ('w_k', 'query_e', 'query_r', 'relations', 'table')
 
 
@@ -50,6 +51,15 @@ def make(case, draw=None, queries=None):
         rng.random(rows) < 0.5 if case in ('deleted', 'few rows') else None,
         rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'many queries') else None,
     )
+
+
+def recall_case():
+    """A memory whose good entries are those of one cluster of relations, all over the topics."""
+    rng = np.random.default_rng(7)
+    topic = np.sort(rng.integers(0, 200, 8_000)).astype(np.int32)
+    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, 8_000)] + 0.5 * rng.normal(size=(8_000, D_R))
+    query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in ((64, D_E), (200, D_E), (64, D_R)))
+    return Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
 
 
 def reference(case, k):

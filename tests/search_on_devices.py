@@ -34,6 +34,13 @@ def main(output):
                 )
                 scores, ids = run(data.query_e, data.query_r, memory, data.table, data.member)
                 found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
+        data = search_cases.recall_case()
+        memory = search.shard_memory(data.topic, data.target, data.relations, mesh, int8=True)
+        for mode in ('approx', 'int8'):
+            run = jax.jit(
+                lambda qe, qr, memory, table: search.topk(qe, qr, memory, table, mesh, search_cases.RECALL_K, mode=mode)
+            )
+            found[f'recall-{mode}-{devices}'] = run(data.query_e, data.query_r, memory, data.table)[1]
         for queries in (search_cases.FEW, search_cases.MANY):
             arguments = search_cases.gradient_arguments(mesh, queries)
             compiled = search_cases.gradient(mesh).lower(*arguments).compile()

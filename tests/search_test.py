@@ -47,7 +47,8 @@ def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact',
 
 def run(case, k, **options):
     mesh = make_mesh(1)
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, int8=True)
+    int8 = options.get('mode') == 'int8'
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, int8)
     return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, member=case.member, **options)
 
 
@@ -108,27 +109,97 @@ def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, dev
 
 @pytest.mark.parametrize('queries', QUERIES)
 def test_no_collective_carries_the_kept_keys(on_devices, queries):
-    lines = [line for line in on_devices[1][queries].splitlines() if re.search(rf'= .*\b({COLLECTIVES})(-start)?\(', line)]
-    assert lines
+    found = re.findall(rf'= (.*?) ({COLLECTIVES})(?:-start)?\(', on_devices[1][queries])
+    assert found
     kept = queries * search_cases.GRADIENT_K
-    shapes = [tuple(map(int, dims.split(','))) for line in lines for dims in re.findall(r'\w+\[([\d,]+)\]', line)]
-    for shape in shapes:
-        # All keys of all queries, in whatever shape, are at least this many numbers.
-        assert math.prod(shape) < kept * min(search_cases.D_E, search_cases.D_R), shape
+    for shapes, kind in found:
+        for dims in re.findall(r'\w+\[([\d,]+)\]', shapes):
+            # The result of a reduce-scatter is one of 8 shares of what it carries.
+            carried = math.prod(map(int, dims.split(','))) * (8 if kind == 'reduce-scatter' else 1)
+            # All keys of all queries, in whatever shape, are at least this many numbers; but all of E may be carried.
+            assert carried < kept * min(search_cases.D_E, search_cases.D_R), (kind, dims)
+
+
+def clustered(rows, topics, clusters, dim=16, queries=16):
+    """A memory sorted by topic whose relations lie in clusters, or near the centre of their topic if None."""
+    rng = np.random.default_rng(0)
+    topic = np.sort(rng.integers(0, topics, rows)).astype(np.int32)
+    group = topic if clusters is None else rng.integers(0, clusters, rows)
+    relations = rng.normal(size=(group.max() + 1, dim))[group] + 0.5 * rng.normal(size=(rows, dim))
+    query_e, query_r, table = (rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics))
+    return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
 
 
 @pytest.mark.parametrize('options', [{'mode': 'approx'}, {'mode': 'int8'}, {'dtype': jnp.bfloat16}], ids=str)
-def test_recall_on_clustered_rows(options):
-    rng = np.random.default_rng(0)
-    rows, topics, dim, k = 40_000, 200, 32, 32
-    topic = np.sort(rng.integers(0, topics, rows)).astype(np.int32)
-    relations = (rng.normal(size=(topics, dim))[topic] + 0.5 * rng.normal(size=(rows, dim))).astype(np.float32)
-    query_e, query_r, table = (rng.normal(size=(n, dim)).astype(np.float32) for n in (16, 16, topics))
-    case = search_cases.Case(query_e, query_r, topic, topic, relations, table, None, None)
+@pytest.mark.parametrize(('clusters', 'rows', 'k'), [(None, 40_000, 32), (50, 40_000, 32), (50, 2_100, 32), (50, 6_500, 100)])
+def test_recall_on_clustered_rows(clusters, rows, k, options):
+    case = clustered(rows, topics=200, clusters=clusters)
     _, expected, _ = search_cases.reference(case, k)
     _, ids = run(case, k, **options)
     recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
     assert recall >= 0.98
+
+
+@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('mode', ['approx', 'int8'])
+def test_recall_on_several_devices(on_devices, mode, devices):
+    found = on_devices[0][f'recall-{mode}-{devices}']
+    _, expected, _ = search_cases.reference(search_cases.recall_case(), search_cases.RECALL_K)
+    recall = np.mean([len(np.intersect1d(got, want)) / search_cases.RECALL_K for got, want in zip(found, expected)])
+    assert recall >= 0.98
+
+
+@pytest.mark.parametrize('mode', ['exact', 'approx'])
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode):
+    case, k = search_cases.make(name), search_cases.K[name]
+    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', 1)  # one query at a time
+    monkeypatch.setattr(search, '_GATHERED', 3 * search_cases.D_R)  # and three of its rows
+    monkeypatch.setattr(search, '_platform', lambda mesh: 'tpu')
+    jit_topk.clear_cache()
+    expected, kept, _ = search_cases.reference(case, k)
+    scores, ids = run(case, k, chunk=64, mode=mode)
+    jit_topk.clear_cache()
+    # Off a TPU `approx_max_k` is exact, but does not say which of equals it returns.
+    np.testing.assert_array_equal(scores, expected)
+    if mode == 'exact':
+        np.testing.assert_array_equal(ids, kept)
+
+
+@pytest.mark.parametrize('queries', [1, 64, 1024])
+@pytest.mark.parametrize(
+    ('dtype', 'options'),
+    [(np.float32, {'mode': mode}) for mode in search.MODES]
+    + [(jnp.bfloat16, {}), (jnp.bfloat16, {'dtype': jnp.bfloat16}), (np.float16, {}), (np.float32, {'dtype': jnp.bfloat16})],
+    ids=str,
+)
+def test_what_is_alive_at_a_time_is_bounded(dtype, options, queries):
+    rows, dim, entities, mesh = 1_600_000, 256, 50_000, make_mesh(1)
+    shape = lambda dims, kind: jax.ShapeDtypeStruct(dims, kind)
+    memory = search.ShardedMemory(
+        shape((entities,), np.int32),
+        *[shape((rows,), np.int32)] * 2,
+        shape((rows, dim), np.uint16 if dtype == jnp.bfloat16 else dtype),
+        shape((rows, dim), np.int8),
+        shape((rows,), np.float32),
+    )
+    query, table = shape((queries, dim), np.float32), shape((entities, dim), np.float32)
+    compiled = jit_topk.lower(query, query, memory, table, mesh=mesh, k=32, **options).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < search.MAX_SCORE_BYTES
+
+
+def test_bfloat16_relations_score_as_their_float32_values():
+    case = search_cases.make('ties')
+    exact = run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16).astype(np.float32)), 6)
+    for found, want in zip(run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16)), 6), exact):
+        np.testing.assert_array_equal(found, want)
+
+
+def test_nan_in_a_row_is_not_hidden():
+    case = search_cases.make('ties')
+    case.relations[50] = np.nan
+    scores, ids = run(case, 6)
+    assert (ids[:, 0] == 50).all() and np.isnan(scores[:, 0]).all()
 
 
 def test_an_empty_memory_gives_nothing_and_no_nan():
@@ -150,6 +221,8 @@ def test_bad_arguments_are_named():
     arguments = case.query_e, case.query_r, memory, case.table, mesh
     with pytest.raises(InputError, match="not 'best'"):
         search.topk(*arguments, 4, mode='best')
+    with pytest.raises(InputError, match='at least one query'):
+        search.topk(case.query_e[:0], case.query_r[:0], *arguments[2:], 4)
     with pytest.raises(InputError, match='k=0'):
         search.topk(*arguments, 0)
     with pytest.raises(InputError, match='int8=True'):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from opql_jax.corpus.errors import InputError
@@ -38,7 +39,7 @@ class MemoryArrays(NamedTuple):
     Attributes:
         topic: [N] int32.
         target: [N] int32.
-        relations: [N, d_r] float32, bfloat16 or float16.
+        relations: [N, d_r] float32 or float16; bfloat16 as its bits, uint16 (see `relation_values`).
         offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x + 1] - 1.
     """
 
@@ -62,6 +63,16 @@ class Followed(NamedTuple):
     weights: jax.Array
     entry_ids: jax.Array
     beta: jax.Array
+
+
+def relation_bits(relations):
+    """Stored relations as the searches take them: those in bfloat16 as their bits, uint16; others as they are."""
+    return relations.view(np.uint16) if relations.dtype == jnp.bfloat16 else relations
+
+
+def relation_values(relations):
+    """What `relation_bits` was given. Inside a loop XLA for CPUs would first turn a whole bfloat16 array into float32."""
+    return lax.bitcast_convert_type(relations, jnp.bfloat16) if relations.dtype == jnp.uint16 else relations
 
 
 def safe_log(weights):
@@ -94,7 +105,7 @@ def _topic_scores(query_e, topics, entity_table, log_weights):
 
 def _relation_scores(query_r, rows, relations):
     """query_r . r_i for the entries `rows` [B, n] of each query, [B, n] float32."""
-    return jnp.einsum('bd,bnd->bn', query_r, relations[rows].astype(jnp.float32), precision=_PRECISION)
+    return jnp.einsum('bd,bnd->bn', query_r, relation_values(relations[rows]).astype(jnp.float32), precision=_PRECISION)
 
 
 def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude=None):

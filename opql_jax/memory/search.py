@@ -8,8 +8,8 @@ scores only the maxima of small buckets of rows are kept. The k buckets with the
 and the rows of those are scored again, exactly.
 
 Each device keeps a full k: topic-sorted rows put all good entries of a query on few devices, so that k/D a device would
-lose them. Devices exchange (score, id) only, each receiving those of its share of the queries. The kept entries are
-then scored once more with gradient, the relation part by the device that owns the row, the entity part by the one that
+lose them. Of what they found devices exchange (score, id) only, each receiving those of its share of the queries; before
+the search each receives all queries and all of E, of which it needs the rows of its topics. The kept entries are then scored once more with gradient, the relation part by the device that owns the row, the entity part by the one that
 owns the row of E; what is summed over devices is scores [B, k] and embeddings [B, d_e], never keys [B, k, d].
 Ties go to the lowest entry id.
 """
@@ -25,7 +25,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
-from opql_jax.memory.follow import Followed, aggregate, masked_softmax
+from opql_jax.memory.follow import Followed, aggregate, masked_softmax, relation_bits, relation_values
 from opql_jax.parallel.collectives import Batch, owned
 
 MODES = ('exact', 'approx', 'int8')
@@ -35,8 +35,11 @@ _PRECISION = lax.Precision.HIGHEST
 # Rows of a bucket, at most: rows of a device are a multiple of it. Smaller buckets leave fewer rows to score again and
 # more maxima to choose from.
 _BUCKET = 32
+# Buckets for each entry to be kept in 'approx', at least: of k good rows anywhere, (k - 1) / (2 buckets) share one with
+# a better one, 1 in 128.
+_APPROX_BUCKETS = 64
 # Scores of a chunk on a CPU, whose cache should hold them, and rows of one. A chunk is a copy of its relations, which few
-# scores are not worth: up to _CPU_WHOLE of them come from all rows at once.
+# scores are not worth: up to _CPU_WHOLE of them come from all rows at once, if these need no conversion.
 _CPU_SCORES, _CPU_ROWS, _CPU_WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
 _ACCELERATOR_ROWS = 1 << 16
 # Numbers of relations gathered at a time when rows are scored again.
@@ -51,7 +54,7 @@ class ShardedMemory(NamedTuple):
         slot: [N'] int32, the place of the entry's topic among those of its device; T in padding and in deleted entries,
             which are never found.
         target: [N'] int32.
-        relations: [N', d_r] float32, bfloat16 or float16.
+        relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`).
         codes: [N', d_r] int8, the relations by row in units of `scales`; None unless made for mode 'int8'.
         scales: [N'] float32, or None.
     """
@@ -91,12 +94,14 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
         int8: also make what mode 'int8' reads.
 
     Raises:
-        InputError: the arrays differ in length, or there is no row.
+        InputError: the arrays differ in length, there is no row, or there are too many for int32 ids.
     """
     topic, target, relations = np.asarray(topic, np.int32), np.asarray(target, np.int32), np.asarray(relations)
     lengths = [len(topic), len(target), len(relations)] + ([] if alive is None else [len(alive)])
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
+    if len(topic) >= 2**31 - mesh.size * _BUCKET:
+        raise InputError(f'{len(topic)} rows do not fit int32 ids')
     codes = scales = None
     if int8:
         scales = np.abs(relations).max(axis=1).astype(np.float32) / 127
@@ -116,7 +121,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     slot = np.where(used, slot, width).astype(np.int32)
 
     place = lambda array: jax.device_put(array, NamedSharding(mesh, P(mesh.axis_names)))
-    columns = (None if column is None else place(pad(column)) for column in (target, relations, codes, scales))
+    columns = (None if column is None else place(pad(column)) for column in (target, relation_bits(relations), codes, scales))
     return ShardedMemory(place(topics), place(slot), *columns)
 
 
@@ -156,10 +161,10 @@ def _top_of(scores, k):
     return best, jnp.minimum(buckets[found // size] * size + found % size, width - 1)
 
 
-def _bucket_size(rows, k):
-    """Rows of a bucket: about as many buckets to choose from as rows to score again."""
+def _bucket_size(rows, k, mode):
+    """Rows of a bucket: about as many buckets to choose from as rows to score again, which in 'approx' is one a bucket."""
     size = _BUCKET
-    while size > 1 and size * size * k > rows:
+    while size > 1 and (rows < _APPROX_BUCKETS * k * size if mode == 'approx' else rows < size * size * k):
         size //= 2
     return size
 
@@ -178,7 +183,7 @@ def _entity_scores(query_e, table, topics, member):
 def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
     """Rows in which the best k of this device are, [m] int32 rising, and which of them count, [m] bool."""
     rows = len(memory.slot)
-    size = _bucket_size(rows, keep)
+    size = _bucket_size(rows, keep, mode)
     chunk = max(1, min(chunk, rows) // size) * size
     neighbours = mode != 'approx' or on_tpu
 
@@ -195,7 +200,7 @@ def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, 
         if mode == 'int8':
             scores = _products(query_r, part(memory.codes), dtype) * part(memory.scales)
         else:
-            scores = _products(query_r, part(memory.relations), dtype)
+            scores = _products(query_r, relation_values(part(memory.relations)), dtype)
         scores += _at(entity_scores, part(memory.slot))
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         if mode != 'approx':
@@ -217,7 +222,7 @@ def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, 
     # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
     best, place = _top_of(jnp.where(best == 0, 0.0, best), min(keep, len(best)))
     row, best = lax.sort((row[place], best), num_keys=1)
-    counts = best > -jnp.inf
+    counts = best != -jnp.inf  # NaN counts, so that it is seen
     if mode == 'approx':
         return row, counts
     return (row[:, None] + jnp.arange(size)).reshape(-1), jnp.repeat(counts, size)
@@ -230,7 +235,9 @@ def _best_of(query_r, entity_scores, memory, row, counts, k, group):
 
     def score(_, part):
         row, counts = part
-        scores = _products(query_r, _at(memory.relations, row), jnp.float32) + _at(entity_scores, memory.slot[row])
+        scores = _products(query_r, relation_values(_at(memory.relations, row)), jnp.float32) + _at(
+            entity_scores, memory.slot[row]
+        )
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
@@ -247,10 +254,11 @@ def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, m
     rough = mode == 'int8' or dtype != jnp.float32
     keep = 2 * k if rough else k
     if chunk is None and platform == 'cpu':
-        chunk = rows if count * rows <= _CPU_WHOLE else min(max(_CPU_SCORES // count, _CPU_ROWS[0]), _CPU_ROWS[1])
+        whole = count * rows <= _CPU_WHOLE and mode != 'int8' and memory.relations.dtype == dtype
+        chunk = rows if whole else min(max(_CPU_SCORES // count, _CPU_ROWS[0]), _CPU_ROWS[1])
     chunk = min(chunk or _ACCELERATOR_ROWS, rows)
     # Alive at a time for each query: maxima, entity scores before and after the choice of topics, scores of a chunk.
-    alive = 2 * (rows // _bucket_size(rows, keep)) + len(table) + len(memory.topics) + 1 + chunk
+    alive = 2 * (rows // _bucket_size(rows, keep, mode)) + len(table) + len(memory.topics) + 1 + chunk
     blocks = -(-count * 4 * alive // MAX_SCORE_BYTES)
     block = -(-count // blocks)
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
@@ -266,6 +274,10 @@ def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, m
     # Devices hold rows in rising order, so the order of places is again the order of ids.
     best, found = lax.top_k(batch.exchange(best), k)
     return best, jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(batch.exchange(ids), found, axis=1))
+
+
+def _platform(mesh):
+    return mesh.devices.flat[0].platform
 
 
 def _placed(memory, axes):
@@ -293,10 +305,12 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
 
     Raises:
-        InputError: an unknown mode, k or chunk below 1, or mode 'int8' on a memory made without it.
+        InputError: an unknown mode, no query, k or chunk below 1, or mode 'int8' on a memory made without it.
     """
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
+    if not len(query_e):
+        raise InputError('a search needs at least one query')
     if k < 1 or (chunk is not None and chunk < 1):
         raise InputError(f'k and chunk must be at least 1, not k={k}, chunk={chunk}')
     if mode == 'int8' and memory.codes is None:
@@ -304,7 +318,7 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
     batch, axes = Batch.of(len(query_e), mesh), mesh.axis_names
     search = functools.partial(
         _search_shard, batch=batch, k=k, chunk=chunk, mode=mode, dtype=dtype, total=len(memory.slot),
-        platform=mesh.devices.flat[0].platform,
+        platform=_platform(mesh),
     )  # fmt: skip
     arguments = lax.stop_gradient((query_e, query_r, memory, _even(entity_table, mesh)))
     specs = (batch.spec, batch.spec, _placed(memory, axes), P(axes), batch.spec)
@@ -327,7 +341,7 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
     def score(query_e, query_r, entry_ids, memory, table):
         query_e, query_r, entry_ids = batch.gather((query_e, query_r, entry_ids))
         row, own = owned(entry_ids, len(memory.slot), axes)
-        relations = memory.relations[row].astype(jnp.float32)
+        relations = relation_values(memory.relations[row]).astype(jnp.float32)
         scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
         named = jnp.stack([memory.topics[memory.slot[row]], memory.target[row]])
         # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.

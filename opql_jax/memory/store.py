@@ -37,7 +37,7 @@ import pyarrow as pa
 from opql_jax.corpus import tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import held
-from opql_jax.memory.follow import MemoryArrays
+from opql_jax.memory.follow import MemoryArrays, relation_bits
 
 FORMAT, BUILT_VERSION, UPDATED_VERSION = 'opql-memory', 1, 2
 MANIFEST, PLAN = 'manifest.json', 'plan.json'
@@ -206,7 +206,7 @@ class Memory:
         return MemoryArrays(
             topic=jnp.asarray(topic),
             target=jnp.asarray(target),
-            relations=jnp.asarray(relations),
+            relations=jnp.asarray(relation_bits(relations)),
             offsets=jnp.asarray(self.offsets, jnp.int32),
         )
 
