@@ -162,8 +162,17 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
         InputError: ScaNN is installed but does not import.
     """
     directory = pathlib.Path(directory)
-    manifest = read_manifest(directory)
-    table = check_table(memory, entity_table)
+    while True:
+        manifest = read_manifest(directory)
+        try:
+            return _open(directory, manifest, memory, check_table(memory, entity_table))
+        except Exception:  # of any type: ScaNN reports a file that is gone by one of its own
+            # A build that ended meanwhile removes the files of the index before.
+            if read_manifest(directory) == manifest:
+                raise
+
+
+def _open(directory, manifest, memory, table):
     if not memory.descends_from(manifest['memory']):
         raise IndexFormatError(
             f'{directory} is an index of the memory {manifest["memory"]}, not of {memory.hash()} in {memory.directory} nor of '

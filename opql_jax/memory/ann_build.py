@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -26,6 +27,7 @@ NOISE = 0.5  # of a sampled query, in norms of its key
 _MAX_DEPTH = 32  # in k
 _CODES_PER_KEY = 64  # an estimate of how many are scored in the time that it takes to fetch and score one key
 _BLOCK_ROWS = 1 << 15
+_FOLDER = re.compile(r'index-\d{5}')
 _log = logging.getLogger(__name__)
 
 
@@ -184,11 +186,20 @@ def _next_folder(directory):
         if f'"{ann.FORMAT}"' not in text:
             raise IndexFormatError(f'{path}: not the manifest of an index; give the index a directory of its own')
         before = text.partition('"folder": "')[2].partition('"')[0]
+    else:
+        left = set(_folders(directory)) | set(directory.glob(f'.{ann.MANIFEST}.*'))  # by a killed build
+        if others := sorted(set(directory.iterdir()) - left):
+            raise IndexFormatError(f'{others[0]}: not of an index; give the index a directory of its own')
     _remove_others(directory, before)
     return f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
 
 
 def _remove_others(directory, folder):
-    for path in directory.glob('index-*'):
+    for path in _folders(directory):
         if path.name != folder:
             shutil.rmtree(path)
+
+
+def _folders(directory):
+    """Those that builds wrote."""
+    return [path for path in directory.iterdir() if _FOLDER.fullmatch(path.name) and path.is_dir()]
