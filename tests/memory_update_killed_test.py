@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import pathlib
 import shutil
 import threading
 
@@ -110,6 +111,16 @@ def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
     assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
 
 
+def test_asking_what_would_be_deleted_takes_nothing_from_a_stopped_injection(tmp_path):
+    interrupted(tmp_path)
+    before = digest_of_tree(tmp_path)
+    assert delete(tmp_path, entries=[3], dry_run=True).entries.tolist() == [3]
+    assert digest_of_tree(tmp_path) == before
+    encode, state = Interrupted(), Memory.open(tmp_path).hash()
+    inject(tmp_path, make_table(21, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed, expected=state)
+    assert encode.shards == 1
+
+
 @pytest.mark.parametrize('between', ['other pairs', 'another vocabulary', 'another state', 'damage'])
 def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     interrupted(tmp_path)
@@ -198,6 +209,25 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
     memory = Memory.open(tmp_path)
     assert [segment['topic'] for segment in memory.manifest['segments']] == ['segment-00002/topic.npy']
     assert len(entries_of(memory)) == 52
+
+
+def test_a_file_removed_while_a_state_is_being_opened_is_no_error_and_leaves_nothing_locked(tmp_path, monkeypatch):
+    make(tmp_path).close()
+    delete(tmp_path, entries=[1])
+    stat = pathlib.Path.stat
+
+    def overtaken(path, **options):
+        found = stat(path, **options)
+        if path.name == 'tombstones-00001.npy':
+            monkeypatch.undo()
+            delete(tmp_path, entries=[2])  # removes it
+        return found
+
+    monkeypatch.setattr(pathlib.Path, 'stat', overtaken)
+    with contextlib.closing(Memory.open(tmp_path)) as memory:
+        assert len(memory) == 38
+    compact(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00003']
 
 
 def test_two_writers_at_a_time_are_refused(tmp_path):

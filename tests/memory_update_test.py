@@ -243,6 +243,32 @@ def test_embeddings_of_new_entities_outlast_everything_else(tmp_path):
     assert sorted(path.name for path in tmp_path.glob('*.npy')) == ['entity_rows-00002.npy']
 
 
+def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
+    built, nothing = make(tmp_path), table_of([], [], [])
+    add(tmp_path, nothing, count=7)
+    for passages in (11, 12, 12):  # again changes nothing
+        grown = add(tmp_path, nothing, count=7, covers={'passages': passages})
+        assert grown.manifest['covers'] == {'passages': passages}
+    assert len(grown.manifest['history']) == 3
+    grown.verify()
+    for memory in (grown, add(tmp_path, table_of([6], [0], [1]), count=8)):
+        count = memory.manifest['num_entities']
+        np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(count + 1)))
+        np.testing.assert_array_equal(memory.entity_rows, embed(range(6, count)))
+    assert entries_of(memory).items() > entries_of(built).items() and memory.ids[-1] == 40
+
+
+def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_path):
+    built = make(tmp_path).hash()
+    with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
+        add(tmp_path, make_table(5, seed=1), expected='f' * 64)
+    done = add(tmp_path, make_table(5, seed=1), expected=built).hash()
+    assert add(tmp_path, make_table(5, seed=1), expected=built).hash() == done
+    with pytest.raises(MemoryFormatError, match='was changed meanwhile'):
+        add(tmp_path, make_table(5, seed=2), expected=built)
+    assert Memory.open(tmp_path).hash() == done
+
+
 def test_an_updated_memory_knows_the_states_it_comes_from(tmp_path):
     first = make(tmp_path / 'a')
     other = make(tmp_path / 'b', make_table(seed=1))
@@ -270,7 +296,7 @@ def test_building_again_what_was_updated_since_gives_the_updated_memory(tmp_path
         ({'count': 5}, 'has a vocabulary of 6 entities.* the given one of 5 does not begin'),
         ({'vocab': EntityVocab.from_names('abcdefgh')}, 'the given one of 8 does not begin: put new entities after'),
         ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; the vocabulary has 7'),
-        ({'table': table_of([], [], [])}, 'no pairs'),
+        ({'table': table_of([], [], []), 'count': ENTITIES}, 'no pairs'),
         ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'shape \(5, 2\) for 5 rows of relation_dim 3'),
         ({'embed': None}, 'the vocabulary has 3 entities more than .*: give their embeddings'),
         ({'embed': lambda new: np.zeros((2, 4))}, r'embed gave \[2, 4\] for 3 new entities'),

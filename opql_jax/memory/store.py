@@ -115,6 +115,8 @@ class Memory:
         if len(segments) == 1 and not manifest.get('tombstones'):
             self._place = None  # row i is stored at place i
             (self.topic,), (self.target,), (self.offsets,), (self.ids,) = topic, target, offsets, ids
+            if new := manifest['num_entities'] + 1 - len(self.offsets):  # entities that came without an entry
+                self.offsets = np.pad(self.offsets, (0, new), 'edge')
         else:
             self._merge(topic, target, ids)
         if len(self.topic) != manifest['num_entries']:
@@ -159,7 +161,7 @@ class Memory:
                 _check_files(directory, manifest)
                 memory = cls(directory, manifest, handles)
                 break
-            except MemoryFormatError:
+            except (MemoryFormatError, OSError):
                 held.release(handles)
                 # An update that ended meanwhile may have removed files of the state before.
                 if read_manifest(directory) == manifest:
@@ -372,11 +374,13 @@ def segment_folders(manifest: dict) -> list[str]:
 def _check_files(directory, manifest):
     for name, stated in manifest['files'].items():
         file = directory / name
-        if not file.is_file():
-            raise MemoryFormatError(f'{file}: listed in {MANIFEST} but missing; {_RESTORE}')
-        if file.stat().st_size != stated['bytes']:
+        try:
+            size = file.stat().st_size
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise MemoryFormatError(f'{file}: listed in {MANIFEST} but missing; {_RESTORE}') from error
+        if size != stated['bytes']:
             raise MemoryFormatError(
-                f'{file}: {file.stat().st_size} bytes, {MANIFEST} says {stated["bytes"]}: truncated or overwritten; {_RESTORE}'
+                f'{file}: {size} bytes, {MANIFEST} says {stated["bytes"]}: truncated or overwritten; {_RESTORE}'
             )
 
 

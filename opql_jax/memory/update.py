@@ -48,6 +48,7 @@ def inject(
     hashes: Mapping[str, str],
     embed: Callable[[np.ndarray], np.ndarray] | None = None,
     covers: Mapping | None = None,
+    expected: str | None = None,
     progress: Callable[[int, int, float, float], None] | None = None,
 ) -> Memory:
     """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
@@ -58,7 +59,7 @@ def inject(
 
     Args:
         directory: a finished memory.
-        entries: the mention pairs, in any order. Passage ids are those of the passage table with which the memory will be
+        entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are those of the passage table with which the memory will be
             opened, in which the passages of the older entries must have kept theirs.
         encode: row ids of `entries` [m] int64 -> relations [m, relation_dim], by the encoder that built the memory.
         vocab: the entity vocabulary that `entries` speak of. It begins with all entities of the memory's, in their order,
@@ -68,6 +69,7 @@ def inject(
             after those of former injections. Needed if there are any.
         covers: JSON values for the manifest, until another injection gives others: which text the memory now has, in words
             of the caller.
+        expected: `Memory.hash` of the state for which `entries` were chosen; any if None.
         progress: see `build`.
 
     Returns:
@@ -76,34 +78,44 @@ def inject(
     Raises:
         MemoryFormatError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids,
             no entries, new entities without `embed`, relations or embeddings of the wrong shape or not finite, or another
-            process changing this memory.
+            process changing this memory, now or since it was in the `expected` state.
         OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
     directory = pathlib.Path(directory)
     origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
+    if covers is not None:
+        origin['covers'] = dict(covers)
     with _writing(directory, origin) as manifest:
+        if expected not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
+            raise MemoryFormatError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, hashes)
-        check_entries(entries, len(vocab))
+        if len(entries) or (covers is None and len(vocab) == manifest['num_entities']):
+            check_entries(entries, len(vocab))
         if manifest['injected'] != origin:
             new = np.arange(manifest['num_entities'], len(vocab))
             if len(new) and embed is None:
                 raise MemoryFormatError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
             manifest['num_entities'] = len(vocab)
             manifest['hashes']['vocabulary'] = origin['vocabulary']
-            name, first = _name('segment', manifest), manifest['next_entry']
-            segments.write_json(directory / name / store.PLAN, _plan(manifest['history'][-1], origin))
-            segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
+            if len(entries):
+                _add_segment(directory, manifest, origin, entries, encode, progress)
             if len(new):
-                files |= _add_entity_rows(directory, manifest, embed(new), len(new))
-            manifest['segments'].append(segment | {'num_entities': len(vocab)})
-            manifest['files'] |= files
-            manifest['next_entry'] += segment['num_entries']
-            manifest['num_entries'] += segment['num_entries']
-            manifest['num_mentions'] += num_mentions
+                manifest['files'] |= _add_entity_rows(directory, manifest, embed(new), len(new))
             if covers is not None:
                 manifest['covers'] = dict(covers)
             _commit(directory, manifest, injected=origin)
     return Memory.open(directory)
+
+
+def _add_segment(directory, manifest, origin, entries, encode, progress):
+    name, first = _name('segment', manifest), manifest['next_entry']
+    segments.write_json(directory / name / store.PLAN, _plan(manifest['history'][-1], origin))
+    segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
+    manifest['segments'].append(segment | {'num_entities': manifest['num_entities']})
+    manifest['files'] |= files
+    manifest['next_entry'] += segment['num_entries']
+    manifest['num_entries'] += segment['num_entries']
+    manifest['num_mentions'] += num_mentions
 
 
 def _add_entity_rows(directory, manifest, rows, count):
@@ -156,7 +168,9 @@ def delete(
     )
     if not any(map(len, (pairs, passages, entities, entries))):
         raise MemoryFormatError('nothing to delete: give pairs, passages, entities or entries')
-    with _writing(directory) as manifest, contextlib.closing(Memory.open(directory)) as memory:
+    # Only looking, it takes no lock and leaves what a killed injection has done.
+    state = contextlib.nullcontext(_updatable(store.read_manifest(directory))) if dry_run else _writing(directory)
+    with state as manifest, contextlib.closing(Memory.open(directory)) as memory:
         _check_below(pairs, manifest['num_entities'], 'an entity id', 'num_entities')
         _check_below(entities, manifest['num_entities'], 'an entity id', 'num_entities')
         _check_below(entries, manifest['next_entry'], 'an entry id', 'next_entry')

@@ -87,7 +87,6 @@ def build_memory(
         shard_rows: entries per shard.
         dtype: of the stored relations.
         seed: of the choice among more than 5 mentions.
-        min_count, max_pairs, min_count, max_pairs: see `pair_rows`.
         step: checkpoint to use; the newest if None.
         dry_run: print shapes and return.
     """

@@ -46,9 +46,13 @@ def covered(memory: Memory, prepared: Prepared) -> dict:
                     rows = pair_rows(prepared, **chosen, passages=folder['passages'])
                     if table_hash(entries_of(prepared, rows)) == memory.manifest['pairs_sha256']:
                         return {'prepared': folder['prepared'], 'passages': folder['passages'], 'pairs': chosen['pairs']}
+    advice = 'prepare new text with `extends`, the folder that the memory was made of'
+    if stated and stated['passages'] > len(prepared.passages):
+        advice = (
+            f'the memory has {stated["passages"]} passages, the folder {len(prepared.passages)}: give the one injected last'
+        )
     raise MemoryFormatError(
-        f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: prepare new'
-        ' text with `extends`, the folder that the memory was made of'
+        f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: {advice}'
     )
 
 
@@ -65,7 +69,8 @@ def inject(
     """Adds entries to a memory, encoded by the frozen encoder that built it; one that was killed goes on where it was.
 
     Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
-    the memory was built from ('title' or 'all'). Entities that are new get an embedding from their mentions there, see
+    the memory was built from ('title' or 'all'), also where `min_count` or `max_pairs` narrowed what it was built from.
+    Entities that are new get an embedding from their mentions there, see
     `embeddings`.
 
     With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
@@ -93,7 +98,7 @@ def inject(
     model_card.check_vocabulary(card, prepared, model_dir, grown=True)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         memory.check_encoder(params['encoder'])
-        covers = covered(memory, prepared)
+        covers, state = covered(memory, prepared), memory.hash()
         covered_passages, num_entities = covers['passages'], memory.manifest['num_entities']
         if questions:
             rows = _question_rows(memory, prepared, covers, questions, pairs_per_entity)
@@ -104,11 +109,11 @@ def inject(
     if dry_run:
         print(f'# {len(rows):,} pair rows to add, {new_passages:,} new passages, {new_entities:,} new entities')
         return
-    if not len(rows):
-        if new_passages:
-            raise InputError(f'{prepared_dir} holds no {covers["pairs"]} pairs in its {new_passages} new passages')
+    if not (len(rows) or new_passages or new_entities):
         _log.info('%s has all of these pairs already', memory_dir)
         return
+    if not len(rows):
+        _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers['pairs'])
     encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
     started = time.monotonic()
     changed = update_lib.inject(
@@ -119,6 +124,7 @@ def inject(
         hashes={'encoder': params_hash(params['encoder'])},
         embed=lambda entities: embeddings(encoder, params, prepared, entities),
         covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
+        expected=state,
         progress=log_progress,
     )
     _log.info('%d entries in %s, %.0f s', len(changed), memory_dir, time.monotonic() - started)
@@ -220,6 +226,8 @@ def delete(
     prepared = Prepared(prepared_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         memory.check_vocabulary(prepared.vocab)
+        if documents or passages:
+            covered(memory, prepared)  # or the same ids are those of other text
     ids = {
         'entities': [prepared.vocab.id(name) for name in entities],
         'pairs': [_pair(prepared.vocab, pair) for pair in pairs],
