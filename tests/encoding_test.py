@@ -1,14 +1,10 @@
 """Encoding many pairs: the relations are those of the rows one by one, on any number of devices."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
 
+import eight_devices
 import tiny_prepared
 import tiny_training
 from opql_jax.corpus.errors import InputError
@@ -17,7 +13,6 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.models.encoding import PairEncoder
 from opql_jax.training.run import init_params
 
-TESTS = pathlib.Path(__file__).parent
 SAMPLE = 331  # rows; a prime, so that no batch size divides it
 
 
@@ -102,15 +97,7 @@ def test_a_row_that_exceeds_every_bucket_is_refused(folder, rows):
 
 
 def test_any_number_of_devices_gives_the_same_bits(folder, one_by_one, tmp_path):
-    environment = {
-        **os.environ,
-        'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-        'JAX_PLATFORMS': 'cpu',
-        'PYTHONPATH': str(TESTS.parent),
-    }
-    command = [sys.executable, str(TESTS / 'encode_on_devices.py'), str(folder), str(tmp_path / 'found.npz')]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    eight_devices.run('encode_on_devices.py', folder, tmp_path / 'found.npz')
     found = np.load(tmp_path / 'found.npz')
     assert_same(found['relations-1'], one_by_one)
     for devices in (1, 2, 4, 8):

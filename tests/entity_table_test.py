@@ -1,22 +1,19 @@
 """Softmax over a row-sharded entity table against float64, on one device here and on up to 8 in another process."""
 
 import math
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import entity_table_cases as cases
 import jax
 import numpy as np
 import pytest
 
+import eight_devices
 from opql_jax.corpus.errors import InputError
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh
 
-TESTS = pathlib.Path(__file__).parent
 PARTS = ('loss', 'correct', 'vectors', 'table')
 
 
@@ -24,15 +21,7 @@ PARTS = ('loss', 'correct', 'vectors', 'table')
 def on_devices(tmp_path_factory):
     """(what 1, 2, 4 and 8 devices computed, the compiled text of the train step on 8)."""
     output = tmp_path_factory.mktemp('entity_table') / 'found.npz'
-    env = {
-        **os.environ,
-        'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-        'JAX_PLATFORMS': 'cpu',
-        'PYTHONPATH': str(TESTS.parent),
-    }
-    command = [sys.executable, str(TESTS / 'entity_table_on_devices.py'), str(output)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    eight_devices.run('entity_table_on_devices.py', output)
     return np.load(output), pathlib.Path(f'{output}.hlo').read_text()
 
 

@@ -2,11 +2,8 @@
 
 import functools
 import math
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +11,11 @@ import numpy as np
 import pytest
 import search_cases
 
+import eight_devices
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import search
 from opql_jax.parallel.mesh import make_mesh
 
-TESTS = pathlib.Path(__file__).parent
 QUERIES = (search_cases.FEW, search_cases.MANY)
 COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute'
 
@@ -27,15 +24,7 @@ COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permut
 def on_devices(tmp_path_factory):
     """(what 1, 2, 4 and 8 devices found, the compiled text of the gradient on 8 by number of queries)."""
     output = tmp_path_factory.mktemp('search') / 'found.npz'
-    env = {
-        **os.environ,
-        'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-        'JAX_PLATFORMS': 'cpu',
-        'PYTHONPATH': str(TESTS.parent),
-    }
-    command = [sys.executable, str(TESTS / 'search_on_devices.py'), str(output)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    eight_devices.run('search_on_devices.py', output)
     compiled = {queries: pathlib.Path(f'{output}.{queries}.hlo').read_text() for queries in QUERIES}
     return np.load(output), compiled
 

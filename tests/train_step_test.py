@@ -1,10 +1,6 @@
 """The train step: the same on any number of devices, changes what it may and nothing else, and can learn."""
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +8,13 @@ import numpy as np
 import optax
 import pytest
 
+import eight_devices
 import tiny_training
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import stages, step
 from opql_jax.training.run import init_params
-
-TESTS = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(scope='module')
@@ -73,19 +68,7 @@ def named(params):
 def on_devices(trained, tmp_path_factory):
     """Where up to 8 virtual devices left their runs."""
     output = tmp_path_factory.mktemp('devices')
-    env = {
-        **os.environ,
-        'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-        'JAX_PLATFORMS': 'cpu',
-        'PYTHONPATH': str(TESTS.parent),
-    }
-    done = subprocess.run(
-        [sys.executable, str(TESTS / 'train_on_devices.py'), *map(str, trained), str(output)],
-        env=env,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    eight_devices.run('train_on_devices.py', *trained, output)
     return output
 
 

@@ -9,8 +9,9 @@ and the rows of those are scored again, exactly.
 
 Each device keeps a full k: topic-sorted rows put all good entries of a query on few devices, so that k/D a device would
 lose them. Of what they found devices exchange (score, id) only, each receiving those of its share of the queries; before
-the search each receives all queries and all of E, of which it needs the rows of its topics. The kept entries are then scored once more with gradient, the relation part by the device that owns the row, the entity part by the one that
-owns the row of E; what is summed over devices is scores [B, k] and embeddings [B, d_e], never keys [B, k, d].
+the search each receives all queries and all of E, of which it needs the rows of its topics. The kept entries are then
+scored once more with gradient, the relation part by the device that owns the row, the entity part by the one that owns
+the row of E; what is summed over devices is scores [B, k] and embeddings [B, d_e], never keys [B, k, d].
 Ties go to the lowest entry id.
 """
 
@@ -235,9 +236,8 @@ def _best_of(query_r, entity_scores, memory, row, counts, k, group):
 
     def score(_, part):
         row, counts = part
-        scores = _products(query_r, relation_values(_at(memory.relations, row)), jnp.float32) + _at(
-            entity_scores, memory.slot[row]
-        )
+        relations = relation_values(_at(memory.relations, row))
+        scores = _products(query_r, relations, jnp.float32) + _at(entity_scores, memory.slot[row])
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))

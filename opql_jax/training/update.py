@@ -70,8 +70,7 @@ def inject(
 
     Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
     the memory was built from ('title' or 'all'), also where `min_count` or `max_pairs` narrowed what it was built from.
-    Entities that are new get an embedding from their mentions there, see
-    `embeddings`.
+    Entities that are new get an embedding from their mentions there, see `embeddings`.
 
     With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
     mutual information, in both directions, as far as the memory has none of that pair and direction; to do it again
@@ -96,8 +95,8 @@ def inject(
     prepared = Prepared(prepared_dir)
     encoder, params, card, _ = model_card.load(model_dir, step)
     model_card.check_vocabulary(card, prepared, model_dir, grown=True)
-    with contextlib.closing(Memory.open(memory_dir)) as memory:
-        memory.check_encoder(params['encoder'])
+    encoder_hash = params_hash(params['encoder'])
+    with contextlib.closing(Memory.open(memory_dir, encoder_hash=encoder_hash)) as memory:
         covers, state = covered(memory, prepared), memory.hash()
         covered_passages, num_entities = covers['passages'], memory.manifest['num_entities']
         if questions:
@@ -121,7 +120,7 @@ def inject(
         entries_of(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
         vocab=prepared.vocab,
-        hashes={'encoder': params_hash(params['encoder'])},
+        hashes={'encoder': encoder_hash},
         embed=lambda entities: embeddings(encoder, params, prepared, entities),
         covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
         expected=state,
