@@ -99,24 +99,51 @@ def test_an_entity_in_too_many_texts_is_dropped_except_under_its_own_title():
         MentionLinker(vocab, drop_above_rate=0)
 
 
-def slow_link(spellings, text):
-    """The specification: scan from the left, take the longest spelling that stands as words."""
-    mentions, start = [], 0
-    while start < len(text):
+def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
+    names = ['romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black', 'Jack Black', 'film']
+    text = 'A romantic comedy film noir, black, by Jack Black'
+    assert linked(names, text) == [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
+    assert linked(names, text, nested=True) == [
+        ('romantic comedy film', 'romantic comedy film'),
+        ('romantic comedy', 'romantic comedy'),
+        ('comedy', 'comedy'),
+        ('film', 'film'),
+        ('black', 'black'),
+        ('Jack Black', 'Jack Black'),
+    ]
+
+
+def slow_link(spellings, text, nested=False, within=None):
+    """The specification: scan from the left, take the longest spelling that stands as words; then look inside it likewise."""
+    start, last = within or (0, len(text))
+    mentions = []
+    while start < last:
         for spelling in sorted(spellings, key=len, reverse=True):
             end = start + len(spelling)
+            if end > last or (start, end) == within:
+                continue
             if text[start:end] != spelling or text[end : end + 1].isalnum() or text[max(start - 1, 0) : start].isalnum():
                 continue
             if start > 1 and text[start - 1] in "'\u2019" and text[start - 2].isalpha():
                 continue
             mentions.append((start, end, spellings[spelling]))
+            if nested and text[start].islower():
+                mentions += slow_link(spellings, text, True, (start, end))
             start = end - 1
             break
         start += 1
     return mentions
 
 
-@given(st.lists(st.text("ab' é1", min_size=1, max_size=4), min_size=1, max_size=6), st.text("ab' é1\u2019", max_size=30))
-def test_linking_equals_its_specification(names, text):
+@given(
+    st.lists(st.text("ab' éA1", min_size=1, max_size=5), min_size=1, max_size=8),
+    st.text("ab' éA1\u2019", max_size=30),
+    st.booleans(),
+    st.data(),
+)
+def test_linking_equals_its_specification(names, text, nested, data):
+    # Names made of names, or few would lie in one another.
+    names += data.draw(st.lists(st.lists(st.sampled_from(names), min_size=2, max_size=3).map(' '.join), max_size=4))
+    text += ' '.join(['', *data.draw(st.lists(st.sampled_from(names), max_size=4))])
     vocab = EntityVocab.from_names(names)
-    assert MentionLinker(vocab).link(text) == slow_link(vocab.spellings, text)
+    assert MentionLinker(vocab, nested=nested).link(text) == slow_link(vocab.spellings, text, nested)

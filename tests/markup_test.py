@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nested_spans import nested_spans, overlap
 from opql_jax.data import markup
 from opql_jax.data.tokenizer import special_ids, train_wordpiece
 
@@ -140,6 +141,57 @@ def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count):
     for row, marked in enumerate(one_by_one[k] for k in chosen):
         assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (20 - len(marked.tokens))
         assert (r1[row], r2[row]) == (marked.r1, marked.r2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(nested_spans(12), st.data())
+def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_as_context(spans, data):
+    entities = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(spans), max_size=len(spans))), np.int32)
+    starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
+    p = markup.TokenisedPassage(np.arange(100, 112, dtype=np.int32), starts, ends, entities)
+    chosen = [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
+    for i, j in chosen:
+        marked, expected = markup.mark_pair(p, i, j, SPECIAL, 12), [SPECIAL.cls]
+        for t in range(12):
+            if t in (starts[i], starts[j]):
+                expected += [SPECIAL.ent, SPECIAL.r1 if t == starts[i] else SPECIAL.r2]
+            if not (overlap((t, t + 1), spans[i]) or overlap((t, t + 1), spans[j])):
+                expected.append(100 + t)
+        expected.append(SPECIAL.sep)
+        assert marked.tokens.tolist() == expected
+        assert (marked.r1, marked.r2) == (expected.index(SPECIAL.r1), expected.index(SPECIAL.r2))
+        context = {}
+        for k, span in enumerate(spans):
+            if not (overlap(span, spans[i]) or overlap(span, spans[j])) and entities[k] not in (entities[i], entities[j]):
+                context.setdefault(expected.index(100 + span[0]), entities[k])
+        assert dict(zip(marked.context_positions.tolist(), marked.context_entities.tolist(), strict=True)) == context
+    many = markup.MarkedPairs([p], np.zeros(len(chosen), int), *np.array(chosen, int).reshape(-1, 2).T, SPECIAL)
+    tokens, r1, r2 = many.batch(np.arange(len(chosen)), len(chosen), 18)
+    for row, (i, j) in enumerate(chosen):
+        marked = markup.mark_pair(p, i, j, SPECIAL, 0)
+        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (18 - len(marked.tokens))
+        assert (r1[row], r2[row]) == (marked.r1, marked.r2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.sampled_from('ab é\u0301北.\u200b-'), min_size=1, max_size=30), st.data())
+def test_nested_mentions_have_the_tokens_of_their_characters(text, data):
+    spans = data.draw(nested_spans(len(text)))
+    p = markup.tokenise_passage(TOKENIZER, text, [(a, b, k) for k, (a, b) in enumerate(spans)])
+    borders = sorted({0, len(text), *(place for span in spans for place in span)})
+    pieces = {a: TOKENIZER.encode(text[a:b], add_special_tokens=False).ids for a, b in zip(borders, borders[1:])}
+    assert p.tokens.tolist() == [token for piece in pieces.values() for token in piece]
+    assert p.entities.tolist() == list(range(len(spans))) and (np.diff(p.starts) >= 0).all()
+    for (a, b), start, end in zip(spans, p.starts, p.ends):
+        assert p.tokens[start:end].tolist() == [token for at, piece in pieces.items() if a <= at < b for token in piece]
+
+
+def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_others():
+    text = 'a film by ridley scott .'
+    p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
+    s = SPECIAL
+    assert markup.mask_mention(p, 0, s).tokens.tolist() == [s.cls, *ids('a film by'), s.ent, *ids('.'), s.sep]
+    assert markup.mask_mention(p, 1, s).tokens.tolist() == [s.cls, *ids('a film by ridley'), s.ent, *ids('.'), s.sep]
 
 
 def test_a_masked_mention_is_a_single_token():

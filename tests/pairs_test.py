@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nested_spans import nested_spans, overlap
 from opql_jax.corpus import tables
 from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
 from opql_jax.corpus.records import CorpusError
 
 
 def passages(rows):
-    """rows: (title entity, entities of the mentions in order) per passage."""
+    """rows: (title entity, entities of the mentions in order[, their (start, end)]) per passage."""
     return pa.Table.from_pylist(
         [
             {
@@ -24,12 +25,16 @@ def passages(rows):
                 'title_entity': title,
                 'text': 'x',
                 'sentence_starts': [0],
-                'mentions': [{'start': i, 'end': i + 1, 'entity': e} for i, e in enumerate(entities)],
+                'mentions': [{'start': a, 'end': b, 'entity': e} for (a, b), e in zip(spans_of(entities, *spans), entities)],
             }
-            for title, entities in rows
+            for title, entities, *spans in rows
         ],
         schema=tables.PASSAGES,
     )
+
+
+def spans_of(entities, spans=None):
+    return [(i, i + 1) for i in range(len(entities))] if spans is None else spans
 
 
 def mine(rows, mode):
@@ -39,12 +44,13 @@ def mine(rows, mode):
 
 def slow_pairs(rows, mode):
     found = []
-    for passage, (title, entities) in enumerate(rows):
+    for passage, (title, entities, *spans) in enumerate(rows):
+        spans = spans_of(entities, *spans)
         anchor = entities.index(title) if title in entities else -1
         for i, topic in enumerate(entities):
             for j, target in enumerate(entities):
                 is_title = anchor in (i, j)
-                if topic != target and (is_title or mode == 'all'):
+                if topic != target and not overlap(spans[i], spans[j]) and (is_title or mode == 'all'):
                     found.append((topic, target, passage, i, j, is_title))
     return sorted(found)
 
@@ -63,6 +69,20 @@ def test_all_pairs_contain_the_title_pairs_and_mark_them():
     assert [pair for pair in mine(rows, 'all') if pair[-1]] == mine(rows, 'title')
     assert (5, 3, 1, 1, 0, False) in mine(rows, 'all')
     assert (3, 7, 0, 0, 2, False) in mine(rows, 'all')
+
+
+def test_a_mention_and_one_nested_in_it_are_no_pair_but_each_pairs_with_the_others():
+    rows = [(7, [7, 1, 2, 3], [(0, 2), (3, 9), (3, 5), (6, 9)])]  # 1 holds 2 and 3
+    assert {pair[:2] for pair in mine(rows, 'title')} == {(7, 1), (7, 2), (7, 3), (1, 7), (2, 7), (3, 7)}
+    assert {pair[:2] for pair in mine(rows, 'all') if not pair[-1]} == {(2, 3), (3, 2)}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data(), st.lists(st.tuples(st.integers(-1, 4), nested_spans(6)), max_size=6), st.sampled_from(['title', 'all']))
+def test_the_query_equals_its_definition_where_mentions_are_nested(data, drawn, mode):
+    entities = [data.draw(st.lists(st.integers(0, 4), min_size=len(spans), max_size=len(spans))) for _, spans in drawn]
+    rows = [(title, of_passage, spans) for (title, spans), of_passage in zip(drawn, entities)]
+    assert mine(rows, mode) == slow_pairs(rows, mode)
 
 
 @settings(deadline=None, max_examples=25)

@@ -19,7 +19,7 @@ class LinkedTexts:
     """What `MentionLinker.link_all` found.
 
     Attributes:
-        mentions: for each text its mentions, in order of position.
+        mentions: for each text its mentions, as `MentionLinker.link` orders them.
         dropped: entity id -> share of the texts that mention it, for the entities left out.
     """
 
@@ -33,26 +33,29 @@ class MentionLinker:
     A spelling matches exactly, case included. Both ends must be word ends: a letter or digit on either
     side rejects the match, and so does an apostrophe before it that follows a letter (the s of
     "film's"). Of the matches that remain, the leftmost wins and of those that start together the
-    longest, so mentions never overlap.
+    longest, so mentions do not overlap; only `nested` lets one lie inside another.
     """
 
-    def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0):
+    def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0, nested: bool = False):
         """
         Args:
             vocab: where the spellings come from.
             drop_above_rate: in `link_all`, an entity mentioned in more than this share of the texts says
                 nothing about any of them (a tag such as 'film') and loses its mentions; 1 keeps all.
+            nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic comedy'. The outer
+                one must begin with a lower-case letter: the words of a name ('Black' in 'Jack Black') are mostly no
+                mentions of what they mean elsewhere. A match that overlaps a kept one partly stays out.
         """
         if not 0 < drop_above_rate <= 1:
             raise CorpusError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
-        self._rate = drop_above_rate
+        self._rate, self._nested = drop_above_rate, nested
         self._entities = list(vocab.spellings.values())
         # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
         # ends, and a longest match that breaks a word would hide the shorter one that does not.
         self._automaton = ahocorasick_rs.AhoCorasick(list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard)
 
     def link(self, text: str) -> list[Span]:
-        """The mentions in one text, `(start, end, entity id)` in order; no entity is dropped here."""
+        """The mentions in one text, `(start, end, entity id)` by start, an outer one before those in it; no entity is dropped here."""
         length = len(text)
         whole = []
         for spelling, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
@@ -64,11 +67,14 @@ class MentionLinker:
                     continue
             whole.append((start, -end, spelling))
         whole.sort()
-        mentions, reached = [], 0
-        for start, end, spelling in whole:
-            if start >= reached:
-                reached = -end
-                mentions.append((start, reached, self._entities[spelling]))
+        mentions, around = [], []  # around: the kept matches that hold the present place, the innermost last
+        for start, minus_end, spelling in whole:
+            while around and around[-1][1] <= start:
+                around.pop()
+            if around and not (self._nested and -minus_end <= around[-1][1] and text[around[-1][0]].islower()):
+                continue
+            mentions.append((start, -minus_end, self._entities[spelling]))
+            around.append(mentions[-1])
         return mentions
 
     def link_all(

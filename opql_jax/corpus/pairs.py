@@ -21,8 +21,9 @@ MODES = ('title', 'all')
 THREADS = 2
 BATCH_ROWS = 1 << 20
 
-# mentions(passage, mention, entity), titles(passage, entity): the entity each passage is about.
-# A pair is a title pair when one side is the first mention of the passage's title entity.
+# mentions(passage, mention, entity, start_at, end_at), titles(passage, entity): the entity each passage is about.
+# A pair is a title pair when one side is the first mention of the passage's title entity. Mentions that overlap are no
+# pair: masking the outer one would hide the other.
 PAIRS_SQL = """
 WITH anchors AS (
   SELECT m.passage AS passage, MIN(m.mention) AS mention
@@ -30,7 +31,7 @@ WITH anchors AS (
   GROUP BY m.passage
 ),
 marked AS (
-  SELECT m.passage AS passage, m.mention AS mention, m.entity AS entity,
+  SELECT m.passage AS passage, m.mention AS mention, m.entity AS entity, m.start_at AS start_at, m.end_at AS end_at,
          CASE WHEN a.mention = m.mention THEN 1 ELSE 0 END AS is_anchor
   FROM mentions m LEFT JOIN anchors a ON m.passage = a.passage
 )
@@ -38,6 +39,7 @@ SELECT x.entity AS topic, y.entity AS target, x.passage AS passage,
        x.mention AS topic_mention, y.mention AS target_mention,
        CASE WHEN x.is_anchor + y.is_anchor > 0 THEN TRUE ELSE FALSE END AS is_title
 FROM marked x JOIN marked y ON x.passage = y.passage AND x.entity <> y.entity
+  AND (x.end_at <= y.start_at OR y.end_at <= x.start_at)
 {where}
 ORDER BY topic, target, passage, topic_mention, target_mention
 """
@@ -79,7 +81,7 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
 
     Yields:
         Batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
-        Topic and target always differ, and every pair comes in both directions.
+        Topic and target always differ and their mentions do not overlap; every pair comes in both directions.
     """
     for batch in _query(pairs_sql(mode), passages):
         yield batch.cast(tables.PAIRS)
@@ -115,15 +117,16 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The two tables the query reads: mentions(passage, mention, entity) and titles(passage, entity)."""
+    """The two tables the queries read: mentions(passage, mention, entity, start_at, end_at) and titles(passage, entity)."""
     column = passages['mentions'].combine_chunks()
     counts = np.diff(column.offsets.to_numpy())
     passage = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     mention = np.arange(len(passage), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
-    entity = column.flatten().field('entity')
+    flat = column.flatten()
+    places = {'entity': flat.field('entity'), 'start_at': flat.field('start'), 'end_at': flat.field('end')}
     title = passages['title_entity'].to_numpy()
     about = np.flatnonzero(title >= 0).astype(np.int32)
     return (
-        pa.table({'passage': passage, 'mention': mention, 'entity': entity}),
+        pa.table({'passage': passage, 'mention': mention, **places}),
         pa.table({'passage': about, 'entity': title[about]}),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -26,7 +27,7 @@ class Passage:
         title_entity: the entity the document is about, or -1.
         text: at most `max_tokens` tokens; may begin with "{title}: ".
         sentence_starts: where its sentences start; the first is 0 and covers a title prefix.
-        mentions: `(start, end, entity id)` in order, not overlapping.
+        mentions: `(start, end, entity id)` by start, an outer one before those in it; two are disjoint or nested.
     """
 
     doc_id: str
@@ -52,7 +53,8 @@ def split_document(
 
     Args:
         document: the text; its own links are not looked at.
-        mentions: `(start, end, entity id)` in the document's text, in order, not overlapping.
+        mentions: `(start, end, entity id)` in the document's text, by start, an outer one before those in it; two are
+            disjoint or nested.
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
         max_tokens: the bound on `count_tokens(passage.text)`.
@@ -170,12 +172,8 @@ def _cut_sentence(
 def _outside(places: Sequence[int], mentions: Sequence[Span]) -> list[int]:
     """The places that are not inside a mention."""
     starts = [start for start, _, _ in mentions]
-    kept = []
-    for place in places:
-        before = bisect.bisect_left(starts, place) - 1
-        if before < 0 or mentions[before][1] <= place:
-            kept.append(place)
-    return kept
+    reached = [0, *itertools.accumulate((end for _, end, _ in mentions), max)]  # by the mentions before each
+    return [place for place in places if reached[bisect.bisect_left(starts, place)] <= place]
 
 
 def _longest(places: Sequence[int], fits: Callable[[int], bool]) -> int:

@@ -73,7 +73,11 @@ def about_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Docu
 
 
 def link_documents(
-    documents: Sequence[Document], vocab: EntityVocab, drop_above_rate: float = 1.0, earlier: Earlier | None = None
+    documents: Sequence[Document],
+    vocab: EntityVocab,
+    drop_above_rate: float = 1.0,
+    earlier: Earlier | None = None,
+    nested: bool = False,
 ) -> tuple[list[pa.RecordBatch], dict[int, float]]:
     """Gives every document mentions by entity id.
 
@@ -83,7 +87,7 @@ def link_documents(
     Args:
         documents: the whole corpus, or what it has besides `earlier`.
         vocab: the entities.
-        drop_above_rate: see `MentionLinker`; it concerns the documents linked by name.
+        drop_above_rate, nested: see `MentionLinker`; they concern the documents linked by name.
         earlier: the corpus that this one extends.
 
     Returns:
@@ -103,7 +107,7 @@ def link_documents(
     unlinked = [i for i, d in enumerate(documents) if d.mentions is None]
     dropped = {}
     if unlinked:
-        linked = MentionLinker(vocab, drop_above_rate=drop_above_rate).link_all(
+        linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
             (documents[i].text for i in unlinked),
             [titles[i] for i in unlinked],
             earlier.mentioned_in() if earlier else ({}, 0),
@@ -171,6 +175,7 @@ def write_corpus(
     title_prefix: str = 'missing',
     pair_mode: str = 'title',
     drop_above_rate: float = 1.0,
+    nested: bool = False,
     earlier: Earlier | None = None,
 ) -> dict:
     """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
@@ -183,7 +188,7 @@ def write_corpus(
         max_tokens: the most tokens a passage may have.
         title_prefix: 'missing', 'always' or 'never', see `split_document`.
         pair_mode: 'title' or 'all', see `mine_pairs`.
-        drop_above_rate: see `MentionLinker`.
+        drop_above_rate, nested: see `MentionLinker`.
         earlier: the corpus that this one extends: its passages come first, and `vocab` begins with its entities. Pairs,
             counts and rates are of both together.
 
@@ -204,7 +209,7 @@ def write_corpus(
     repeated = [id for id, n in collections.Counter(d.id for d in documents).items() if n > 1]
     if repeated:
         raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(repeated)} ids are)')
-    linked, dropped = link_documents(documents, vocab, drop_above_rate, earlier)
+    linked, dropped = link_documents(documents, vocab, drop_above_rate, earlier, nested)
     batches = earlier.passages.to_batches() if earlier else []
     batches += [split_batch(batch, count_tokens, max_tokens, title_prefix) for batch in linked]
     passages = pa.Table.from_batches(batches, tables.PASSAGES)
@@ -229,6 +234,7 @@ def write_corpus(
         'title_prefix': title_prefix,
         'pair_mode': pair_mode,
         'drop_above_rate': drop_above_rate,
+        'nested': nested,
         'dropped_entities': before['dropped_entities'] | {vocab.keys[e]: round(share, 4) for e, share in dropped.items()},
         'vocabulary': vocab.hash(),
         'counts': {

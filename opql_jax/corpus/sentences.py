@@ -31,7 +31,7 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
 
     Args:
         text: any text.
-        mentions: `(start, end, entity)` in order, not overlapping.
+        mentions: `(start, end, entity)` by start.
 
     Returns:
         The starts; empty when the text is blank.

@@ -20,8 +20,8 @@ MARKUP_ROOM = 6
 class TokenisedPassage(NamedTuple):
     """A passage as tokens, with the token spans of its m mentions (all int32).
 
-    Mentions keep the indices they have in `passages.parquet`. A mention without tokens (its characters normalise to
-    nothing) has an empty span: start == end.
+    Mentions keep the indices they have in `passages.parquet`: starts do not fall, an outer mention comes before those nested
+    in it. A mention without tokens (its characters normalise to nothing) has an empty span: start == end.
     """
 
     tokens: np.ndarray  # [n]
@@ -64,7 +64,8 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
     Args:
         tokenizer: see `tokenizer.load_tokenizer`.
         text: the passage.
-        mentions: (start, end, entity) in code points, half-open, sorted by start and disjoint.
+        mentions: (start, end, entity) in code points, half-open, by start, an outer one before those in it; two are
+            disjoint or nested.
 
     Returns:
         The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a name leaves of a
@@ -80,13 +81,14 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
     Args:
         passage: the tokenised passage.
         i: index of the topic's mention.
-        j: index of the target's mention; either may come first in the text.
+        j: index of the target's mention; either may come first in the text, but they do not overlap.
         special: marker ids.
         max_context: how many context mentions to keep; when there are more, evenly spread ones are taken.
 
     Returns:
-        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible;
-        those of a third entity are the context for L_el.
+        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible, but for
+        what they share with the masked ones; those of a third entity that are whole are the context for L_el. Of
+        several with the same first token only the longest is: one vector cannot retrieve two entities.
     """
     tokens, starts, ends, entities = passage
     topic, target = int(entities[i]), int(entities[j])
@@ -105,7 +107,9 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
     second_mark = first_mark + (c - b) + 2
     r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
 
-    others = np.flatnonzero((entities != topic) & (entities != target) & (ends > starts))
+    whole = ((ends <= a) | (starts >= b)) & ((ends <= c) | (starts >= d)) & (ends > starts)
+    others = np.flatnonzero((entities != topic) & (entities != target) & whole)
+    others = others[np.unique(starts[others], return_index=True)[1]]
     if len(others) > max_context:
         others = others[np.arange(max_context) * len(others) // max_context]
     begin = starts[others]
@@ -127,7 +131,7 @@ class MarkedPairs:
             passages: the tokenised passages.
             passage: [n] indices of `passages`, of each pair's.
             i: [n] indices of the topics' mentions in their passages.
-            j: [n] indices of the targets' mentions.
+            j: [n] indices of the targets' mentions, which do not overlap the topics'.
             special: marker ids.
         """
         none = np.empty(0, np.int32)

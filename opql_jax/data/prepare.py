@@ -19,7 +19,7 @@ from opql_jax.data.prepared import Prepared
 _log = logging.getLogger(__name__)
 
 # Settings that all text of a folder must share.
-SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode')
+SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode', 'nested')
 
 
 def prepare(
@@ -32,6 +32,7 @@ def prepare(
     title_prefix: str = 'missing',
     pair_mode: str = 'all',
     drop_above_rate: float = 0.5,
+    nested: bool = False,
     extends: str | None = None,
     dry_run: bool = False,
 ) -> dict:
@@ -46,7 +47,7 @@ def prepare(
         wordpieces: size of the trained vocabulary.
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
             than the longest of `buckets.BUCKET_LENGTHS`.
-        title_prefix, pair_mode, drop_above_rate: see `opql_jax.corpus.prepare.write_corpus`.
+        title_prefix, pair_mode, drop_above_rate, nested: see `opql_jax.corpus.prepare.write_corpus`.
         extends: a prepared folder with which this one begins: its entities, passages and questions are taken over with their
             ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
             given here, but for `drop_above_rate`. See `Earlier.extended` for which entities are new; an entities file must
@@ -71,15 +72,17 @@ def prepare(
         'title_prefix': title_prefix,
         'pair_mode': pair_mode,
         'drop_above_rate': drop_above_rate,
+        'nested': nested,
     }
     old = Prepared(extends) if extends else None
     if old:
-        used = old.manifest['settings']['tokenizer']
+        given = _settings(old.manifest)
+        used = given['tokenizer']
         if tokenizer not in (None, used):
             raise InputError(
                 f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
             )
-        settings |= {name: old.manifest['settings'][name] for name in SHARED} | {'extends': old.hash()}
+        settings |= {name: given[name] for name in SHARED} | {'extends': old.hash()}
         max_tokens = settings['max_tokens']
     if dry_run:
         shown = {'reader': reader, **settings}
@@ -89,7 +92,7 @@ def prepare(
     directory = pathlib.Path(output_dir)
     if (directory / tables.MANIFEST).exists():
         manifest = tables.read_manifest(directory)
-        if changed := _changed(manifest['settings'], settings):
+        if changed := _changed(_settings(manifest), settings):
             raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
         (directory / tables.PLAN).unlink(missing_ok=True)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
@@ -132,6 +135,7 @@ def prepare(
         title_prefix=settings['title_prefix'],
         pair_mode=settings['pair_mode'],
         drop_above_rate=drop_above_rate,
+        nested=settings['nested'],
         earlier=earlier,
     )
     clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
@@ -158,6 +162,11 @@ def _added(old: Prepared, questions: dict) -> dict:
         ids = {q.id for q in before}
         merged[name] = before + [dataclasses.replace(q, id=f'{q.id}+{len(before)}') if q.id in ids else q for q in new]
     return merged
+
+
+def _settings(manifest: dict) -> dict:
+    """The settings a folder was prepared with. Those from before `nested` was one state none: no mention was."""
+    return {'nested': False, **manifest['settings']}
 
 
 def _changed(before: dict, now: dict) -> list[str]:

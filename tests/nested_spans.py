@@ -1,0 +1,22 @@
+"""Spans as nested mentions have them: two are disjoint, or one lies in the other."""
+
+from hypothesis import strategies as st
+
+
+def nested_spans(length, max_size=8):
+    """Strategy for lists of different `(start, end)` in `[0, length]`, not empty, by start and an outer one before those in it."""
+    places = st.integers(0, length)
+    drawn = st.lists(st.tuples(places, places).filter(lambda span: span[0] < span[1]), max_size=max_size, unique=True)
+    return drawn.map(_compatible)
+
+
+def overlap(one, other):
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _compatible(spans):
+    kept = []
+    for a, b in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if all(not overlap((a, b), (c, d)) or (c <= a and b <= d) for c, d in kept):
+            kept.append((a, b))
+    return kept
