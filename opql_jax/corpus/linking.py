@@ -55,7 +55,7 @@ class MentionLinker:
         self._automaton = ahocorasick_rs.AhoCorasick(list(vocab.spellings), matchkind=ahocorasick_rs.MatchKind.Standard)
 
     def link(self, text: str) -> list[Span]:
-        """The mentions in one text, `(start, end, entity id)` by start, an outer one before those in it; no entity is dropped here."""
+        """The mentions in one text, `(start, end, entity id)` by start, an outer one before those in it; none is dropped."""
         length = len(text)
         whole = []
         for spelling, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
