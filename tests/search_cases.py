@@ -10,7 +10,7 @@ from opql_jax.memory import search
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
-K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40, 'many queries': 6}
+K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6}
 CASES = tuple(K)
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
@@ -30,6 +30,7 @@ class Case(NamedTuple):
     table: np.ndarray
     alive: np.ndarray | None
     member: np.ndarray | None
+    exclude: np.ndarray | None = None
 
 
 def make(case, draw=None, queries=None):
@@ -50,6 +51,8 @@ def make(case, draw=None, queries=None):
         draw(NUM_ENTITIES, D_E),
         rng.random(rows) < 0.5 if case in ('deleted', 'few rows') else None,
         rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'many queries') else None,
+        # The first query excludes nothing, the others a target that many entries have.
+        np.arange(queries, dtype=np.int32) - 1 if case == 'excluded' else None,
     )
 
 
@@ -70,6 +73,8 @@ def reference(case, k):
         scores[:, ~case.alive] = -np.inf
     if case.member is not None:
         scores[~case.member[:, case.topic]] = -np.inf
+    if case.exclude is not None:
+        scores[case.target == case.exclude[:, None]] = -np.inf
     padded = np.pad(scores, ((0, 0), (0, k)), constant_values=-np.inf)
     ids = np.argsort(-padded, axis=1, kind='stable')[:, :k]
     best = np.take_along_axis(padded, ids, axis=1)

@@ -28,11 +28,11 @@ def main(output):
             memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, int8=True)
             for mode in search.MODES:
                 run = jax.jit(
-                    lambda qe, qr, memory, table, member: search.topk(
-                        qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, member=member
+                    lambda qe, qr, memory, table, member, exclude: search.topk(
+                        qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, member=member, exclude=exclude
                     )
                 )
-                scores, ids = run(data.query_e, data.query_r, memory, data.table, data.member)
+                scores, ids = run(data.query_e, data.query_r, memory, data.table, data.member, data.exclude)
                 found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
         data = search_cases.recall_case()
         memory = search.shard_memory(data.topic, data.target, data.relations, mesh, int8=True)

@@ -30,15 +30,17 @@ def on_devices(tmp_path_factory):
 
 
 @functools.partial(jax.jit, static_argnames=('mesh', 'k', 'chunk', 'mode', 'dtype'))
-def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None):
-    return search.topk(query_e, query_r, memory, table, mesh, k, chunk, mode, dtype, member)
+def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, **masks):
+    return search.topk(query_e, query_r, memory, table, mesh, k, chunk, mode, dtype, **masks)
 
 
 def run(case, k, **options):
     mesh = make_mesh(1)
     int8 = options.get('mode') == 'int8'
     memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, int8)
-    return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, member=case.member, **options)
+    return jit_topk(
+        case.query_e, case.query_r, memory, case.table, mesh, k, member=case.member, exclude=case.exclude, **options
+    )
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])

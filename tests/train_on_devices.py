@@ -17,7 +17,7 @@ import tiny_training
 from opql_jax.training import stages, step
 
 # 3 does not divide the 40 entities, so that E is padded.
-DEVICES = {'relations': (1, 2, 4, 8), 'sampled': (1, 3), 'follow': (1, 2, 4, 8)}
+DEVICES = {'relations': (1, 2, 4, 8), 'sampled': (1, 3), 'follow': (1, 2, 4, 8), 'whole memory': (1, 8)}
 STEPS = 3
 
 
@@ -29,6 +29,7 @@ def main(prepared, model, memory, output):
         'relations': stages.RelationStage(rows=32),
         'sampled': stages.RelationStage(rows=32, sampled_entities=10),
         'follow': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
+        'whole memory': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),
     }
     metrics = {}
 

@@ -47,8 +47,9 @@ class Run:
         optimizer = optimizer or step.make_optimizer(4, warmup_steps=1)
         self.state = step.init_state(jax.tree.map(jnp.copy, self.params), stage.trainable, optimizer)
         self.source = stage.source(prepared, num_steps=4, seed=0)
-        self.stage, self.constants = stage, stage.constants()
-        layout = Layout(mesh_lib.make_mesh(1), len(prepared.vocab))
+        mesh = mesh_lib.make_mesh(1)
+        self.stage, self.constants = stage, stage.constants(mesh)
+        layout = Layout(mesh, len(prepared.vocab))
         loss = lambda *arguments: stage.loss(self.encoder, layout, *arguments)
         self.jitted = step.make_train_step(loss, stage.trainable, optimizer, seed=0)
 
@@ -72,7 +73,7 @@ def on_devices(trained, tmp_path_factory):
     return output
 
 
-@pytest.mark.parametrize('stage', ['relations', 'sampled', 'follow'])
+@pytest.mark.parametrize('stage', ['relations', 'sampled', 'follow', 'whole memory'])
 def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
     metrics = json.loads((on_devices / 'metrics.json').read_text())
     one, before = tiny_training.params_of(on_devices / f'{stage}-1'), tiny_training.params_of(trained[1])

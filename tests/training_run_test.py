@@ -171,6 +171,7 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, stage):
     for step in (4, 6):
         meta = store.meta(step)
         lineage = meta.pop('lineage')
+        assert meta.pop('seconds') > 0 and re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
         assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1', 'params_hash': params_hash(store.params(step))}
         assert lineage['stage'] == {'relations': 'RelationStage', 'follow': 'FollowStage'}[stage]
         assert lineage['init_hash'] == params_hash(Checkpoints(inputs[1], read_only=True).params())

@@ -4,6 +4,7 @@ A *row* is one mention of an ordered pair (topic, target) in a passage; a *pair*
 negative of a row shares its topic or its target, never both.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -179,7 +180,8 @@ class SharedSampler:
             yield rows, np.ones(len(rows), bool)
 
 
-SAMPLERS = {'groups': GroupSampler, 'shared': SharedSampler}
+# 'random' has no hard negatives but those that chance brings into a batch.
+SAMPLERS = {'groups': GroupSampler, 'shared': SharedSampler, 'random': functools.partial(SharedSampler, neighbours=1)}
 
 
 def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarray:

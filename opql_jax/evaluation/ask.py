@@ -12,17 +12,18 @@ def ask(
     hops: int,
     k: int | None = None,
     exclude_topic: bool | None = None,
+    filter: bool | None = None,
     top: int = 5,
     dry_run: bool = False,
 ) -> None:
     """Prints the answers to `questions`, each with its topic in square brackets, over `hops` hops.
 
     Args:
-        prepared_dir, model_dir, memory_dir, k, exclude_topic: see `VirtualKB.open`.
+        prepared_dir, model_dir, memory_dir, k, exclude_topic, filter: see `VirtualKB.open`.
         top: entities shown per hop.
         dry_run: open everything, answer nothing.
     """
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, k=k, exclude_topic=exclude_topic)
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, k=k, exclude_topic=exclude_topic, filter=filter)
     print(f'# {len(kb.memory):,} entries over {len(kb.vocab):,} entities')
     if dry_run:
         return

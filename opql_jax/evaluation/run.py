@@ -256,6 +256,7 @@ def infer_file(
     output: str,
     k: int | None = None,
     exclude_topic: bool | None = None,
+    filter: bool | None = None,
     batch_size: int = 64,
     evidence: int = 3,
     step: int | None = None,
@@ -265,7 +266,7 @@ def infer_file(
 
     Writes one JSON line per question to `output` (see `predict`); a killed run resumes, and `output` appears only when it is whole.
     """
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic)
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
     questions = parse_metaqa_file(question_file, kb.vocab, hops)
     if dry_run:
         print(f'# {len(questions):,} questions of {hops} hops over {len(kb.memory):,} entries')
@@ -285,6 +286,7 @@ def evaluate_sets(
     predictions: str | None = None,
     k: int | None = None,
     exclude_topic: bool | None = None,
+    filter: bool | None = None,
     batch_size: int = 64,
     show: int = 0,
     step: int | None = None,
@@ -310,7 +312,7 @@ def evaluate_sets(
         raise InputError('hops: the number of hops of question_file is needed: --gin.HOPS')
     if predictions and not question_file:
         raise InputError('predictions belong to a question_file')
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic)
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
     if question_file:
         sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
     else:

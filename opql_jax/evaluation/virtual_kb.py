@@ -15,9 +15,10 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.follower import Follower
+from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_card
 from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.stages import FollowStage
 from opql_jax.training.update import covered
 
 
@@ -45,16 +46,16 @@ class VirtualKB:
         entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
         k: entries kept per hop.
         exclude_topic: a path never returns to its topic (see `Follower`).
+        filter: a hop searches the rows of its topics only (see `Follower`).
     """
 
-    def __init__(
-        self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer, *, k: int, exclude_topic: bool
-    ):
+    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer, stage: FollowStage):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
-        self.k, self.exclude_topic = k, exclude_topic
+        self.k, self.exclude_topic, self.filter = stage.k, stage.exclude_topic, stage.filter
+        self._follower, self._mesh = stage.follower(encoder), make_mesh(1)
         self._encoder, self._params = encoder, params
         self._tokenizer, self._special = tokenizer, tokenizer_lib.special_ids(tokenizer)
-        self._arrays = memory.arrays()
+        self._arrays = stage.search_arrays(memory, self._mesh)
         self.entity_table = np.asarray(params['entity_table'])
 
     @classmethod
@@ -67,6 +68,7 @@ class VirtualKB:
         step: int | None = None,
         k: int | None = None,
         exclude_topic: bool | None = None,
+        filter: bool | None = None,
     ) -> 'VirtualKB':
         """Opens a memory with the model that was trained to follow it.
 
@@ -76,7 +78,7 @@ class VirtualKB:
             model_dir: workdir of the follow stage.
             memory_dir: the memory it was trained over, as it was then or updated since.
             step: checkpoint to use; the newest if None.
-            k, exclude_topic: see the class; as in training if None.
+            k, exclude_topic, filter: see the class; as in training if None.
 
         Raises:
             CheckpointError: the model was trained over another memory or vocabulary, or not for following.
@@ -99,22 +101,22 @@ class VirtualKB:
             covered(memory, prepared)
         params = params | {'entity_table': _with_new_entities(params['entity_table'], memory, prepared)}
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
-        k = lineage['k'] if k is None else k
-        exclude_topic = lineage['exclude_topic'] if exclude_topic is None else exclude_topic
-        return cls(prepared, encoder, params, memory, tokenizer, k=k, exclude_topic=exclude_topic)
+        given = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
+        given = {name: value for name, value in given.items() if value is not None}
+        stage = dataclasses.replace(FollowStage.of_lineage(lineage), **given)
+        return cls(prepared, encoder, params, memory, tokenizer, stage)
 
     @functools.cached_property
     def identity(self) -> str:
         """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer, settings."""
-        parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str(), str(self.k), str(self.exclude_topic)
+        settings = self.k, self.exclude_topic, self.filter
+        parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str(), *map(str, settings)
         return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
     @functools.partial(jax.jit, static_argnums=(0, 4))
     def _run(self, tokens, markers, topics, hops: int, params, arrays):
         relation = self._encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
-        max_hops, dim, _ = params['follower']['w_t'].shape
-        follower = Follower(relation_dim=dim, entity_dim=self._encoder.entity_dim, max_hops=max_hops)
-        return follower.apply(
+        return self._follower.apply(
             {'params': params['follower']},
             relation,
             topics,
@@ -123,6 +125,7 @@ class VirtualKB:
             entity_table=params['entity_table'],
             k=self.k,
             exclude_topic=self.exclude_topic,
+            mesh=None if self.filter else self._mesh,
         )
 
     def follow(self, questions: list[Question], hops: int) -> list[list[Hop]]:

@@ -181,7 +181,12 @@ def _entity_scores(query_e, table, topics, member):
     return jnp.append(scores, -jnp.inf)
 
 
-def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
+def _without(exclude, target, scores):
+    """Scores, -inf where an entry's target is the one that is excluded."""
+    return scores if exclude is None else jnp.where(target == exclude, -jnp.inf, scores)
+
+
+def _choose(query_r, exclude, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
     """Rows in which the best k of this device are, [m] int32 rising, and which of them count, [m] bool."""
     rows = len(memory.slot)
     size = _bucket_size(rows, keep, mode)
@@ -202,7 +207,7 @@ def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, 
             scores = _products(query_r, part(memory.codes), dtype) * part(memory.scales)
         else:
             scores = _products(query_r, relation_values(part(memory.relations)), dtype)
-        scores += _at(entity_scores, part(memory.slot))
+        scores = _without(exclude, part(memory.target), scores + _at(entity_scores, part(memory.slot)))
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         if mode != 'approx':
             best, row = jnp.max(scores.reshape(-1, size), axis=1), bucket * size
@@ -229,7 +234,7 @@ def _choose(query_r, entity_scores, memory, k, keep, chunk, mode, dtype, total, 
     return (row[:, None] + jnp.arange(size)).reshape(-1), jnp.repeat(counts, size)
 
 
-def _best_of(query_r, entity_scores, memory, row, counts, k, group):
+def _best_of(query_r, exclude, entity_scores, memory, row, counts, k, group):
     """Exact scores and rows [k] of the best of some rows [m]; 0 and -inf where there are none."""
     groups = -(-max(k, len(row)) // group)
     row, counts = (jnp.pad(x, (0, groups * group - len(x))).reshape(groups, group) for x in (row, counts))
@@ -238,6 +243,7 @@ def _best_of(query_r, entity_scores, memory, row, counts, k, group):
         row, counts = part
         relations = relation_values(_at(memory.relations, row))
         scores = _products(query_r, relations, jnp.float32) + _at(entity_scores, memory.slot[row])
+        scores = _without(exclude, memory.target[row], scores)
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
@@ -245,9 +251,9 @@ def _best_of(query_r, entity_scores, memory, row, counts, k, group):
     return best, row.reshape(-1)[place]
 
 
-def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, mode, dtype, total, platform):
+def _search_shard(query_e, query_r, memory, table, member, exclude, *, batch, k, chunk, mode, dtype, total, platform):
     """The search on one device: scores and ids [B', k] of the best of all devices for its share of the queries."""
-    queries = batch.gather((query_e, query_r, member))
+    queries = batch.gather((query_e, query_r, member, exclude))
     if total > len(memory.slot):  # else it is whole; XLA would copy it
         table = lax.all_gather(table, batch.axes, tiled=True)
     rows, count = len(memory.slot), len(queries[0])
@@ -264,10 +270,10 @@ def _search_shard(query_e, query_r, memory, table, member, *, batch, k, chunk, m
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
 
     def one(query):
-        query_e, query_r, member = query
+        query_e, query_r, member, exclude = query
         scores = _entity_scores(query_e, table, memory.topics, member)
-        row, counts = _choose(query_r, scores, memory, k, keep, chunk, mode, dtype, total, platform == 'tpu')
-        return _best_of(query_r, scores, memory, row, counts, k, min(group, len(row)))
+        row, counts = _choose(query_r, exclude, scores, memory, k, keep, chunk, mode, dtype, total, platform == 'tpu')
+        return _best_of(query_r, exclude, scores, memory, row, counts, k, min(group, len(row)))
 
     best, ids = jax.vmap(one)(queries) if block == count else lax.map(one, queries, batch_size=block)
     ids += lax.axis_index(batch.axes) * rows
@@ -284,7 +290,9 @@ def _placed(memory, axes):
     return jax.tree.map(lambda _: P(axes), memory)
 
 
-def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None):
+def topk(
+    query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None, exclude=None
+):
     """The best k entries of the memory for each query, without gradient. Call it inside `jax.jit`.
 
     Args:
@@ -300,6 +308,7 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
             buckets by the int8 relations, twice as many.
         dtype: type of the products. With any but float32 twice as many buckets are chosen. The scores are exact always.
         member: [B, n] bool, the topics each query may find entries of; None for all.
+        exclude: [B] int32, a target that each query must not find, -1 for any; None excludes nothing.
 
     Returns:
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
@@ -321,9 +330,9 @@ def topk(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exac
         platform=_platform(mesh),
     )  # fmt: skip
     arguments = lax.stop_gradient((query_e, query_r, memory, _even(entity_table, mesh)))
-    specs = (batch.spec, batch.spec, _placed(memory, axes), P(axes), batch.spec)
+    specs = (batch.spec, batch.spec, _placed(memory, axes), P(axes), batch.spec, batch.spec)
     # Where each device has all queries their results are equal, which the check cannot see.
-    return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments, member)
+    return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments, member, exclude)
 
 
 def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
@@ -374,13 +383,13 @@ def target_embedding(targets, beta, entity_table, mesh):
     return run(targets, beta, _even(entity_table, mesh))
 
 
-def retrieve(query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None):
+def retrieve(query_e, query_r, memory, entity_table, mesh, k, **options):
     """One retrieval from the whole memory. Args as in `topk`.
 
     Returns:
         Retrieved, with gradient to the queries, the relations and the entity table.
     """
-    _, entry_ids = topk(query_e, query_r, memory, entity_table, mesh, k, chunk, mode, dtype, member)
+    _, entry_ids = topk(query_e, query_r, memory, entity_table, mesh, k, **options)
     scores, targets = rescore(query_e, query_r, entry_ids, memory, entity_table, mesh)
     valid = entry_ids >= 0
     beta = masked_softmax(scores, valid)

@@ -1,5 +1,6 @@
 """One training run: open the data, build or restore the state, step, log, checkpoint."""
 
+import dataclasses
 import json
 import logging
 import math
@@ -101,6 +102,7 @@ def train(
     """
     if init_from and bert_folder:
         raise TrainingError(f'init_from ({init_from}) and bert_folder ({bert_folder}) both say where to start: leave out one')
+    started = time.monotonic()
     prepared = Prepared(prepared_dir)
     try:
         encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
@@ -131,14 +133,16 @@ def train(
     place = lambda tree: step_lib.place(tree, layout, stage.trainable)
     store = checkpoints.Checkpoints(workdir)
     lineage = lineage_of(stage, prepared, seed, init_from)
-    start = store.latest_step() or 0
+    start, spent = store.latest_step() or 0, 0.0
     if start > num_steps:
         raise TrainingError(
             f'{workdir} is at step {start} already, and num_steps is {num_steps}: raise it, or use another workdir'
         )
     if start:
         model_card.check_vocabulary(model_card.read(workdir), prepared, workdir)
-        _check_lineage(store.meta(start)['lineage'], lineage, workdir)
+        meta = store.meta(start)
+        _check_lineage(meta['lineage'], lineage, stage, workdir)
+        spent = meta.get('seconds', 0.0)
         fresh = lambda: stage.init(encoder, init_params(encoder, len(prepared.vocab), seed))
         shapes = jax.eval_shape(lambda: step_lib.init_state(fresh(), stage.trainable, optimizer))
         params, opt_state, _ = store.restore(shapes.params, shapes.opt_state)
@@ -155,7 +159,7 @@ def train(
         return stage.loss(encoder, layout, params, batch, constants, static, rng)
 
     step_fn = step_lib.make_train_step(loss_fn, stage.trainable, optimizer, seed)
-    constants = mesh_lib.replicate(stage.constants(), mesh)
+    constants = stage.constants(mesh)
     progress = Progress(workdir, start, num_steps)
     last = {}
     for step, batch in zip(range(start, num_steps), pipeline.batches(source, start_step=start)):
@@ -167,7 +171,15 @@ def train(
         if done % log_every == 0 or done % checkpoint_every == 0 or done == num_steps:
             last = progress.flush(done) or last
         if done % checkpoint_every == 0 or done == num_steps:
-            meta = {'step': done, 'seed': seed, 'lineage': lineage, 'gin': gin_config()}
+            seconds = round(spent + time.monotonic() - started, 1)
+            meta = {
+                'step': done,
+                'seed': seed,
+                'seconds': seconds,
+                'hardware': hardware(),
+                'lineage': lineage,
+                'gin': gin_config(),
+            }
             params, opt_state = step_lib.without_padding((state.params, state.opt_state), layout)
             store.save(done, params, opt_state, meta)
     store.close()
@@ -187,7 +199,16 @@ def lineage_of(stage: Stage, prepared: Prepared, seed: int, init_from: str | Non
     return json.loads(json.dumps(found))
 
 
-def _check_lineage(before: dict, now: dict, workdir) -> None:
+def hardware() -> str:
+    """What this process computes on, such as '1 x NVIDIA H200' or '1 x cpu, 2 cores'."""
+    devices = jax.devices()
+    cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
+    return f'{len(devices)} x {devices[0].device_kind}{cores}'
+
+
+def _check_lineage(before: dict, now: dict, stage: Stage, workdir) -> None:
+    # A field that the stage did not have yet had no other effect than its default has now.
+    before = {**{field.name: field.default for field in dataclasses.fields(stage)}, **before}
     names = ['stage'] if before['stage'] != now['stage'] else sorted(before.keys() | now.keys())
     differs = [
         f'{name} was {before.get(name)!r} and is {now.get(name)!r}' for name in names if before.get(name) != now.get(name)

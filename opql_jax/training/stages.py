@@ -17,11 +17,13 @@ import jax.numpy as jnp
 
 from opql_jax.data import buckets, sources
 from opql_jax.data.prepared import Prepared
+from opql_jax.memory.search import shard_memory
 from opql_jax.memory.store import Memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import replicate
 
 # Folded into a step's key for the draws of a sampled softmax; dropout takes the low numbers.
 _SAMPLING = 1 << 16
@@ -39,13 +41,19 @@ class Stage:
     def open(self, prepared: Prepared) -> None:
         """Opens what the stage needs besides the prepared data, before any parameter exists."""
 
-    def constants(self):
-        """Arrays that the loss reads and nothing trains."""
+    def constants(self, mesh):
+        """Arrays on the mesh that the loss reads and nothing trains."""
         return ()
 
     def lineage(self) -> dict:
         """What the stage is and was trained over, as JSON values, wherever it lies; saved in every checkpoint."""
         return {'stage': type(self).__name__, **dataclasses.asdict(self)}
+
+    @classmethod
+    def of_lineage(cls, lineage: dict) -> 'Stage':
+        """The stage that left a lineage; fields that are younger than it have their defaults, which is how it was trained."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: lineage[name] for name in names if lineage.get(name) is not None})
 
     def init(self, encoder: RelationEncoder, params):
         """The parameters training starts from, with what only this stage needs added."""
@@ -140,11 +148,12 @@ class RelationStage(Stage):
     """Pretraining: L_rel over groups of mentions plus L_el over the context mentions.
 
     Attributes:
-        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives) or 'shared' (neighbouring pairs, every
-            encoded mention serves as positive and hard negative of others).
+        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared' (neighbouring pairs, every
+            encoded mention serves as positive and hard negative of others) or 'random' (no hard negatives: pairs drawn
+            one by one, the others of a batch are an anchor's negatives).
         rows: mentions encoded per step.
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
-        entity_weight: weight of L_el.
+        entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
     """
 
@@ -162,10 +171,12 @@ class RelationStage(Stage):
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
         rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
+        metrics = {'L_rel': rel, 'relation_accuracy': rel_accuracy}
+        if not self.entity_weight:
+            return rel, metrics
         entities, table, rng = gather('context_entities'), params['entity_table'], jax.random.fold_in(rng, _SAMPLING)
         el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, self.sampled_entities, rng)
-        metrics = {'L_rel': rel, 'L_el': el, 'relation_accuracy': rel_accuracy, 'entity_accuracy': el_accuracy}
-        return rel + self.entity_weight * el, metrics
+        return rel + self.entity_weight * el, {**metrics, 'L_el': el, 'entity_accuracy': el_accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,6 +226,8 @@ class FollowStage(Stage):
         train_key_projection: trains W_k as well.
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
+        shared_hops: one W_t serves all hops.
+        filter: a hop searches the rows of its topics only, not the whole memory (see `Follower`).
     """
 
     memory_dir: str = ''
@@ -224,6 +237,8 @@ class FollowStage(Stage):
     train_key_projection: bool = False
     exclude_topic: bool = True
     max_hops: int = 3
+    shared_hops: bool = False
+    filter: bool = True
 
     def source(self, prepared, num_steps, seed):
         return sources.FollowSource(prepared, splits=self.splits, num_steps=num_steps, seed=seed, questions=self.questions)
@@ -231,10 +246,15 @@ class FollowStage(Stage):
     def open(self, prepared):
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
         object.__setattr__(self, '_memory', memory)
-        object.__setattr__(self, '_arrays', memory.arrays())
 
-    def constants(self):
-        return self._arrays
+    def constants(self, mesh):
+        return self.search_arrays(self._memory, mesh)
+
+    def search_arrays(self, memory, mesh):
+        """A memory as the follower takes it: whole on each device, or without filter its rows over the devices of the mesh."""
+        if self.filter:
+            return replicate(memory.arrays(), mesh)
+        return shard_memory(memory.topic, memory.target, memory.relations(), mesh)
 
     def lineage(self):
         return {**super().lineage(), 'memory_dir': None, 'memory_hash': self._memory.hash()}
@@ -242,13 +262,15 @@ class FollowStage(Stage):
     def init(self, encoder, params):
         if 'follower' in params:
             return params
-        follower = self._follower(encoder)
+        follower = self.follower(encoder)
         relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
         variables = follower.init(jax.random.key(0), relation, centroid, 0, method=follower.query)
         return {**params, 'follower': variables['params']}
 
-    def _follower(self, encoder):
-        return Follower(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim, max_hops=self.max_hops)
+    def follower(self, encoder) -> Follower:
+        """The module whose parameters the stage trains."""
+        dims = dict(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
+        return Follower(**dims, max_hops=self.max_hops, shared_hops=self.shared_hops)
 
     def check_init(self, params):
         self._memory.check_encoder(params['encoder'])
@@ -264,7 +286,7 @@ class FollowStage(Stage):
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         (hops,) = static
         questions = _encode_questions(encoder, params, batch, rng)
-        steps = self._follower(encoder).apply(
+        steps = self.follower(encoder).apply(
             {'params': params['follower']},
             questions,
             batch['question_topic'],
@@ -273,6 +295,7 @@ class FollowStage(Stage):
             entity_table=params['entity_table'],
             k=self.k,
             exclude_topic=self.exclude_topic,
+            mesh=None if self.filter else layout.mesh,
         )
         loss, metrics = follow_loss(steps[-1].entities, steps[-1].weights, batch['answers'])
         return loss, {f'{name}_{hops}hop': value for name, value in {'loss': loss, **metrics}.items()}
