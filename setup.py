@@ -56,6 +56,8 @@ EXTRAS = {
         'protobuf>=6.33.6,<7',
     ],
     'scann': ['scann==1.4.2'],
+    # The plots of opql_jax.results.
+    'plots': ['matplotlib>=3.11.2,<4'],
     'tpu': ['jax[tpu]'],
     'cuda': ['jax[cuda12]'],
     # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore

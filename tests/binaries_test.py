@@ -352,6 +352,7 @@ GIN = {
         f'{OPEN} --gin.QUESTION_FILE={{mine.txt}} --gin.HOPS=2 --gin.OUTPUT={{new}}',
         ['# 7 questions of 2 hops over ', 'infer_file.exclude_topic = None'],
     ),
+    'runs/results': ('results', "--gin.RUNS=('{done}',)", ['# {done}: opql', 'write_results.output = ']),
     'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
 }
 

@@ -3,11 +3,17 @@
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
+import sys
 
 import pytest
 
+from forked_binaries import ENVIRONMENT, Binaries
 from opql_jax.corpus import synthetic
+from opql_jax.evaluation import results
+from opql_jax.training.checkpoints import Checkpoints
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 HOPS = (1, 2, 3)
@@ -57,16 +63,164 @@ def metaqa_folder(tmp_path_factory):
     return folder
 
 
-def test_metaqa_runs_both_systems_from_text_to_results(tmp_path, metaqa_folder):
-    run('metaqa.sh', '--data', str(metaqa_folder), f'--out={tmp_path}')
-    for results in ('results', 'results_pretrained'):
-        metrics = json.loads((tmp_path / results / 'metrics.json').read_text())
+def test_rows_run_from_text_to_metrics_and_are_then_done(tmp_path, metaqa_folder):
+    rows, out = ('opql', 'no-filter', 'paper-groups'), tmp_path / 'with a space'
+    first = run('reproduce.sh', *rows, '--data', str(metaqa_folder), f'--out={out}')
+    for row in rows:
+        metrics = json.loads((out / 'results' / row / 'metrics.json').read_text())
         assert set(metrics) == {f'{hops}-hop/dev' for hops in HOPS}
         for hops in HOPS:
-            cases = (tmp_path / results / f'{hops}-hop' / 'dev.cases.jsonl').read_text().splitlines()
+            cases = (out / 'results' / row / f'{hops}-hop' / 'dev.cases.jsonl').read_text().splitlines()
             assert len(cases) == metrics[f'{hops}-hop/dev']['questions']
+    lineages = {row: Checkpoints(out / 'follow' / row, read_only=True).meta()['lineage'] for row in rows}
+    assert [lineages[row]['filter'] for row in rows] == [True, False, True]
+    assert lineages['opql']['memory_hash'] == lineages['no-filter']['memory_hash'] != lineages['paper-groups']['memory_hash']
+    assert Checkpoints(out / 'pretrained-paper-groups', read_only=True).meta()['lineage']['sampler'] == 'groups'
+    assert first.count('entities: done') == first.count('] prepared: done') == 1  # rows share them
+
+    before = {path: path.stat().st_mtime_ns for path in out.rglob('*')}
+    again = run('reproduce.sh', *rows, '--data', str(metaqa_folder), f'--out={out}')
+    assert again.splitlines() == [f'[opql_jax] {row} is done: {out}/results/{row}' for row in rows]
+    assert {path: path.stat().st_mtime_ns for path in out.rglob('*')} == before
+
+    flags = ['--gin_file=gin/runs/results.gin', f"--gin.RUNS=('{out}',)", f'--gin.OUTPUT={tmp_path / "RESULTS.md"}']
+    subprocess.run([sys.executable, '-m', 'opql_jax.results', *flags], cwd=ROOT, env=ENVIRONMENT, check=True, timeout=300)
+    text = (tmp_path / 'RESULTS.md').read_text()
+    assert '| no-filter | a hop searches' in text and '| pretrained-paper-groups | RelationStage | entities |' in text
+    assert '| opql | prepared, entities, pretrained, aligned, memory, follow/opql, results/opql |' in text
+    assert str(out) not in text
 
 
-def test_metaqa_names_what_its_folder_lacks(tmp_path):
-    done = subprocess.run(['bash', ROOT / 'launch' / 'metaqa.sh', '--data', tmp_path], capture_output=True, text=True)
-    assert done.returncode == 1 and 'has no passages.jsonl' in done.stderr
+STAND_IN = """#!{python}
+# In place of the environment's interpreter: notes each binary and its flags, and makes what tells that it ended.
+import json, os, pathlib, sys
+flags = dict(flag.removeprefix('--').removeprefix('gin.').partition('=')[::2] for flag in sys.argv[3:])
+if sys.argv[1] != '-m' or not sys.argv[2].startswith('opql_jax.'):
+    sys.exit()
+here = pathlib.Path(__file__).parent
+with open(here / 'log', 'a') as log:
+    log.write(json.dumps([sys.argv[2].removeprefix('opql_jax.'), sys.argv[3:]]) + '\\n')
+made = {{
+    'train': lambda: pathlib.Path(flags['WORKDIR'], 'checkpoints', flags['STEPS'], 'whole'),
+    'build_memory': lambda: pathlib.Path(flags['MEMORY_DIR'], 'manifest.json'),
+    'eval': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
+    'prepare': lambda: pathlib.Path(flags['PREPARED_DIR'], 'manifest.json'),
+}}[sys.argv[2].removeprefix('opql_jax.')]()
+if str(made.parent).endswith(os.environ.get('KILLED_AT', 'nowhere')):
+    sys.exit(137)
+made.parent.mkdir(parents=True, exist_ok=True)
+made.touch()
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the scripts whose interpreter is STAND_IN; call it to run rows: (exit status, output, [[binary, flags]])."""
+    root = tmp_path / 'checkout'
+    shutil.copytree(ROOT / 'launch', root / 'launch')
+    for name in ('setup.py', 'requirements-lock.txt'):
+        shutil.copy(ROOT / name, root)
+    python = root / '.venv' / 'bin' / 'python'
+    python.parent.mkdir(parents=True)
+    python.write_text(STAND_IN.format(python=sys.executable))
+    python.chmod(0o755)
+
+    def call(*arguments, **environment):
+        log = python.parent / 'log'
+        log.unlink(missing_ok=True)
+        done = subprocess.run(
+            ['bash', root / 'launch' / 'reproduce.sh', *arguments],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        commands = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return done.returncode, done.stdout, commands
+
+    return call
+
+
+def made_by(commands):
+    """The last names of what the commands write, in order."""
+    names = ('WORKDIR', 'MEMORY_DIR', 'OUTPUT_DIR', 'PREPARED_DIR')
+    writes = dict(train='WORKDIR', build_memory='MEMORY_DIR', eval='OUTPUT_DIR', prepare='PREPARED_DIR')
+    flags = [dict(flag.removeprefix('--gin.').split('=', 1) for flag in flags) for _, flags in commands]
+    assert all(set(given) & set(names) for given in flags)
+    return [given[writes[binary]].split('/out/')[1] for (binary, _), given in zip(commands, flags)]
+
+
+# Which step of an ablation is different, and how.
+BINDINGS = {
+    'follow/no-filter': '--gin.stages.FollowStage.filter=False',
+    'follow/one-wt': '--gin.stages.FollowStage.shared_hops=True',
+    'memory-mean': '--gin.build.build_memory.mentions=average',
+    'pretrained-no-hard-negatives': '--gin.stages.RelationStage.sampler=random',
+    'pretrained-no-el': '--gin.stages.RelationStage.entity_weight=0.0',
+    'pretrained-paper-groups': '--gin.stages.RelationStage.sampler=groups',
+}
+
+
+def test_all_rows_share_their_steps_and_each_command_is_configured(checkout, tmp_path, metaqa_folder):
+    _, listed, _ = checkout('--list')
+    rows = listed.split()
+    assert rows[:2] == ['opql', 'opql-pretrained'] and set(results.ABLATIONS) < set(rows) and len(set(rows)) == len(rows)
+    where = ['--data', str(metaqa_folder), '--out', str(tmp_path / 'out')]
+    status, output, commands = checkout(*rows, *where)
+    assert status == 0, output
+    made = made_by(commands)
+    assert len(set(made)) == len(made)
+    assert made[:7] == ['prepared', 'entities', 'pretrained', 'aligned', 'memory', 'follow/opql', 'results/opql']
+    assert made[7:10] == ['memory-pretrained', 'follow/opql-pretrained', 'results/opql-pretrained']
+    assert {name.removeprefix('results/') for name in made if name.startswith('results/')} == set(rows)
+    flags = dict(zip(made, (' '.join(flags) for _, flags in commands)))
+    for where, binding in BINDINGS.items():
+        assert [name for name, given in flags.items() if binding in given.split()] == [where]
+    seeds = [flags[f'follow/{row}'].split('--gin.SEED=')[-1] for row in ('opql', 'opql-seed1', 'opql-seed2')]
+    assert [seed.split()[0] for seed in seeds] == ['0', '1', '2']
+
+    with Binaries() as binaries:
+        for (binary, given), name in zip(commands, made):
+            if name not in (*made[:7], *BINDINGS):
+                continue
+            done = binaries(binary, *given, '--dry_run')
+            # What is missing is the folders that earlier steps would have made, not a name or a value in the configuration.
+            assert done.returncode == 0 or re.match(rf'error: {re.escape(str(tmp_path))}\S+ ', done.stderr), (name, done.stderr)
+
+
+def test_a_killed_row_goes_on_where_it_was_stopped(checkout, tmp_path, metaqa_folder):
+    where = ['opql', '--data', str(metaqa_folder), '--out', str(tmp_path / 'out')]
+    status, output, commands = checkout(*where, KILLED_AT='/memory')
+    assert status == 137 and 'is done' not in output
+    assert made_by(commands) == ['prepared', 'entities', 'pretrained', 'aligned', 'memory']
+    status, output, commands = checkout(*where)
+    assert status == 0 and made_by(commands) == ['prepared', 'memory', 'follow/opql', 'results/opql']
+    status, output, commands = checkout(*where)
+    assert status == 0 and output == f'[opql_jax] opql is done: {tmp_path}/out/results/opql\n' and not commands
+    times = [line.split('\t') for line in (tmp_path / 'out' / 'seconds.tsv').read_text().splitlines()]
+    assert [name for name, _ in times].count('memory') == 1 and all(seconds.isdigit() for _, seconds in times)
+
+
+def test_a_folder_has_one_setting(checkout, tmp_path, metaqa_folder):
+    where = ['--data', str(metaqa_folder), '--out', str(tmp_path / 'out')]
+    assert checkout('opql', *where, PERCENT='10')[0] == 0
+    for other in ({'PERCENT': '20'}, {'PERCENT': '10', 'SEED': '1'}):
+        status, output, commands = checkout('no-filter', *where, **other)
+        assert status == 1 and 'was made with SEED=0 PERCENT=10' in output and not commands
+    status, _, commands = checkout('no-filter', *where, PERCENT='10')
+    assert status == 0 and made_by(commands) == ['prepared', 'follow/no-filter', 'results/no-filter']
+    assert '--gin.STEPS=200' in commands[1][1]
+
+
+def test_reproduce_names_what_it_lacks(checkout, tmp_path):
+    for arguments, complaint in {
+        ('opql', '--data', str(tmp_path)): 'has no passages.jsonl',
+        ('opql', '--data=/nowhere'): 'no folder /nowhere',
+        ('opql', '--data'): '--data needs a folder',
+        ('opq',): 'no row opq; ',
+        (): 'name at least one row',
+        ('opql', '--seed=1'): 'unknown argument --seed=1',
+    }.items():
+        status, output, commands = checkout(f'--out={tmp_path / "out"}', *arguments)
+        assert status == 1 and complaint in output and not commands, arguments
+    assert not (tmp_path / 'out').exists()

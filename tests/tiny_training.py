@@ -14,7 +14,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import model_card, stages, step
 from opql_jax.training.build import build_memory
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.run import init_params, lineage_of, train
+from opql_jax.training.run import hardware, init_params, lineage_of, train
 
 encoder = functools.partial(
     RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8
@@ -47,11 +47,12 @@ def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
 
 
-def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0) -> pathlib.Path:
+def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from=None) -> pathlib.Path:
     """A workdir as a run of `stage` (relations if None) leaves it after step 1, but with random parameters: it costs no compilation.
 
     Args:
         spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the same weight.
+        init_from: the run that it says it started from.
     """
     prepared, workdir, stage = Prepared(prepared), pathlib.Path(workdir), stage or stages.RelationStage(rows=16)
     stage.open(prepared)
@@ -63,7 +64,9 @@ def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0) -> pathli
     workdir.mkdir(parents=True)
     model_card.save(workdir, module, prepared)
     store = Checkpoints(workdir)
-    meta = {'step': 1, 'seed': seed, 'lineage': lineage_of(stage, prepared, seed, None), 'gin': ''}
+    lineage = lineage_of(stage, prepared, seed, init_from)
+    gin = f"WORKDIR = '{workdir}'"
+    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': hardware(), 'lineage': lineage, 'gin': gin}
     store.save(1, state.params, state.opt_state, meta)
     store.close()
     return workdir

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Runs rows of the table of results over MetaQA: real text, from passages and questions to metrics.
+# Every step resumes where it was stopped, steps that rows share are run once, and a row that is done says so at once.
+#   launch/reproduce.sh ROW... [--data FOLDER] [--out FOLDER]
+#   launch/reproduce.sh --list
+#   --data  holds passages.jsonl, entities.txt and {1,2,3}-hop/{train,dev}.txt; test.txt and dev_official.txt are
+#           evaluated too where they are there (default: ../shared/data/metaqa)
+#   --out   where everything is written (default: runs/metaqa): the metrics of a row go to results/ROW
+#   --list  names the rows
+# Environment variables, the same for all rows of a folder:
+#   SEED     of the initial weights and the order of the batches (default: 0)
+#   PERCENT  of the training steps (default: 100)
+
+# shellcheck source=launch/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+SIZE=gin/models/tiny.gin
+SEED=${SEED:-0}
+
+# What a row consists of, in order. OPQL's memory comes from an encoder that was finetuned on distantly aligned 1-hop
+# questions, that of OPQL-pretrained from one that saw no question.
+run_row() {
+  case $1 in
+    opql) follow_finetuned "$1" ;;
+    opql-pretrained) follow_pretrained "$1" ;;
+    # Other orders of the questions, from the same encoder.
+    opql-seed1) follow_finetuned "$1" --gin.SEED=$((SEED + 1)) ;;
+    opql-seed2) follow_finetuned "$1" --gin.SEED=$((SEED + 2)) ;;
+    # Ablations of OPQL: following.
+    no-filter) follow_finetuned "$1" --gin.stages.FollowStage.filter=False ;;
+    one-wt) follow_finetuned "$1" --gin.stages.FollowStage.shared_hops=True ;;
+    mean-mentions)
+      aligned
+      build memory-mean aligned --gin.build.build_memory.mentions=average
+      follow "$1" aligned memory-mean
+      ;;
+    # Ablations of OPQL-pretrained: pretraining, which aligning would blur.
+    no-hard-negatives) follow_pretrained "$1" --gin.stages.RelationStage.sampler=random ;;
+    no-el) follow_pretrained "$1" --gin.stages.RelationStage.entity_weight=0.0 ;;
+    paper-groups) follow_pretrained "$1" --gin.stages.RelationStage.sampler=groups ;;
+    *) fail "no row $1; launch/reproduce.sh --list names them" ;;
+  esac
+}
+ROWS=(opql opql-pretrained opql-seed1 opql-seed2 no-filter one-wt mean-mentions no-hard-negatives no-el paper-groups)
+
+# step MADE NAME BINARY [FLAG...]: runs a binary unless MADE, which it makes at its end, is there; notes what it took.
+step() {
+  local started=$SECONDS
+  [ ! -e "$1" ] || return 0
+  stage "$2" "$3" --gin.PREPARED_DIR="$PREPARED" "${@:4}"
+  printf '%s\t%s\n' "$2" "$((SECONDS - started))" >>"$OUT/seconds.tsv"
+}
+
+# train STAGE FOLDER INIT_FROM STEPS LEARNING_RATE [FLAG...]
+train() {
+  local number
+  number=$(steps "$4")
+  step "$OUT/$2/checkpoints/$number" "$2" train --gin_file=$SIZE --gin_file="gin/runs/$1.gin" --gin.WORKDIR="$OUT/$2" \
+    --gin.INIT_FROM="$3" --gin.STEPS="$number" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
+}
+
+# pretrain FOLDER [FLAG...]
+pretrain() {
+  train entities entities None 200 1e-3
+  train relations "$1" "$OUT/entities" 600 1e-3 "${@:2}"
+}
+
+aligned() {
+  pretrain pretrained
+  train align aligned "$OUT/pretrained" 1200 1e-3
+}
+
+# build MEMORY MODEL [FLAG...]
+build() {
+  step "$OUT/$1/manifest.json" "$1" build_memory --gin_file=gin/runs/build_memory.gin --gin.MODEL_DIR="$OUT/$2" \
+    --gin.MEMORY_DIR="$OUT/$1" "${@:3}"
+}
+
+# follow ROW MODEL MEMORY [FLAG...]: trains following over a memory, and evaluates it
+follow() {
+  train follow "follow/$1" "$OUT/$2" 2000 5e-4 --gin.MEMORY_DIR="$OUT/$3" "${@:4}"
+  step "$OUT/results/$1/metrics.json" "results/$1" eval --gin_file=gin/runs/eval.gin --gin.MODEL_DIR="$OUT/follow/$1" \
+    --gin.MEMORY_DIR="$OUT/$3" --gin.OUTPUT_DIR="$OUT/results/$1" --gin.SPLITS="($SPLITS)"
+}
+
+# follow_finetuned ROW [FLAG of following...]
+follow_finetuned() {
+  aligned
+  build memory aligned
+  follow "$1" aligned memory "${@:2}"
+}
+
+# follow_pretrained ROW [FLAG of pretraining...]
+follow_pretrained() {
+  local model=pretrained
+  [ $# -eq 1 ] || model=pretrained-$1
+  pretrain "$model" "${@:2}"
+  build "memory-$model" "$model"
+  follow "$1" "$model" "memory-$model"
+}
+
+DATA=$ROOT/../shared/data/metaqa
+OUT=$ROOT/runs/metaqa
+chosen=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --list) printf '%s\n' "${ROWS[@]}"; exit ;;
+    --data=*) DATA=${1#*=} ;;
+    --out=*) OUT=${1#*=} ;;
+    --data | --out)
+      [ $# -gt 1 ] || fail "$1 needs a folder"
+      if [ "$1" = --data ]; then DATA=$2; else OUT=$2; fi
+      shift
+      ;;
+    -*) fail "unknown argument $1; usage: launch/reproduce.sh ROW... [--data FOLDER] [--out FOLDER], or --list" ;;
+    *)
+      [[ " ${ROWS[*]} " == *" $1 "* ]] || fail "no row $1; launch/reproduce.sh --list names them"
+      chosen+=("$1")
+      ;;
+  esac
+  shift
+done
+[ ${#chosen[@]} -gt 0 ] || fail 'name at least one row; launch/reproduce.sh --list names them'
+
+# Rows share their steps, so that those of a folder have one setting.
+settings="SEED=$SEED PERCENT=${PERCENT:-100} SIZE=$SIZE"
+if [ -f "$OUT/settings" ] && [ "$(cat "$OUT/settings")" != "$settings" ]; then
+  fail "$OUT was made with $(cat "$OUT/settings"), and this is $settings: give another --out"
+fi
+todo=()
+for row in "${chosen[@]}"; do
+  if [ -f "$OUT/results/$row/metrics.json" ]; then
+    say "$row is done: $OUT/results/$row"
+  else
+    todo+=("$row")
+  fi
+done
+[ ${#todo[@]} -gt 0 ] || exit 0
+
+[ -d "$DATA" ] || fail "no folder $DATA; name the MetaQA folder with --data"
+for name in passages.jsonl entities.txt {1,2,3}-hop/{train,dev}.txt; do
+  [ -f "$DATA/$name" ] || fail "$DATA has no $name"
+done
+DATA=$(cd -- "$DATA" && pwd)
+OUT=$(folder "$OUT")
+SPLITS=
+for split in dev test dev_official; do
+  for hops in 1 2 3; do
+    [ ! -f "$DATA/$hops-hop/$split.txt" ] || SPLITS+="'$hops-hop/$split', "
+  done
+done
+
+PREPARED=$OUT/prepared
+setup_env ''
+cd -- "$ROOT"
+printf '%s\n' "$settings" >"$OUT/settings"
+# Always, as it notices when its input has changed.
+step '' prepared prepare --gin_file=gin/data/metaqa.gin --gin.DATA_DIR="$DATA"
+for row in "${todo[@]}"; do
+  run_row "$row"
+  say "$row is done: $OUT/results/$row"
+done
