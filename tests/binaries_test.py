@@ -110,7 +110,9 @@ def chain(tmp_path_factory):
     file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
     asked = [f'--gin.QUESTION_FILE={file}', '--gin.HOPS=2']
     splits = "--gin.SPLITS=('2-hop/test',)"
-    printed = {'eval': run('eval', '--gin_file=gin/runs/eval.gin', *kb, f'--gin.OUTPUT_DIR={root / "results"}', splits)}
+    printed = {
+        'eval': run('eval', '--gin_file=gin/runs/eval.gin', *kb, f'--gin.OUTPUT_DIR={root / "results" / "opql"}', splits)
+    }
     run('infer', '--gin_file=gin/runs/infer.gin', *kb, *asked, f'--gin.OUTPUT={root / "mine.jsonl"}')
     scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}', '--gin.SHOW=1']
     printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', *kb, *asked, *scored)
@@ -175,7 +177,7 @@ def test_the_two_memories_differ_in_their_relations_alone(chain):
 
 def test_eval_answers_a_prepared_split_and_scores_it(chain):
     questions = Prepared(chain.root / 'prepared').questions('2-hop/test')
-    results = chain.root / 'results'
+    results = chain.root / 'results' / 'opql'
     metrics = json.loads((results / 'metrics.json').read_text())
     assert set(metrics) == {'2-hop/test'} and metrics['2-hop/test']['questions'] == len(questions)
     assert 0 <= metrics['2-hop/test']['hits@1'] <= metrics['2-hop/test']['hits@10'] <= metrics['2-hop/test']['coverage'] == 1
@@ -352,7 +354,7 @@ GIN = {
         f'{OPEN} --gin.QUESTION_FILE={{mine.txt}} --gin.HOPS=2 --gin.OUTPUT={{new}}',
         ['# 7 questions of 2 hops over ', 'infer_file.exclude_topic = None'],
     ),
-    'runs/results': ('results', "--gin.RUNS=('{done}',)", ['# {done}: opql', 'write_results.output = ']),
+    'runs/results': ('results', "--gin.RUNS=('{prepared}/..',)", ['/prepared/..: opql', 'write_results.output = ']),
     'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
 }
 

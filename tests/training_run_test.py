@@ -104,6 +104,18 @@ def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupte
     assert_same_end(tmp_path, metrics, uninterrupted[stage])
 
 
+def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupted, tmp_path, monkeypatch):
+    workdir = shutil.copytree(uninterrupted['relations'].workdir, tmp_path / 'work')
+    shutil.rmtree(workdir / 'checkpoints' / '6')
+    meta = Checkpoints.meta
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, 'meta', lambda *arguments: {**meta(*arguments), 'seconds': 1e5})
+        go_on(inputs, 'relations', workdir)
+    store = Checkpoints(workdir, read_only=True)
+    assert 1e5 < store.meta()['seconds'] < 2e5
+    store.close()
+
+
 def run_and_kill(moment, stage, inputs, workdir):
     command = [sys.executable, str(TESTS / 'train_until_killed.py'), moment, stage, *map(str, inputs), str(workdir)]
     environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}

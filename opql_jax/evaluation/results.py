@@ -264,7 +264,7 @@ def plot_hits(rows: dict[str, dict], split: str, path) -> None:
         label = 'ceiling' if not number else None
         axes.plot(places, [metrics['coverage'] for _, metrics in asked], 'k_', markersize=200 * width / len(hops), label=label)
     axes.set_xticks(range(len(hops)), _hop_names(hops))
-    axes.set(ylim=(0, 1), ylabel='Hits@1', title=SPLITS.get(split, split))
+    axes.set(ylim=(0, 1.02), ylabel='Hits@1', title=SPLITS.get(split, split))
     _save(figure, path)
 
 
@@ -277,7 +277,7 @@ def plot_novel(novel: dict[str, dict[int, dict]], split: str, path) -> None:
             key = f'{hop}-hop/{split}'
             points = [(percent, metrics[key]['hits@1']) for percent, metrics in sorted(shares.items()) if key in metrics]
             axes.plot(*zip(*points), marker='o', label=system) if points else None
-        axes.set(ylim=(0, 1), xlabel='relations held out, %', ylabel='Hits@1', title=name)
+        axes.set(ylim=(0, 1.02), xlabel='relations held out, %', ylabel='Hits@1', title=name)
     _save(figure, path)
 
 
@@ -292,7 +292,7 @@ def _figure(panels: int = 1):
 
 def _save(figure, path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.axes[0].legend(fontsize='small')
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc='outside right upper', fontsize='small')
     figure.savefig(path, dpi=120, metadata={'Software': None})
 
 

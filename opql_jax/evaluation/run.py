@@ -334,7 +334,9 @@ def evaluate_sets(
         cases = directory / f'{name}.cases.jsonl'
         cases.parent.mkdir(parents=True, exist_ok=True)
         out[name] = evaluate(kb, questions, records, set_hops, cases)
-    (directory / 'metrics.json').write_text(json.dumps(out, indent=2))
+    # Whole or not at all: that it is there says that all sets were answered.
+    (directory / 'metrics.json.tmp').write_text(json.dumps(out, indent=2))
+    os.replace(directory / 'metrics.json.tmp', directory / 'metrics.json')
     for name, questions in sets.items():
         for question in questions[:show]:
             print(f'\n{name}: {bracketed(question)}\n  gold: {", ".join(kb.vocab.names[a] for a in question.answers)}')
