@@ -38,10 +38,29 @@ run_row() {
     no-hard-negatives) follow_pretrained "$1" --gin.stages.RelationStage.sampler=random ;;
     no-el) follow_pretrained "$1" --gin.stages.RelationStage.entity_weight=0.0 ;;
     paper-groups) follow_pretrained "$1" --gin.stages.RelationStage.sampler=groups ;;
+    # Baselines of the same size and budget; drkit and fae-kb are supervised by the knowledge base.
+    kv-memory)
+      local SIZE=gin/models/bag_of_words.gin
+      train entities "entities-$1" None 200 1e-3
+      align_and_follow "$1" align "entities-$1"
+      ;;
+    drkit)
+      train entities entities None 200 1e-3
+      local PREPARED=$OUT/prepared-$1
+      prepare_with_kb metaqa_with_kb
+      align_and_follow "$1" align_mentions entities
+      ;;
+    fae-kb)
+      train entities entities None 200 1e-3
+      local PREPARED=$OUT/prepared-$1
+      prepare_with_kb metaqa_kb
+      align_and_follow "$1" align entities
+      ;;
     *) fail "no row $1; launch/reproduce.sh --list names them" ;;
   esac
 }
 ROWS=(opql opql-pretrained opql-seed1 opql-seed2 no-filter one-wt mean-mentions no-hard-negatives no-el paper-groups)
+ROWS+=(kv-memory drkit fae-kb)
 
 # step MADE NAME BINARY [FLAG...]: runs a binary unless MADE, which it makes at its end, is there; notes what it took.
 step() {
@@ -97,6 +116,20 @@ follow_pretrained() {
   pretrain "$model" "${@:2}"
   build "memory-$model" "$model"
   follow "$1" "$model" "memory-$model"
+}
+
+# align_and_follow ROW STAGE MODEL: finetunes an encoder, and follows over the memory it makes
+align_and_follow() {
+  train "$2" "aligned-$1" "$OUT/$3" 1200 1e-3
+  build "memory-$1" "aligned-$1"
+  follow "$1" "aligned-$1" "memory-$1"
+}
+
+# prepare_with_kb DATA_GIN: text and knowledge base, into $PREPARED; entities and tokenizer are those of the text alone
+prepare_with_kb() {
+  [ -f "$DATA/kb.txt" ] || fail "$DATA has no kb.txt, a line movie|relation|entity for each fact"
+  step "$PREPARED/manifest.json" "${PREPARED##*/}" prepare --gin_file="gin/data/$1.gin" --gin.DATA_DIR="$DATA" \
+    --gin.KB="$DATA/kb.txt" --gin.TOKENIZER="$OUT/prepared/tokenizer.json"
 }
 
 DATA=$ROOT/../shared/data/metaqa

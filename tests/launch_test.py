@@ -23,7 +23,7 @@ def run(script, *arguments, **environment):
     """The output of a script; the test fails with it if the script does."""
     done = subprocess.run(
         ['bash', ROOT / 'launch' / script, *arguments],
-        env={**os.environ, 'PERCENT': '1', **environment},
+        env={**ENVIRONMENT, 'PERCENT': '1', **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -54,6 +54,7 @@ def metaqa_folder(tmp_path_factory):
     world = synthetic.World(0, 60)
     documents = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(world.documents())]
     (folder / 'passages.jsonl').write_text('\n'.join(json.dumps(d) for d in documents), encoding='utf-8')
+    (folder / 'kb.txt').write_text('a|is|b\n', encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
     for hops in HOPS:
         (folder / f'{hops}-hop').mkdir()
@@ -176,6 +177,13 @@ def test_all_rows_share_their_steps_and_each_command_is_configured(checkout, tmp
     flags = dict(zip(made, (' '.join(flags) for _, flags in commands)))
     for where, binding in BINDINGS.items():
         assert [name for name, given in flags.items() if binding in given.split()] == [where]
+    words = [name for name, given in flags.items() if 'gin/models/bag_of_words.gin' in given]
+    assert words == ['entities-kv-memory', 'aligned-kv-memory', 'follow/kv-memory']
+    assert 'gin/runs/align_mentions.gin' in flags['aligned-drkit']
+    for row in ('drkit', 'fae-kb'):
+        on = [name for name in flags if f'--gin.PREPARED_DIR={tmp_path}/out/prepared-{row} ' in flags[name] + ' ']
+        assert on == [f'prepared-{row}', f'aligned-{row}', f'memory-{row}', f'follow/{row}', f'results/{row}']
+    assert [name for name in flags if 'kb.txt' in flags[name]] == ['prepared-drkit', 'prepared-fae-kb']
     seeds = [flags[f'follow/{row}'].split('--gin.SEED=')[-1] for row in ('opql', 'opql-seed1', 'opql-seed2')]
     assert [seed.split()[0] for seed in seeds] == ['0', '1', '2']
 

@@ -208,7 +208,8 @@ def hardware() -> str:
 
 def _check_lineage(before: dict, now: dict, stage: Stage, workdir) -> None:
     # A field that the stage did not have yet had no other effect than its default has now.
-    before = {**{field.name: field.default for field in dataclasses.fields(stage)}, **before}
+    defaults = {field.name: field.default for field in dataclasses.fields(stage)}
+    before = json.loads(json.dumps(defaults)) | before
     names = ['stage'] if before['stage'] != now['stage'] else sorted(before.keys() | now.keys())
     differs = [
         f'{name} was {before.get(name)!r} and is {now.get(name)!r}' for name in names if before.get(name) != now.get(name)
