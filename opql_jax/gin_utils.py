@@ -9,6 +9,7 @@ import ast
 import copy
 import logging
 import pathlib
+import re
 import sys
 import typing
 
@@ -79,6 +80,9 @@ def configure(files, bindings, function):
     try:
         gin.finalize()
     except ValueError as error:
+        if missing := re.match(r"No bindings specified for '(\w+)/gin.macro'", str(error)):
+            where = ' (those in gin/models do)' if missing[1] == 'ENCODER' else ''
+            raise ValueError(f'no gin file given defines {missing[1]}{where}') from None
         if 'gin.REQUIRED' not in str(error):
             raise
         name = str(error).split('/')[0]

@@ -3,6 +3,8 @@
 read(rejected_path) -> (EntityVocab, list[Document])
 questions(vocab) -> {'<hops>-hop/<split>': list[Question]}
 files() -> {label: path} of all that the two read; its path fields, named in `paths`, may change without changing the data
+
+Those of knowledge bases, which OPQL does not read, are in `triples`.
 """
 
 import dataclasses
@@ -38,12 +40,18 @@ def question_files(folder) -> dict[str, pathlib.Path]:
 
 def identity(reader) -> dict:
     """What prepared data depend on: the reader's class and options, and the sha256 of every file it reads, wherever it lies."""
-    options = {name: value for name, value in dataclasses.asdict(reader).items() if name not in reader.paths}
     for path in map(pathlib.Path, reader.files().values()):
         if not path.is_file():
             raise CorpusError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
     files = {label: tables.sha256(path) for label, path in reader.files().items()}
-    return {'reader': type(reader).__name__, **options, 'files': files}
+    return {**_described(reader), 'files': files}
+
+
+def _described(reader) -> dict:
+    """The reader's class and options, without paths; an option may be another reader."""
+    options = {f.name: getattr(reader, f.name) for f in dataclasses.fields(reader) if f.name not in reader.paths}
+    nested = {name: _described(value) for name, value in options.items() if dataclasses.is_dataclass(value)}
+    return {'reader': type(reader).__name__, **options, **nested}
 
 
 def read_entities(path) -> EntityVocab:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
@@ -117,6 +118,19 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
     return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
+def mark_target(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int) -> MarkedPair:
+    """The plain passage with the place of mention `j` (DrKIT): `r1` is its first token and `r2` its last.
+
+    Takes what `mark_pair` takes, for a memory whose entries are mentions: the topic's mention `i` only says whose entry it
+    is. There is no context. A mention without tokens is the token that follows it, which may be [SEP].
+    """
+    tokens = np.concatenate([[special.cls], passage.tokens, [special.sep]], dtype=np.int32, casting='unsafe')
+    first, none = 1 + int(passage.starts[j]), np.empty(0, np.int32)
+    return MarkedPair(
+        tokens, first, max(int(passage.ends[j]), first), int(passage.entities[i]), int(passage.entities[j]), none, none
+    )
+
+
 class MarkedPairs:
     """Many pairs, each marked as `mark_pair` does, without context and many times faster.
 
@@ -134,10 +148,7 @@ class MarkedPairs:
             j: [n] indices of the targets' mentions, which do not overlap the topics'.
             special: marker ids.
         """
-        none = np.empty(0, np.int32)
-        tokens, starts, ends = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(3))
-        sizes = np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2)
-        offset, mentions = (np.cumsum(sizes, axis=0) - sizes)[passage].T
+        tokens, starts, ends, sizes, offset, mentions = _joined(passages, passage)
         i, j = mentions + i, mentions + j
         # Among empty spans at one place the index decides, as in `mark_pair`.
         topic_first = (starts[i] < starts[j]) | ((starts[i] == starts[j]) & (i < j))
@@ -182,6 +193,52 @@ class MarkedPairs:
         ]:
             tokens[row, places] = token
         return tokens, r1, r2
+
+
+class MarkedTargets:
+    """Many pairs, each marked as `mark_target` does; the interface of `MarkedPairs`."""
+
+    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds):
+        self._tokens, starts, ends, sizes, self._offset, mentions = _joined(passages, passage)
+        self.lengths = sizes[passage, 0] + 2
+        self._first = 1 + starts[mentions + j]
+        self._last = np.maximum(ends[mentions + j], self._first)
+        self._special = special
+
+    def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        special, at, m = self._special, np.arange(length), len(chosen)
+        last = self.lengths[chosen, None] - 1
+        tokens = np.full((size, length), special.pad, np.int32)
+        inside = self._tokens.take(self._offset[chosen, None] + at - 1, mode='clip')
+        tokens[:m] = np.where(at < last, inside, np.where(at == last, special.sep, special.pad))
+        tokens[:m, 0] = special.cls
+        r1, r2 = np.zeros((2, size), np.int32)
+        r1[:m], r2[:m] = self._first[chosen], self._last[chosen]
+        return tokens, r1, r2
+
+
+# What an entry of a memory is encoded from: how one row of the pair table is marked, and how many are.
+ENTRIES = {'relation': (mark_pair, MarkedPairs), 'mention': (mark_target, MarkedTargets)}
+
+
+def ways_to_mark(entry: str):
+    """The two of `ENTRIES`; InputError if there is no such entry."""
+    if entry not in ENTRIES:
+        raise InputError(f'entry={entry!r} must be one of {", ".join(ENTRIES)}')
+    return ENTRIES[entry]
+
+
+def _joined(passages, passage):
+    """All passages end to end.
+
+    Returns:
+        tokens, starts, ends of mentions, [passages, 2] the numbers of tokens and mentions, and for each of the indices
+        `passage` [n] where the tokens and the mentions of its passage begin.
+    """
+    none = np.empty(0, np.int32)
+    tokens, starts, ends = (np.concatenate([none, *(p[field] for p in passages)]) for field in range(3))
+    sizes = np.array([(len(p.tokens), len(p.entities)) for p in passages], np.int64).reshape(-1, 2)
+    return tokens, starts, ends, sizes, *(np.cumsum(sizes, axis=0) - sizes)[passage].T
 
 
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:

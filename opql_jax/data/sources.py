@@ -90,7 +90,8 @@ class EntitySource(Source):
 class PairRows:
     """Marks and packs rows of the pair table; shared by the sources that encode pairs."""
 
-    def __init__(self, prepared, columns, rows, bucket_lengths, multiple, max_context):
+    def __init__(self, prepared, columns, rows, bucket_lengths, multiple, max_context, entry='relation'):
+        self._mark, _ = markup.ways_to_mark(entry)
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
         tokens, _ = self._records.sizes()
@@ -105,7 +106,7 @@ class PairRows:
         """Marks rows of the pair table."""
         index = self.index
         return [
-            markup.mark_pair(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
+            self._mark(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
             for passage, row in zip(self._records.read(index.passage[rows]), rows)
         ]
 
@@ -181,7 +182,7 @@ class AlignSource(Source):
     Features: those of `buckets.pack` for the mentions, `question_tokens` [Q, length], `question_r1`,
     `question_r2`, `question_topic` [Q] (-1 in unused rows), and `answers` [Q, A], -1 where there is none; Q is
     topics * questions_per_topic. When a question has more than A answers, those of its packed mentions come
-    before a random choice of the others.
+    before a random choice of the others. `entry` says how the mentions are marked, see `markup.ENTRIES`.
 
     Attributes:
         num_aligned: questions that have an aligned mention.
@@ -196,6 +197,7 @@ class AlignSource(Source):
         split: str,
         num_steps: int,
         seed: int,
+        entry: str = 'relation',
         topics: int = 32,
         rows_per_topic: int = 8,
         questions_per_topic: int = 4,
@@ -213,7 +215,7 @@ class AlignSource(Source):
         title = {name: column[prepared.pairs['is_title']] for name, column in prepared.pairs.items()}
         if not len(title['topic']):
             raise InputError(f'{prepared.directory}: no pair of a page title with a mention')
-        self._rows = PairRows(prepared, title, topics * rows_per_topic, bucket_lengths, multiple, max_context)
+        self._rows = PairRows(prepared, title, topics * rows_per_topic, bucket_lengths, multiple, max_context, entry)
         self.capacities = self._rows.capacities
         self.num_questions = len(asked)
         aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]

@@ -38,6 +38,7 @@ class PairEncoder:
         bucket_lengths: Sequence[int] = LENGTHS,
         tokens_per_batch: int | None = None,
         mesh: Mesh | None = None,
+        entry: str = 'relation',
     ):
         """Places the parameters on every device.
 
@@ -50,7 +51,9 @@ class PairEncoder:
             bucket_lengths: what rows may be padded to, in tokens.
             tokens_per_batch: of one device, padding included; None for what suits the kind of device.
             mesh: its 'data' axis shares the batches; all devices if None.
+            entry: what a row is encoded from, see `markup.ENTRIES`.
         """
+        _, self._mark = markup.ways_to_mark(entry)
         self._records, self._pairs, self._special = records, pairs, special
         self._lengths = np.sort(bucket_lengths)
         mesh = mesh or make_mesh()
@@ -85,7 +88,7 @@ class PairEncoder:
         rows = np.asarray(rows, np.int64)
         passages, passage = np.unique(self._pairs['passage'][rows], return_inverse=True)
         topic, target = self._pairs['topic_mention'][rows], self._pairs['target_mention'][rows]
-        marked = markup.MarkedPairs(self._records.read(passages), passage, topic, target, self._special)
+        marked = self._mark(self._records.read(passages), passage, topic, target, self._special)
         out = np.empty((len(rows), self._dim), np.float32)
         running = collections.deque()
 

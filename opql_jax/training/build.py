@@ -98,7 +98,7 @@ def build_memory(
     if dry_run:
         print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
-    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special, entry=card['entry'])
     started = time.monotonic()
     memory = build_lib.build(
         memory_dir,

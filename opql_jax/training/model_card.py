@@ -7,20 +7,26 @@ import pathlib
 import shutil
 
 from opql_jax.data.prepared import Prepared
+from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 FORMAT, VERSION = 'opql-model', 1
+ENCODERS = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
+# Of cards that were written when there was nothing else.
+DEFAULTS = {'encoder_class': 'RelationEncoder', 'entry': 'relation'}
 
 
-def save(workdir, encoder: RelationEncoder, prepared: Prepared) -> None:
-    """Writes both files; each appears whole or not at all."""
+def save(workdir, encoder: RelationEncoder, prepared: Prepared, entry: str = 'relation') -> None:
+    """Writes both files; each appears whole or not at all. `entry`: what memories are encoded from, see `markup.ENTRIES`."""
     workdir = pathlib.Path(workdir)
     fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
     card = {
         'format': FORMAT,
         'version': VERSION,
+        'encoder_class': type(encoder).__name__,
         'encoder': fields,
+        'entry': entry,
         'num_entities': len(prepared.vocab),
         'vocabulary_hash': prepared.vocab.hash(),
     }
@@ -49,6 +55,9 @@ def read(model_dir) -> dict:
         raise CheckpointError(f'{path} is damaged (fields are missing): copy it again from where the model was trained')
     if found != (FORMAT, VERSION):
         raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
+    card = DEFAULTS | card
+    if card['encoder_class'] not in ENCODERS:
+        raise CheckpointError(f'{path}: encoder_class {card["encoder_class"]!r} is not one of {", ".join(ENCODERS)}')
     return card
 
 
@@ -65,7 +74,7 @@ def load(model_dir, step: int | None = None):
     store = Checkpoints(model_dir, read_only=True)
     params, meta = store.params(step), store.meta(step)
     store.close()
-    return RelationEncoder(**card['encoder']), params, card, meta
+    return ENCODERS[card['encoder_class']](**card['encoder']), params, card, meta
 
 
 def check_vocabulary(card: dict, prepared: Prepared, model_dir, grown: bool = False) -> None:

@@ -153,7 +153,8 @@ def train(
         stage.check_init(params)
         # The moments of a table that is placed already are made where its rows lie.
         state = place(step_lib.init_state(place(params), stage.trainable, optimizer))
-        model_card.save(workdir, encoder, prepared)
+        entry = stage.entry or (model_card.read(init_from)['entry'] if init_from else 'relation')
+        model_card.save(workdir, encoder, prepared, entry)
 
     def loss_fn(params, batch, constants, static, rng):
         return stage.loss(encoder, layout, params, batch, constants, static, rng)

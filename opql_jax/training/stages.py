@@ -33,6 +33,8 @@ class Stage:
     """What the training loop asks of a stage; stages are frozen dataclasses whose fields gin sets."""
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
+    # What memories are to be encoded from by a model that the stage trained (`markup.ENTRIES`); None for as before it.
+    entry: ClassVar[str | None] = None
 
     def source(self, prepared: Prepared, num_steps: int, seed: int):
         """The batches: `source[step]` is a dict of arrays, a pure function of (seed, step)."""
@@ -157,6 +159,7 @@ class RelationStage(Stage):
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
     """
 
+    entry: ClassVar[str] = 'relation'
     sampler: str = 'shared'
     rows: int = 256
     max_context: int = 2
@@ -185,11 +188,14 @@ class AlignStage(Stage):
 
     Attributes:
         split: the questions.
+        entry: 'relation' for OPQL's entries; 'mention' for those of an index of mentions (DrKIT), which know their topic
+            by the passage only.
         topics, rows_per_topic, questions_per_topic: of a batch, at most; see `AlignSource`.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     split: str = '1-hop/train'
+    entry: str = 'relation'
     topics: int = 32
     rows_per_topic: int = 8
     questions_per_topic: int = 4
@@ -200,6 +206,7 @@ class AlignStage(Stage):
             split=self.split,
             num_steps=num_steps,
             seed=seed,
+            entry=self.entry,
             topics=self.topics,
             rows_per_topic=self.rows_per_topic,
             questions_per_topic=self.questions_per_topic,

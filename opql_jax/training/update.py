@@ -113,7 +113,7 @@ def inject(
         return
     if not len(rows):
         _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers['pairs'])
-    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special, entry=card['entry'])
     started = time.monotonic()
     changed = update_lib.inject(
         memory_dir,

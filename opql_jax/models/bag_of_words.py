@@ -1,0 +1,66 @@
+"""The encoder of the KV-memory baseline (Miller et al. 2016): a bag of the words around the mentions, without a transformer."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from opql_jax.models.encoder import PAD_ID
+
+# A mean of many words is much shorter than one: vectors of this size give relations of the size that training starts well from.
+_embedding_init = nn.initializers.normal(1.0)
+
+
+class BagOfWords(nn.Module):
+    """Has the interface of `RelationEncoder`; r = W_r^T b, where b is the mean vector of the words around the two mentions.
+
+    As in the paper's windows, words near the entities count and their order does not. Both mentions are masked and both
+    markers are in the bag, so the two directions of a pair have the same r: the topic of an entry tells them apart.
+
+    Attributes:
+        vocab_size: number of token ids.
+        hidden_size: width of the word vectors.
+        relation_dim: d_r.
+        entity_dim: d_e.
+        window: tokens on either side of a mention that are in its bag.
+        max_length: the longest row that can be encoded, in tokens.
+        dropout_rate: of bags.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    relation_dim: int
+    entity_dim: int
+    window: int = 12
+    max_length: int = 512
+    dropout_rate: float = 0.1
+
+    def setup(self):
+        project = lambda features: nn.Dense(features, use_bias=False)
+        self.token_embedding = nn.Embed(self.vocab_size, self.hidden_size, embedding_init=_embedding_init)
+        self.dropout = nn.Dropout(self.dropout_rate)
+        self.w_r = project(self.relation_dim)
+        self.w_e = project(self.entity_dim)
+
+    def __call__(self, tokens, r1, r2, deterministic=True):
+        """Embeds the relation of the marked pair, see `RelationEncoder.__call__`: r [n, relation_dim] float32."""
+        return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
+
+    def encode(self, tokens, r1, r2, context, deterministic=True):
+        """See `RelationEncoder.encode`: (r [n, relation_dim], m [n, C, entity_dim]) float32."""
+        near = self._near(tokens, r1[:, None]) | self._near(tokens, r2[:, None])
+        bags = self._bags(tokens, jnp.concatenate([near, self._near(tokens, context)], axis=1), deterministic)
+        return self.w_r(bags[:, 0]), self.w_e(bags[:, 1:])
+
+    def mentions(self, tokens, positions, deterministic=True):
+        """m = W_e^T b of the words around positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
+        return self.w_e(self._bags(tokens, self._near(tokens, positions), deterministic))
+
+    def _near(self, tokens, positions):
+        """[n, C, L] bool: the tokens in the window of each position [n, C]."""
+        distance = jnp.abs(jnp.arange(tokens.shape[-1]) - positions[:, :, None])
+        return (distance <= self.window) & (tokens != PAD_ID)[:, None]
+
+    def _bags(self, tokens, near, deterministic):
+        """[n, C, hidden_size]: the means over [n, C, L] of the words' vectors."""
+        # Rows that fill up a batch may be all padding, and must stay finite.
+        weights = near / jnp.maximum(near.sum(axis=-1, keepdims=True), 1)
+        return self.dropout(weights @ self.token_embedding(tokens), deterministic=deterministic)
