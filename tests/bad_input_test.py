@@ -240,7 +240,7 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
         lambda w: w.train('relations', prepared=w.small()),
         'no pair of entities is mentioned together twice',
     ),
-    no_model_file=(lambda w: w.train('entities', encoder=[]), 'the encoder has no size, which the files in gin/models give'),
+    no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),
     no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "train.num_steps is 'many', expected int"),
 )
 def test_what_does_not_fit_together_is_named(world, command, said):

@@ -307,11 +307,26 @@ GIN = {
         ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
     ),
     'data/metaqa': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
+    'data/metaqa_with_kb': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
+        ["WithTriples(text=MetaQA(folder='films'), path='facts')"],
+    ),
+    'data/metaqa_kb': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
+        ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True)"],
+    ),
     'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
     'models/tiny': size(128, 2, 128, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 256, 128),
     'models/base': size(768, 12, 512, 256),
+    'models/bag_of_words': (
+        'train',
+        f'--gin_file=gin/runs/entities.gin {INTO}',
+        ['encoder/w_r/kernel  (128, 128)', 'entity_table  (64, 64)', 'BagOfWords.window = 12'],
+    ),
     'runs/entities': ('train', INTO, ['position_32  (', 'EntityStage.rows = 256', *DEFAULTS]),
     'runs/relations': (
         'train',
@@ -322,6 +337,11 @@ GIN = {
         'train',
         f'{INTO} --gin.INIT_FROM={{pretrained}}',
         ['question_tokens  (128, ', 'AlignStage.questions_per_topic = 4', *DEFAULTS],
+    ),
+    'runs/align_mentions': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.stages.AlignStage.split=1-hop/train',
+        ['question_tokens  (128, ', "AlignStage.entry = 'mention'", *DEFAULTS],
     ),
     'runs/follow': (
         'train',
@@ -368,7 +388,7 @@ def test_a_dry_run_prints_configuration_and_shapes_and_writes_nothing(chain, bin
     binary, flags, shown = GIN[name]
     for folder in FOLDERS:
         flags = flags.replace(f'{{{folder}}}', str(chain.root / folder))
-    encoder = ENCODER if name in ('runs/entities', 'runs/relations', 'runs/align', 'runs/follow') else []
+    encoder = ENCODER if binary == 'train' and name.startswith('runs/') else []
     before = snapshot(chain.root)
     done = binaries(binary, *encoder, f'--gin_file=gin/{name}.gin', '--dry_run', *flags.split())
     assert done.returncode == 0, done.stderr

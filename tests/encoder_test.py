@@ -165,7 +165,7 @@ def test_gin_sizes_make_an_encoder(size):
     gin.clear_config()
     try:
         gin.parse_config_file(str(file))
-        model = gin.get_configurable(RelationEncoder)(vocab_size=100)
+        model = gin.query_parameter('ENCODER/gin.macro.value').scoped_configurable_fn(vocab_size=100)
     finally:
         gin.clear_config()
     tokens, position = jax.ShapeDtypeStruct((1, 144), 'int32'), jax.ShapeDtypeStruct((1,), 'int32')

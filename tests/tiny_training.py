@@ -62,7 +62,7 @@ def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from
     params = stage.init(module, params)
     state = step.init_state(params, stage.trainable, step.make_optimizer(1))
     workdir.mkdir(parents=True)
-    model_card.save(workdir, module, prepared)
+    model_card.save(workdir, module, prepared, stage.entry or 'relation')
     store = Checkpoints(workdir)
     lineage = lineage_of(stage, prepared, seed, init_from)
     gin = f"WORKDIR = '{workdir}'"

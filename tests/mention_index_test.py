@@ -1,0 +1,132 @@
+"""A memory whose entries are mentions (the DrKIT-style baseline): encoded alike by training, build and injection."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import tiny_training
+from opql_jax.corpus.readers import JsonLines, Synthetic
+from opql_jax.data import buckets, sources
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.store import Memory
+from opql_jax.training import model_card, stages
+from opql_jax.training.update import inject
+
+MENTIONS = stages.AlignStage(entry='mention', topics=4)
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A prepared folder, a model of mentions with random parameters, and its memory in small shards."""
+    root = tmp_path_factory.mktemp('mentions')
+    prepare(output_dir=str(root / 'prepared'), reader=Synthetic(num_documents=30, num_train=20), wordpieces=500, max_tokens=48)
+    tiny_training.write_untrained(root / 'prepared', root / 'model', MENTIONS, spread=8.0)
+    tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', shard_rows=50)
+    return root
+
+
+@pytest.fixture
+def encode_alone(world):
+    """Encodes the mention of `entity` that begins at character `start` of a passage, by itself."""
+    encoder, params, _, _ = model_card.load(world / 'model')
+    apply = jax.jit(lambda *row: encoder.apply({'params': params['encoder']}, *row)[0])
+
+    def encode(prepared, passage, start):
+        spans = prepared.passages.slice(passage, 1).to_pylist()[0]['mentions']
+        place = [span['start'] for span in spans].index(start)
+        plain = prepared.records[passage]
+        tokens = np.zeros((1, 64), np.int32)
+        tokens[0, : len(plain.tokens) + 2] = prepared.special.cls, *plain.tokens, prepared.special.sep
+        return np.asarray(apply(tokens, plain.starts[[place]] + 1, plain.ends[[place]]))
+
+    return encode
+
+
+def mentions_of(memory):
+    """(row, passage, where the target's mention begins) of every entry."""
+    for row, where in enumerate(memory.provenance(range(len(memory)))):
+        yield row, where['passage'], where['target'][0]
+
+
+def test_an_entry_is_its_targets_mention_in_the_plain_passage(world, encode_alone):
+    prepared, memory = Prepared(world / 'prepared'), Memory.open(world / 'memory')
+    relations = memory.relations(range(len(memory)))
+    for row, passage, start in list(mentions_of(memory))[::60]:
+        np.testing.assert_allclose(relations[row], encode_alone(prepared, passage, start), atol=1e-5)
+
+
+def test_an_entry_knows_its_topic_by_the_passage_only(world):
+    memory = Memory.open(world / 'memory')
+    relations, of = memory.relations(range(len(memory))), {}
+    for row, passage, start in mentions_of(memory):
+        of.setdefault((passage, start), []).append(row)
+    shared = [rows for rows in of.values() if len(set(memory.topic[rows])) > 1]
+    assert len(shared) > 20
+    for rows in shared:
+        np.testing.assert_allclose(relations[rows], relations[rows[:1]].repeat(len(rows), 0), atol=1e-5)
+    different = [rows[0] for rows in of.values()]
+    assert len(np.unique(relations[different].round(4), axis=0)) > 0.9 * len(different)
+
+
+def test_a_memory_in_other_shards_has_the_same_entries(world, tmp_path):
+    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
+    memory, other = Memory.open(world / 'memory'), Memory.open(tmp_path / 'memory')
+    np.testing.assert_array_equal(memory.target, other.target)
+    np.testing.assert_allclose(memory.relations(range(len(memory))), other.relations(range(len(other))), atol=1e-5)
+
+
+def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path):
+    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
+    before, vocab = len(Memory.open(tmp_path / 'memory')), Prepared(world / 'prepared').vocab
+    document = {'id': 'new', 'title': vocab.names[0], 'text': f'{vocab.names[0]} met {vocab.names[1]} and {vocab.names[2]}.'}
+    (tmp_path / 'new.jsonl').write_text(json.dumps(document))
+    reader = JsonLines(str(tmp_path / 'new.jsonl'))
+    prepare(output_dir=str(tmp_path / 'prepared'), reader=reader, extends=str(world / 'prepared'), drop_above_rate=1.0)
+    folders = dict(prepared_dir=str(tmp_path / 'prepared'), model_dir=str(world / 'model'), memory_dir=str(tmp_path / 'memory'))
+    inject(**folders)
+    prepared, memory = Prepared(tmp_path / 'prepared'), Memory.open(tmp_path / 'memory')
+    # `provenance` takes ids, which an injection makes differ from rows.
+    new = [row for row in range(len(memory)) if memory.ids[row] >= before]
+    assert len(new) == 4
+    for row in new:
+        where = memory.provenance([memory.ids[row]])[0]
+        alone = encode_alone(prepared, where['passage'], where['target'][0])
+        np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
+
+
+def test_training_marks_rows_as_the_memory_does(world):
+    prepared = Prepared(world / 'prepared')
+    asked = dict(split='1-hop/train', num_steps=2, seed=0, topics=4)
+    plain = sources.AlignSource(prepared, entry='mention', **asked)[1]
+    special, seen = {prepared.special.ent, prepared.special.r1, prepared.special.r2}, 0
+    texts = {tuple(record.tokens.tolist()): record for record in prepared.records.read(range(len(prepared.records)))}
+    for length in buckets.lengths_in(plain):
+        columns = (plain[f'{name}_{length}'] for name in ('tokens', 'r1', 'r2', 'target'))
+        for tokens, first, last, target in zip(*columns):
+            if target < 0:
+                continue
+            assert not special & set(tokens.tolist())
+            passage = texts[tuple(tokens[tokens != prepared.special.pad][1:-1].tolist())]
+            assert (first - 1, last, target) in zip(passage.starts, passage.ends, passage.entities)
+            seen += 1
+    assert seen > 10
+    with pytest.raises(ValueError, match="entry='mentions' must be one of relation, mention"):
+        sources.AlignSource(prepared, entry='mentions', **asked)
+
+
+def test_what_rows_are_encoded_from_goes_with_the_model(world, tmp_path):
+    """The follow stage keeps it, and a card that does not say is one of relations."""
+    prepared, model = world / 'prepared', str(world / 'model')
+    follow = stages.FollowStage(memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',))
+    tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
+    card = model_card.read(tmp_path / 'follow')
+    assert model_card.read(model)['entry'] == card['entry'] == 'mention'
+    path = tmp_path / 'follow' / 'model.json'
+    path.write_text(json.dumps({name: value for name, value in card.items() if name not in ('entry', 'encoder_class')}))
+    assert model_card.read(tmp_path / 'follow') == card | {'entry': 'relation'}
+    path.write_text(json.dumps(card | {'encoder_class': 'Rnn'}))
+    with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"):
+        model_card.read(tmp_path / 'follow')
