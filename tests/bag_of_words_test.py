@@ -16,7 +16,7 @@ from opql_jax.memory.store import Memory
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.training import model_card, stages
 
-VOCAB, LENGTH, WINDOW = 40, 20, 3
+VOCAB, LENGTH, WINDOW = 40, 20, 9
 SIZE = dict(hidden_size=8, relation_dim=6, entity_dim=5)
 BAG = BagOfWords(vocab_size=VOCAB, window=WINDOW, **SIZE)
 TOKENS = np.random.default_rng(0).integers(1, VOCAB, (4, LENGTH), dtype=np.int32)
@@ -30,9 +30,9 @@ def relation(tokens, r1, r2):
 
 
 def bag(tokens, *positions):
-    """The mean vector of the words within WINDOW of a position, written out."""
-    near = [t for at, t in enumerate(tokens) if t and any(abs(at - p) <= WINDOW for p in positions)]
-    return WORDS[near].mean(axis=0)
+    """The mean vector of the WINDOW words nearest to any of the positions, and of those as far as the last, written out."""
+    far = sorted((min(abs(at - p) for p in positions), at) for at, token in enumerate(tokens) if token)
+    return WORDS[[tokens[at] for distance, at in far if distance <= far[:WINDOW][-1][0]]].mean(axis=0)
 
 
 def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions():
@@ -54,14 +54,21 @@ def test_a_mention_is_the_projected_mean_of_the_words_around_it():
 
 
 def test_the_order_of_words_in_a_window_does_not_matter_but_which_they_are_does():
-    r1, r2 = np.full(4, 5), np.full(4, 9)  # the windows are one stretch, 2 to 12
+    r1, r2 = np.full(4, 5), np.full(4, 9)  # the windows are one stretch, 3 to 11
     before, moved = relation(TOKENS, r1, r2), TOKENS.copy()
-    moved[:, 2:13] = np.random.default_rng(1).permuted(TOKENS[:, 2:13], axis=1)
+    moved[:, 3:12] = np.random.default_rng(1).permuted(TOKENS[:, 3:12], axis=1)
     np.testing.assert_allclose(relation(moved, r1, r2), before, atol=1e-6)
-    moved[:, 13:] = 1 + moved[:, 13:] % (VOCAB - 1)
+    moved[:, 12:] = 1 + moved[:, 12:] % (VOCAB - 1)
     np.testing.assert_allclose(relation(moved, r1, r2), before, atol=1e-6)
-    moved[:, 12] = 1 + moved[:, 12] % (VOCAB - 1)
+    moved[:, 11] = 1 + moved[:, 11] % (VOCAB - 1)
     assert np.abs(relation(moved, r1, r2) - before).max(axis=1).min() > 1e-2
+
+
+def test_a_row_no_longer_than_the_window_is_in_the_bag_as_a_whole():
+    short = np.pad(TOKENS[:, :WINDOW], [(0, 0), (0, 5)])
+    expected = WORDS[TOKENS[:, :WINDOW]].mean(axis=1) @ np.float64(PARAMS['params']['w_r']['kernel'])
+    for at in (0, 4, 8):
+        np.testing.assert_allclose(relation(short, np.full(4, at), np.full(4, 8)), expected, atol=1e-5)
 
 
 def test_padding_does_not_matter_and_a_row_of_nothing_else_stays_finite():
@@ -76,23 +83,22 @@ def test_padding_does_not_matter_and_a_row_of_nothing_else_stays_finite():
 def folders(tmp_path_factory):
     """Prepared folder, aligned model, memory and follower: two steps of every stage with a bag of words."""
     root = tmp_path_factory.mktemp('bags')
-    prepared, models = root / 'prepared', [root / name for name in ('entities', 'pretrained', 'aligned', 'follow')]
+    prepared, models = root / 'prepared', [root / name for name in ('entities', 'aligned', 'follow')]
     prepare(
         output_dir=str(prepared), reader=Synthetic(num_documents=30, num_train=20, num_eval=10), wordpieces=500, max_tokens=48
     )
     train = functools.partial(tiny_training.run, prepared, encoder=functools.partial(BagOfWords, **SIZE), num_steps=2)
     train(models[0])
-    train(models[1], stages.RelationStage(rows=16), init_from=str(models[0]))
-    train(models[2], stages.AlignStage(topics=4), init_from=str(models[1]))
-    memory = tiny_training.write_memory(prepared, models[2], root / 'memory')
+    train(models[1], stages.AlignStage(topics=4), init_from=str(models[0]))
+    memory = tiny_training.write_memory(prepared, models[1], root / 'memory')
     follow = stages.FollowStage(memory_dir=str(memory), questions=8, splits=('2-hop/train',))
-    assert np.isfinite(train(models[3], follow, init_from=str(models[2]))['loss'])
+    assert np.isfinite(train(models[2], follow, init_from=str(models[1]))['loss'])
     return prepared, models, memory
 
 
 def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
     prepared, memory = Prepared(folders[0]), Memory.open(folders[2])
-    encoder, params, card, _ = model_card.load(folders[1][2])
+    encoder, params, card, _ = model_card.load(folders[1][1])
     apply = jax.jit(lambda *row: encoder.apply({'params': params['encoder']}, *row)[0])
     assert isinstance(encoder, BagOfWords) and card['encoder_class'] == 'BagOfWords'
     assert len(memory) > 100
@@ -109,7 +115,7 @@ def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
 
 def test_a_memory_of_bags_is_asked_like_any_other(folders):
     prepared, models, memory = folders
-    kb = VirtualKB.open(prepared, models[3], memory)
+    kb = VirtualKB.open(prepared, models[2], memory)
     questions = [q for q in kb.prepared.questions('2-hop/dev') if q.topic_entity >= 0]
     answered = kb.follow(questions, 2)
     assert len(answered) == len(questions) and sum(len(hops[-1].entities) > 0 for hops in answered) > 0

@@ -325,7 +325,7 @@ GIN = {
     'models/bag_of_words': (
         'train',
         f'--gin_file=gin/runs/entities.gin {INTO}',
-        ['encoder/w_r/kernel  (128, 128)', 'entity_table  (64, 64)', 'BagOfWords.window = 12'],
+        ['encoder/w_r/kernel  (128, 128)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
     ),
     'runs/entities': ('train', INTO, ['position_32  (', 'EntityStage.rows = 256', *DEFAULTS]),
     'runs/relations': (

@@ -12,15 +12,16 @@ _embedding_init = nn.initializers.normal(1.0)
 class BagOfWords(nn.Module):
     """Has the interface of `RelationEncoder`; r = W_r^T b, where b is the mean vector of the words around the two mentions.
 
-    As in the paper's windows, words near the entities count and their order does not. Both mentions are masked and both
-    markers are in the bag, so the two directions of a pair have the same r: the topic of an entry tells them apart.
+    As in the paper's windows, words near the entities count and their order does not. A question shorter than the window is
+    in its bag as a whole. Both mentions are masked and both markers are in the bag, so the two directions of a pair have the
+    same r: the topic of an entry tells them apart.
 
     Attributes:
         vocab_size: number of token ids.
         hidden_size: width of the word vectors.
         relation_dim: d_r.
         entity_dim: d_e.
-        window: tokens on either side of a mention that are in its bag.
+        window: tokens in a bag, those nearest to the mentions; a few more if several are equally far.
         max_length: the longest row that can be encoded, in tokens.
         dropout_rate: of bags.
     """
@@ -29,7 +30,7 @@ class BagOfWords(nn.Module):
     hidden_size: int
     relation_dim: int
     entity_dim: int
-    window: int = 12
+    window: int = 24
     max_length: int = 512
     dropout_rate: float = 0.1
 
@@ -46,7 +47,7 @@ class BagOfWords(nn.Module):
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
         """See `RelationEncoder.encode`: (r [n, relation_dim], m [n, C, entity_dim]) float32."""
-        near = self._near(tokens, r1[:, None]) | self._near(tokens, r2[:, None])
+        near = self._near(tokens, r1[:, None], r2[:, None])
         bags = self._bags(tokens, jnp.concatenate([near, self._near(tokens, context)], axis=1), deterministic)
         return self.w_r(bags[:, 0]), self.w_e(bags[:, 1:])
 
@@ -54,10 +55,13 @@ class BagOfWords(nn.Module):
         """m = W_e^T b of the words around positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
         return self.w_e(self._bags(tokens, self._near(tokens, positions), deterministic))
 
-    def _near(self, tokens, positions):
-        """[n, C, L] bool: the tokens in the window of each position [n, C]."""
-        distance = jnp.abs(jnp.arange(tokens.shape[-1]) - positions[:, :, None])
-        return (distance <= self.window) & (tokens != PAD_ID)[:, None]
+    def _near(self, tokens, *positions):
+        """[n, C, L] bool: the tokens in the windows, each around one or several positions [n, C]."""
+        length, padding = tokens.shape[-1], (tokens == PAD_ID)[:, None]
+        distance = jnp.stack([jnp.abs(jnp.arange(length) - at[:, :, None]) for at in positions]).min(axis=0)
+        distance = jnp.where(padding, length, distance)
+        farthest = jnp.sort(distance)[:, :, min(self.window, length) - 1, None]
+        return (distance <= farthest) & ~padding
 
     def _bags(self, tokens, near, deterministic):
         """[n, C, hidden_size]: the means over [n, C, L] of the words' vectors."""
