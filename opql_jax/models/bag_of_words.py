@@ -22,7 +22,7 @@ class BagOfWords(nn.Module):
         relation_dim: d_r.
         entity_dim: d_e.
         window: tokens in a bag, those nearest to the mentions; a few more if several are equally far.
-        max_length: the longest row that can be encoded, in tokens.
+        max_length: the longest row that is accepted, in tokens; nothing here depends on it.
         dropout_rate: of bags.
     """
 
