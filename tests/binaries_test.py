@@ -41,7 +41,7 @@ def train(stage, prepared, workdir, *flags):
     size = {
         'entities': 'EntityStage.rows=16',
         'relations': 'RelationStage.rows=16',
-        'align': 'AlignStage.topics=4',
+        'align': 'AlignStage.rows=16',
         'follow': 'FollowStage.questions=8',
     }[stage]
     return [

@@ -190,7 +190,7 @@ def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):
 def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, change, said):
     stage = {
         'entities': stages.EntityStage(rows=16),
-        'align': stages.AlignStage(topics=4, rows_per_topic=4),
+        'align': stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
         'follow': follow(world / 'memory'),
         'freeze mask': follow(world / 'memory', train_key_projection=True),
         'batch': stages.RelationStage(rows=24),

@@ -23,7 +23,7 @@ def assert_same(a, b):
 SOURCES = {
     'entities': lambda p: sources.EntitySource(p, num_steps=12, seed=1, rows=16),
     'relations': lambda p: sources.RelationSource(p, num_steps=12, seed=1, rows=32),
-    'align': lambda p: sources.AlignSource(p, split='1-hop/train', num_steps=12, seed=1, topics=4),
+    'align': lambda p: sources.AlignSource(p, split='1-hop/train', num_steps=12, seed=1, rows=32, topics=4),
     'follow': lambda p: sources.FollowSource(p, splits=['1-hop/train', '2-hop/train'], num_steps=12, seed=1, questions=4),
 }
 

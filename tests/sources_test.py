@@ -22,7 +22,7 @@ MAKERS = {
     'entities': lambda p, **kw: sources.EntitySource(p, rows=32, **kw),
     'groups': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='groups', **kw),
     'shared': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='shared', **kw),
-    'align': lambda p, **kw: sources.AlignSource(p, split='1-hop/train', topics=4, rows_per_topic=6, **kw),
+    'align': lambda p, **kw: sources.AlignSource(p, split='1-hop/train', rows=24, topics=4, rows_per_topic=6, **kw),
     'follow': lambda p, **kw: sources.FollowSource(p, splits=['1-hop/train', '3-hop/train'], questions=5, **kw),
 }
 

@@ -30,7 +30,7 @@ def make_stage(name, memory, **options):
     return {
         'entities': lambda: stages.EntityStage(rows=16),
         'relations': lambda: stages.RelationStage(rows=16),
-        'align': lambda: stages.AlignStage(topics=4, rows_per_topic=4),
+        'align': lambda: stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
         'follow': lambda: stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options),
     }[name]()
 

@@ -177,7 +177,8 @@ class AlignSource(Source):
 
     A mention of (question topic, answer) is taken to express what the question asks; other mentions of the
     topic are not. A batch is made of topics, not of questions: what was encoded for a topic serves all of its
-    questions, so an encoding teaches several times as much.
+    questions, so an encoding teaches several times as much. Most topics have few rows, so `topics` is chosen
+    to offer about as many as there is room for; where it offers more, topics with many rows lose some.
 
     Features: those of `buckets.pack` for the mentions, `question_tokens` [Q, length], `question_r1`,
     `question_r2`, `question_topic` [Q] (-1 in unused rows), and `answers` [Q, A], -1 where there is none; Q is
@@ -198,8 +199,9 @@ class AlignSource(Source):
         num_steps: int,
         seed: int,
         entry: str = 'relation',
+        rows: int = 256,
         topics: int = 32,
-        rows_per_topic: int = 8,
+        rows_per_topic: int = 16,
         questions_per_topic: int = 4,
         max_answers: int = 256,
         max_context: int = 4,
@@ -215,7 +217,7 @@ class AlignSource(Source):
         title = {name: column[prepared.pairs['is_title']] for name, column in prepared.pairs.items()}
         if not len(title['topic']):
             raise InputError(f'{prepared.directory}: no pair of a page title with a mention')
-        self._rows = PairRows(prepared, title, topics * rows_per_topic, bucket_lengths, multiple, max_context, entry)
+        self._rows = PairRows(prepared, title, rows, bucket_lengths, multiple, max_context, entry)
         self.capacities = self._rows.capacities
         self.num_questions = len(asked)
         aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]

@@ -190,14 +190,16 @@ class AlignStage(Stage):
         split: the questions.
         entry: 'relation' for OPQL's entries; 'mention' for those of an index of mentions (DrKIT), which know their topic
             by the passage only.
+        rows: mentions encoded per step.
         topics, rows_per_topic, questions_per_topic: of a batch, at most; see `AlignSource`.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     split: str = '1-hop/train'
     entry: str = 'relation'
+    rows: int = 256
     topics: int = 32
-    rows_per_topic: int = 8
+    rows_per_topic: int = 16
     questions_per_topic: int = 4
 
     def source(self, prepared, num_steps, seed):
@@ -207,6 +209,7 @@ class AlignStage(Stage):
             num_steps=num_steps,
             seed=seed,
             entry=self.entry,
+            rows=self.rows,
             topics=self.topics,
             rows_per_topic=self.rows_per_topic,
             questions_per_topic=self.questions_per_topic,
