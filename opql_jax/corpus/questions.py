@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ import pyarrow as pa
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.records import CorpusError
+
+RELATION_SEPARATOR = ' > '
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Question:
         answers: entity ids, in the order given, each once.
         unknown_answers: the answers that the vocabulary does not have.
         hops: the number of hops, at least 1.
-        type: a free label, may be empty.
+        type: a free label, may be empty; 'P27 > P36' names the relations that the question needs.
         id: unique in its file.
         via: of each hop but the last, the entities it should reach; empty where nobody knows.
     """
@@ -39,6 +41,10 @@ class Question:
     type: str
     id: str
     via: list[list[int]] = dataclasses.field(default_factory=list)
+
+    def needs(self, relations: Collection[str]) -> bool:
+        """Whether its type names one of some relations."""
+        return not set(relations).isdisjoint(self.type.split(RELATION_SEPARATOR))
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
