@@ -247,6 +247,18 @@ def test_align_knows_only_the_pairs_of_a_title_with_a_mention(prepared):
     assert make('align', prepared).num_aligned == len(aligned)
 
 
+def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
+    p = prepared.pairs
+    known = set(zip(p['topic'].tolist(), p['target'].tolist()))
+    source = make('align', prepared, pairs='all', num_steps=40)
+    seen = {(int(r['topic']), int(r['target'])) for batch in source for r in rows_of(batch)}
+    assert seen <= known and not seen <= title_pairs(prepared)
+    asked = prepared.questions('1-hop/train')
+    assert source.num_aligned == sum(any((q.topic_entity, answer) in known for answer in q.answers) for q in asked)
+    with pytest.raises(ValueError, match="pairs='both': 'title' or 'all'"):
+        make('align', prepared, pairs='both')
+
+
 def test_align_deals_topics_out_evenly(prepared):
     source = make('align', prepared, num_steps=40)
     draws = collections.Counter(int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)

@@ -18,10 +18,10 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation.virtual_kb import VirtualKB
 from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
 from opql_jax.models.encoding import PairEncoder
-from opql_jax.training import model_card, update
+from opql_jax.training import embeddings, model_card
 from opql_jax.training.build import entries_of, pair_rows
 from opql_jax.training.checkpoints import CheckpointError
-from opql_jax.training.update import EMBEDDING_MENTIONS, compact, delete, inject
+from opql_jax.training.update import compact, delete, inject
 
 
 @pytest.fixture(scope='module')
@@ -151,15 +151,15 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     for entity, mentions in sorted(places.items()):
         vectors = []
         # Evenly spread ones of many.
-        step = max(len(mentions) / EMBEDDING_MENTIONS, 1)
-        for k in range(min(len(mentions), EMBEDDING_MENTIONS)):
+        step = max(len(mentions) / embeddings.EMBEDDING_MENTIONS, 1)
+        for k in range(min(len(mentions), embeddings.EMBEDDING_MENTIONS)):
             passage, i = mentions[math.ceil((k + 1) * step) - 1]
             m = markup.mask_mention(passage, i, prepared.special)
             tokens = np.pad(m.tokens, (0, 64 - len(m.tokens)))
             vectors.append(np.asarray(embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64)[0, 0])
         means[entity] = np.mean(vectors, axis=0)
     old = [entity for entity in means if entity < count]
-    assert max(map(len, places.values())) > EMBEDDING_MENTIONS
+    assert max(map(len, places.values())) > embeddings.EMBEDDING_MENTIONS
     v, e = np.array([means[entity] for entity in old]), np.asarray(params['entity_table'], np.float64)[old]
     # The factor that brings the differences from the mean nearest to those of E.
     factor = np.linalg.lstsq((v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None)[0][0]
@@ -201,17 +201,17 @@ def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extend
         asked.extend(entity.tolist())
         return np.stack([np.sin(entity), np.cos(entity)], axis=1).astype(np.float32) * 40 + 7
 
-    monkeypatch.setattr(update, 'encode_mentions', vectors)
-    monkeypatch.setattr(update, 'EMBEDDING_MENTIONS', 3)
-    monkeypatch.setattr(update, 'FITTED_ENTITIES', 20)
+    monkeypatch.setattr(embeddings, 'encode_mentions', vectors)
+    monkeypatch.setattr(embeddings, 'EMBEDDING_MENTIONS', 3)
+    monkeypatch.setattr(embeddings, 'FITTED_ENTITIES', 20)
     count = len(prepared.vocab) - 3
     ids = np.arange(len(prepared.vocab))
     table = np.stack([np.sin(ids), np.cos(ids)], axis=1).astype(np.float32) * 0.5 - 1
-    rows = update.embeddings(None, {'encoder': None, 'entity_table': table[:count]}, prepared, ids[count:])
+    rows = embeddings.embeddings(None, {'encoder': None, 'entity_table': table[:count]}, prepared, ids[count:])
     np.testing.assert_allclose(rows, table[count:], atol=1e-5)
     assert max(collections.Counter(asked).values()) == 3 and len({e for e in asked if e < count}) == 20
     # Where E has nothing to do with the mentions, the mean of E is the best guess.
-    rows = update.embeddings(None, {'encoder': None, 'entity_table': -table[:count]}, prepared, ids[count:])
+    rows = embeddings.embeddings(None, {'encoder': None, 'entity_table': -table[:count]}, prepared, ids[count:])
     assert np.ptp(rows, axis=0).max() == 0
 
 

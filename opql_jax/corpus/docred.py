@@ -59,7 +59,11 @@ def read_relations(path: str | os.PathLike) -> dict[str, str]:
 
 
 def read_documents(
-    path: str | os.PathLike, relations: Mapping[str, str], *, rejected_path: str | os.PathLike, max_reject_fraction: float = 0.01
+    path: str | os.PathLike,
+    relations: Mapping[str, str],
+    *,
+    rejected_path: str | os.PathLike,
+    max_reject_fraction: float = 0.01,
 ) -> list[Annotated]:
     """Reads a file of documents.
 
@@ -86,7 +90,7 @@ def read_documents(
         for number, record in enumerate(records, 1):
             try:
                 _check(record)
-                if (first := seen.setdefault(record['title'], number)) != number:
+                if first := seen.get(record['title']):
                     raise CorpusError(f'title: {record["title"]!r} is already that of document {first}')
                 known = []
                 for i, label in enumerate(record.get('labels') or ()):
@@ -95,6 +99,7 @@ def read_documents(
                     else:
                         reject(number, f'labels[{i}].r: unknown relation {label["r"]!r}', label)
                 read.append(_annotated(record, known))
+                seen[record['title']] = number
             except CorpusError as error:
                 reasons.append(f'document {number}: {error}')
                 reject(number, str(error), record)

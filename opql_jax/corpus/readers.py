@@ -222,7 +222,8 @@ class SlotFilling:
         object.__setattr__(self, '_facts', {name: [f for i in items for f in i.facts] for name, items in chosen.items()})
         labels, supported = sum(len(i.facts) + i.unsupported for i in annotated), sum(len(i.facts) for i in annotated)
         _log.info(f'{supported:,} of {labels:,} labels are supported by a sentence')
-        return EntityVocab(list(names), list(names.values()), aliases), [i.document for items in chosen.values() for i in items]
+        vocab = EntityVocab(list(names), list(names.values()), aliases)
+        return vocab, about_titles([i.document for items in chosen.values() for i in items], vocab)
 
     def questions(self, vocab):
         relations, out = docred.read_relations(self.relations), {}
@@ -236,7 +237,9 @@ class SlotFilling:
                 name = f'{hops}-hop/{part}'
                 out[name] = [slot_filling.question(q, vocab, relations, f'{name}/{i}') for i, q in enumerate(kept, 1)]
         if not out:
-            raise CorpusError(f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so there is no query')
+            raise CorpusError(
+                f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so there is no query'
+            )
         return out
 
 

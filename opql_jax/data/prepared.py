@@ -72,6 +72,19 @@ class Prepared:
         table = tables.read_table(self.directory / 'pairs.parquet', tables.PAIRS)
         return {name: table[name].to_numpy() for name in table.column_names}
 
+    def pair_rows(self, pairs: str = 'title') -> np.ndarray:
+        """Rows of `pairs` [n] int64, rising: 'title' (page title and mention, both directions) or 'all' (two mentions of a passage).
+
+        Raises:
+            CorpusError: there is no such kind, or no such pair.
+        """
+        if pairs not in ('title', 'all'):
+            raise CorpusError(f"pairs={pairs!r}: 'title' or 'all'")
+        rows = np.flatnonzero(self.pairs['is_title']) if pairs == 'title' else np.arange(len(self.pairs['topic']))
+        if not len(rows):
+            raise CorpusError(f"{self.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
+        return rows
+
     @property
     def splits(self) -> list[str]:
         """The names of the question sets, such as '2-hop/dev', sorted."""

@@ -185,9 +185,12 @@ class AlignSource(Source):
     topics * questions_per_topic. When a question has more than A answers, those of its packed mentions come
     before a random choice of the others. `entry` says how the mentions are marked, see `markup.ENTRIES`.
 
+    `pairs` are those that the memory will hold, 'title' or 'all' (see `Prepared.pair_rows`): a topic's other co-mentions are no
+    candidates. Questions that need a relation of `held_out` are left out (see `Question.needs`).
+
     Attributes:
         num_aligned: questions that have an aligned mention.
-        num_questions: questions of the split.
+        num_questions: questions of the split, without those held out.
         num_topics: topics of the aligned questions.
     """
 
@@ -200,6 +203,8 @@ class AlignSource(Source):
         seed: int,
         entry: str = 'relation',
         rows: int = 256,
+        pairs: str = 'title',
+        held_out: Sequence[str] = (),
         topics: int = 32,
         rows_per_topic: int = 16,
         questions_per_topic: int = 4,
@@ -211,13 +216,11 @@ class AlignSource(Source):
         shard_count: int = 1,
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
-        asked = prepared.questions(split)
+        asked = _without(prepared.questions(split), held_out)
         self._topics, self._rows_per_topic, self._questions_per_topic = topics, rows_per_topic, questions_per_topic
-        # The pairs a memory for following holds; a topic's other co-mentions are no candidates there either.
-        title = {name: column[prepared.pairs['is_title']] for name, column in prepared.pairs.items()}
-        if not len(title['topic']):
-            raise InputError(f'{prepared.directory}: no pair of a page title with a mention')
-        self._rows = PairRows(prepared, title, rows, bucket_lengths, multiple, max_context, entry)
+        kept = prepared.pair_rows(pairs)
+        columns = {name: column[kept] for name, column in prepared.pairs.items()}
+        self._rows = PairRows(prepared, columns, rows, bucket_lengths, multiple, max_context, entry)
         self.capacities = self._rows.capacities
         self.num_questions = len(asked)
         aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]
@@ -276,7 +279,7 @@ class FollowSource(Source):
     Features, the same shapes at every step: `question_tokens` [Q, length], `question_r1`, `question_r2`,
     `question_topic` [Q], `answers` [Q, A] (-1 where there is none; a random choice when a question has more than
     A), `hops` scalar, all int32. Questions with an unknown topic or no known answer cannot be learnt from and are
-    left out.
+    left out, and so are those that need a relation of `held_out` (see `Question.needs`).
 
     Attributes:
         hop_counts: the numbers of hops, increasing.
@@ -290,6 +293,7 @@ class FollowSource(Source):
         splits: Sequence[str],
         num_steps: int,
         seed: int,
+        held_out: Sequence[str] = (),
         questions: int = 64,
         max_answers: int = 256,
         shard_index: int = 0,
@@ -297,7 +301,7 @@ class FollowSource(Source):
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
         asked = [q for split in splits for q in prepared.questions(split)]
-        usable = [q for q in asked if q.topic_entity >= 0 and q.answers]
+        usable = [q for q in _without(asked, held_out) if q.topic_entity >= 0 and q.answers]
         if not usable:
             raise InputError(f'{", ".join(splits)}: no question has a known topic and a known answer')
         self.num_questions, self.num_left_out = len(usable), len(asked) - len(usable)
@@ -318,6 +322,13 @@ class FollowSource(Source):
             'answers': pad_answers(answers, self._count, self._width, rng),
             'hops': np.int32(self.hop_counts[which]),
         }
+
+
+def _without(questions, held_out):
+    """The questions that need none of the relations held out."""
+    if isinstance(held_out, str):
+        raise InputError(f"held_out: write a tuple, ('{held_out}',)")
+    return [question for question in questions if not question.needs(held_out)]
 
 
 def _interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:

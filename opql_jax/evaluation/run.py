@@ -281,6 +281,7 @@ def evaluate_sets(
     memory_dir: str,
     output_dir: str,
     splits: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
     question_file: str | None = None,
     hops: int | None = None,
     predictions: str | None = None,
@@ -297,6 +298,7 @@ def evaluate_sets(
     Args:
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json.
         splits: such as '2-hop/dev'.
+        needs: relations such as 'P57'; of the splits, only questions that need one of these are asked (see `Question.needs`).
         question_file: a file in the MetaQA format instead of splits.
         predictions: score this output of `infer` (for `question_file`) instead of answering again.
         show: questions of each set, from its start, that are printed with their hops and evidence, right or wrong.
@@ -304,8 +306,11 @@ def evaluate_sets(
     Returns:
         {set name: metrics}.
     """
-    if isinstance(splits, str):
-        raise InputError(f"splits: write a tuple, ('{splits}',)")
+    for name, value in (('splits', splits), ('needs', needs)):
+        if isinstance(value, str):
+            raise InputError(f"{name}: write a tuple, ('{value}',)")
+    if needs and not splits:
+        raise InputError('needs: belongs to splits, whose questions name their relations')
     if bool(splits) == bool(question_file):
         raise InputError('give either splits or question_file: --gin.SPLITS or --gin.QUESTION_FILE')
     if question_file and hops is None:
@@ -316,7 +321,7 @@ def evaluate_sets(
     if question_file:
         sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
     else:
-        sets = {split: kb.prepared.questions(split) for split in splits}
+        sets = {split: [q for q in kb.prepared.questions(split) if not needs or q.needs(needs)] for split in splits}
     if dry_run:
         for name, questions in sets.items():
             print(f'# {name}: {len(questions):,} questions over {len(kb.memory):,} entries')
@@ -324,7 +329,7 @@ def evaluate_sets(
     out, directory = {}, pathlib.Path(output_dir)
     for name, questions in sets.items():
         if not questions:
-            raise InputError(f'{name} holds no questions')
+            raise InputError(f'{name} holds no questions{" that need " + " or ".join(needs) if needs else ""}')
         set_hops = questions[0].hops
         path = pathlib.Path(predictions) if predictions else directory / f'{name}.predictions.jsonl'
         if not predictions:

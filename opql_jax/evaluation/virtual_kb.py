@@ -73,16 +73,17 @@ class VirtualKB:
         """Opens a memory with the model that was trained to follow it.
 
         Args:
-            prepared_dir: folder written by `prepare`: the one that model and memory were made of or, if text was injected
-                into the memory, the one it came from.
+            prepared_dir: folder written by `prepare`: the one that the memory was made of, or the newest one whose text was
+                injected into it. It is the model's, or continues that.
             model_dir: workdir of the follow stage.
-            memory_dir: the memory it was trained over, as it was then or updated since.
+            memory_dir: the memory it was trained over, as it was then or updated since, or another one that was built with
+                the same encoder.
             step: checkpoint to use; the newest if None.
             k, exclude_topic, filter: see the class; as in training if None.
 
         Raises:
-            CheckpointError: the model was trained over another memory or vocabulary, or not for following.
-            MemoryFormatError: the memory is unfinished or damaged.
+            CheckpointError: the model was trained over another encoder's memory, or another vocabulary, or not for following.
+            MemoryFormatError: the memory is unfinished or damaged, or of other text.
         """
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_card.load(model_dir, step)
@@ -92,12 +93,14 @@ class VirtualKB:
         model_card.check_vocabulary(card, prepared, model_dir, grown=True)
         memory = Memory.open(memory_dir)
         memory.check_vocabulary(prepared.vocab)
-        if not memory.descends_from(wanted := lineage['memory_hash']):
+        trained_over = memory.descends_from(wanted := lineage['memory_hash'])
+        # Checkpoints of before they stated it fit only what descends from their memory.
+        if not trained_over and lineage.get('memory_encoder') != memory.manifest['hashes']['encoder']:
             raise CheckpointError(
-                f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder'
-                ' or from other text: pass the memory it was trained over, or train the follow stage over this one'
+                f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder:'
+                ' pass a memory of the encoder that training began with, or train the follow stage over this one'
             )
-        if memory.manifest.get('covers'):
+        if memory.manifest.get('covers') or not trained_over:
             covered(memory, prepared)
         params = params | {'entity_table': _with_new_entities(params['entity_table'], memory, prepared)}
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')

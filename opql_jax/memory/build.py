@@ -22,7 +22,7 @@ from opql_jax.memory.store import Memory, MemoryFormatError
 MENTIONS = ('all', 'average')
 AVERAGED_MENTIONS = 5  # per pair, as in the paper's open-domain memory
 HASHES = ('encoder', 'entity_table', 'vocabulary')
-_SEGMENT = 'segment-00000'
+_SEGMENT, _ENTITY_ROWS = 'segment-00000', 'entity_rows-00000.npy'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +125,7 @@ def build(
     dtype: str = 'float32',
     shard_rows: int = 16384,
     selection: Mapping | None = None,
+    embed: Callable[[], np.ndarray] | None = None,
     progress: Callable[[int, int, float, float], None] | None = None,
 ) -> Memory:
     """Builds a memory, or resumes or just opens it if it was begun or finished with the same inputs.
@@ -144,6 +145,8 @@ def build(
         dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
         shard_rows: entries per shard.
         selection: JSON values for the manifest, how `entries` were chosen, in words of the caller; not stated if None.
+        embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the entity table lacks, which
+            `Memory.entity_rows` then has; None if it has all of them.
         progress: called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
 
     Returns:
@@ -171,19 +174,25 @@ def build(
     directory.mkdir(parents=True, exist_ok=True)
     with segments.only_writer(directory):
         if not _begin(directory, plan):
-            _build(directory, entries, encode, plan, progress)
+            _build(directory, entries, encode, plan, embed, progress)
         for leftover in [directory / store.PLAN, *directory.glob('*/shard-*.json')]:
             leftover.unlink(missing_ok=True)
     return Memory.open(directory)
 
 
-def _build(directory, entries, encode, plan, progress):
+def _build(directory, entries, encode, plan, embed, progress):
     """Writes everything that is missing, the manifest last."""
     segment, files, num_mentions = write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress)
-    counts = {'num_entries': segment['num_entries'], 'num_mentions': num_mentions}
+    stated = {'num_entries': segment['num_entries'], 'num_mentions': num_mentions}
+    if embed is not None:
+        rows = np.asarray(embed(), np.float32)
+        if rows.ndim != 2 or not np.isfinite(rows).all():
+            raise MemoryFormatError(f'embed gave {list(rows.shape)} for the new entities, or they are not finite')
+        stated['entity_rows'] = {'file': _ENTITY_ROWS, 'num_entities': len(rows), 'dim': rows.shape[1]}
+        files |= segments.write_array(directory, _ENTITY_ROWS, rows)
     segments.write_json(
         directory / store.MANIFEST,
-        {'format': store.FORMAT, 'version': store.BUILT_VERSION, **counts, **plan, 'segments': [segment], 'files': files},
+        {'format': store.FORMAT, 'version': store.BUILT_VERSION, **stated, **plan, 'segments': [segment], 'files': files},
     )
 
 

@@ -8,7 +8,7 @@
     segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its bits, uint16
     segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row per mention pair
     tombstones-00000.npy                      [deleted] int64, rising: ids of entries that lie in a segment and are no more
-    entity_rows-00000.npy                     [new, d_e] float32: embeddings of the entities that injected text brought along
+    entity_rows-00000.npy                     [new, d_e] float32: embeddings of the entities that new text brought along
 
 Entries hold ids and the relation only; embeddings of entities are taken from the entity table at search time, so a memory
 stays valid when that table is trained further. `memory/build.py` writes one segment, `memory/update.py` adds segments and
@@ -17,7 +17,8 @@ tombstones and merges them; the manifest comes last, so a directory without one 
 The id of an entry stays the same for as long as it exists and is never given again. The row of an entry is its place
 among all living entries, sorted by topic and then by id; an update moves rows. In a memory as built, ids are rows.
 
-Version 1 of the format is a memory as built, with one segment and no tombstones; updates write version 2, which adds
+Version 1 of the format is a memory as built, with one segment and no tombstones, and with `entity_rows` if it was built over
+text that the encoder was not trained with; updates write version 2, which adds
 `next_entry` (the next id to be given), `tombstones`, `entity_rows`, `covers` (see `update.inject`) and `history` (the
 hashes of the states before).
 """
@@ -81,7 +82,7 @@ class Memory:
         offsets: [n_entities + 1] int64; topic x has the rows offsets[x] .. offsets[x + 1] - 1.
         relation_shards: list of [rows, d_r] arrays in the stored dtype; end to end they are the relations as they are
             stored: in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
-        entity_rows: [new, d_e] float32, embeddings of the entities after those it was built with; [0, 0] if it has none.
+        entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0, 0] if there are none.
     """
 
     def __init__(self, directory: pathlib.Path, manifest: dict, handles: tuple[int, ...] = ()):

@@ -11,13 +11,20 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.store import params_hash
 from opql_jax.models.encoding import PairEncoder
-from opql_jax.training import model_card, selection
+from opql_jax.training import model_card
+from opql_jax.training import selection as selection_lib
+from opql_jax.training.embeddings import embeddings
 
 _log = logging.getLogger(__name__)
 
 
 def pair_rows(
-    prepared: Prepared, pairs: str = 'title', min_count: int = 1, max_pairs: int | None = None, passages: int | None = None
+    prepared: Prepared,
+    pairs: str = 'title',
+    min_count: int = 1,
+    max_pairs: int | None = None,
+    passages: int | None = None,
+    first_passage: int = 0,
 ) -> np.ndarray:
     """The pair rows that become entries.
 
@@ -27,7 +34,8 @@ def pair_rows(
         min_count: passages that must mention both entities of a pair.
         max_pairs: how many pairs of entities, at most: those with the highest mutual information, in both directions; all
             if None. The paper's open-domain memory has 800,000 with a `min_count` of 5.
-        passages: how many of the passages are looked at, from the first one; all if None.
+        passages: how many of the passages are known, from the first one; all if None.
+        first_passage: the first of these that is looked at.
 
     Returns:
         Rows of pairs.parquet [n] int64, rising.
@@ -35,20 +43,16 @@ def pair_rows(
     Raises:
         InputError: no pair qualifies.
     """
-    if pairs not in ('title', 'all'):
-        raise InputError(f"pairs={pairs!r}: 'title' or 'all'")
     if min_count < 1 or (max_pairs is not None and max_pairs < 1):
         raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
-    columns = prepared.pairs
-    kept = columns['is_title'] if pairs == 'title' else np.ones(len(columns['topic']), bool)
-    if passages is not None:
-        kept = kept & (columns['passage'] < passages)
-    rows = np.flatnonzero(kept)
+    columns, rows = prepared.pairs, prepared.pair_rows(pairs)
+    passage = columns['passage'][rows]
+    rows = rows[(passage >= first_passage) & (passage < (len(prepared.passages) if passages is None else passages))]
     if len(rows) and (min_count > 1 or max_pairs is not None):
         n = len(prepared.vocab)
-        keys = selection.keys_of(columns['topic'][rows], columns['target'][rows], n)
-        statistics = mutual_information(prepared.passages.slice(0, passages))
-        rows = rows[np.isin(keys, selection.best_pairs(statistics, keys, n, min_count, max_pairs))]
+        keys = selection_lib.keys_of(columns['topic'][rows], columns['target'][rows], n)
+        statistics = mutual_information(prepared.passages.slice(0, passages).slice(first_passage))
+        rows = rows[np.isin(keys, selection_lib.best_pairs(statistics, keys, n, min_count, max_pairs))]
         if not len(rows):
             raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
     if not len(rows):
@@ -67,6 +71,7 @@ def build_memory(
     model_dir: str,
     memory_dir: str,
     pairs: str = 'title',
+    only_new: bool = False,
     mentions: str = 'all',
     shard_rows: int = 16384,
     dtype: str = 'float32',
@@ -83,6 +88,9 @@ def build_memory(
         model_dir: workdir of the training run whose encoder is used.
         memory_dir: where the memory goes.
         pairs, min_count, max_pairs: see `pair_rows`.
+        only_new: takes the passages that the folder has besides those of the folder it continues (`extends`), and nothing else:
+            the memory of another corpus, for models that were trained over a memory of the same encoder. Entities that the
+            model lacks get embeddings from their mentions, see `embeddings`.
         mentions: 'all' keeps every mention (relation following), 'average' averages up to 5 per pair (open-domain).
         shard_rows: entries per shard.
         dtype: of the stored relations.
@@ -92,9 +100,14 @@ def build_memory(
     """
     prepared = Prepared(prepared_dir)
     encoder, params, card, _ = model_card.load(model_dir, step)
-    model_card.check_vocabulary(card, prepared, model_dir)
-    rows = pair_rows(prepared, pairs, min_count, max_pairs)
-    narrowed = min_count > 1 or max_pairs is not None
+    model_card.check_vocabulary(card, prepared, model_dir, grown=only_new)
+    selection = {'pairs': pairs, 'min_count': min_count, 'max_pairs': max_pairs}
+    if only_new:
+        if len(prepared.folders) < 2:
+            raise InputError(f'only_new: {prepared_dir} continues no other folder, so nothing in it is newer than the rest')
+        selection['first_passage'] = prepared.folders[1]['passages']
+    rows = pair_rows(prepared, **selection)
+    new = np.arange(card['num_entities'], len(prepared.vocab))
     if dry_run:
         print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
@@ -115,7 +128,8 @@ def build_memory(
             'entity_table': params_hash(params['entity_table']),
             'vocabulary': prepared.vocab.hash(),
         },
-        selection={'pairs': pairs, 'min_count': min_count, 'max_pairs': max_pairs} if narrowed else None,
+        selection=selection if only_new or min_count > 1 or max_pairs is not None else None,
+        embed=(lambda: embeddings(encoder, params, prepared, new)) if len(new) else None,
         progress=log_progress,
     )
     _log.info('memory of %d entries in %s, %.0f s', len(memory), memory_dir, time.monotonic() - started)

@@ -211,6 +211,7 @@ def _check_lineage(before: dict, now: dict, stage: Stage, workdir) -> None:
     # A field that the stage did not have yet had no other effect than its default has now.
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
     before = json.loads(json.dumps(defaults)) | before
+    before.setdefault('memory_encoder', now.get('memory_encoder'))  # the hash of the memory says it as well
     names = ['stage'] if before['stage'] != now['stage'] else sorted(before.keys() | now.keys())
     differs = [
         f'{name} was {before.get(name)!r} and is {now.get(name)!r}' for name in names if before.get(name) != now.get(name)

@@ -191,6 +191,8 @@ class AlignStage(Stage):
         entry: 'relation' for OPQL's entries; 'mention' for those of an index of mentions (DrKIT), which know their topic
             by the passage only.
         rows: mentions encoded per step.
+        pairs: 'title' or 'all', what the memory will be built from.
+        held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         topics, rows_per_topic, questions_per_topic: of a batch, at most; see `AlignSource`.
     """
 
@@ -198,6 +200,8 @@ class AlignStage(Stage):
     split: str = '1-hop/train'
     entry: str = 'relation'
     rows: int = 256
+    pairs: str = 'title'
+    held_out: tuple[str, ...] = ()
     topics: int = 32
     rows_per_topic: int = 16
     questions_per_topic: int = 4
@@ -210,6 +214,8 @@ class AlignStage(Stage):
             seed=seed,
             entry=self.entry,
             rows=self.rows,
+            pairs=self.pairs,
+            held_out=self.held_out,
             topics=self.topics,
             rows_per_topic=self.rows_per_topic,
             questions_per_topic=self.questions_per_topic,
@@ -231,6 +237,7 @@ class FollowStage(Stage):
     Attributes:
         memory_dir: the memory; it must have been built by the encoder that training starts from.
         splits: question sets; the number of hops is given by the data set.
+        held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         questions: per step.
         k: entries kept per hop.
         train_key_projection: trains W_k as well.
@@ -242,6 +249,7 @@ class FollowStage(Stage):
 
     memory_dir: str = ''
     splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
+    held_out: tuple[str, ...] = ()
     questions: int = 64
     k: int = 64
     train_key_projection: bool = False
@@ -251,7 +259,9 @@ class FollowStage(Stage):
     filter: bool = True
 
     def source(self, prepared, num_steps, seed):
-        return sources.FollowSource(prepared, splits=self.splits, num_steps=num_steps, seed=seed, questions=self.questions)
+        return sources.FollowSource(
+            prepared, splits=self.splits, num_steps=num_steps, seed=seed, held_out=self.held_out, questions=self.questions
+        )
 
     def open(self, prepared):
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
@@ -267,7 +277,8 @@ class FollowStage(Stage):
         return shard_memory(memory.topic, memory.target, memory.relations(), mesh)
 
     def lineage(self):
-        return {**super().lineage(), 'memory_dir': None, 'memory_hash': self._memory.hash()}
+        built = {'memory_hash': self._memory.hash(), 'memory_encoder': self._memory.manifest['hashes']['encoder']}
+        return {**super().lineage(), 'memory_dir': None, **built}
 
     def init(self, encoder, params):
         if 'follower' in params:

@@ -1,0 +1,59 @@
+"""Documents in the form of DocRED for tests, written as marked sentences."""
+
+import json
+import re
+
+RELATIONS = {'P19': 'place of birth', 'P17': 'country', 'P36': 'capital', 'P26': 'spouse', 'P57': 'director'}
+
+
+def document(title, *sentences, labels=()):
+    """A document from sentences such as '<0 PER Ann Low> lives in <1 LOC Rome> .': tokens apart, clusters numbered.
+
+    Args:
+        labels: triples (head cluster, relation, tail cluster).
+    """
+    sents, clusters = [], {}
+    for number, sentence in enumerate(sentences):
+        tokens, start = [], None
+        for piece in re.sub(r'<(\d+) ([A-Z]+) ', r'<\1|\2 ', sentence).replace('>', ' >').split():
+            if piece[0] == '<':
+                start, (cluster, kind) = len(tokens), piece[1:].split('|')
+            elif piece == '>':
+                mention = {'sent_id': number, 'pos': [start, len(tokens)], 'type': kind, 'name': ' '.join(tokens[start:])}
+                clusters.setdefault(int(cluster), []).append(mention)
+            else:
+                tokens.append(piece)
+        sents.append(tokens)
+    vertices = [clusters.get(i, []) for i in range(max(clusters, default=-1) + 1)]
+    return {
+        'title': title,
+        'sents': sents,
+        'vertexSet': vertices,
+        'labels': [{'h': h, 'r': r, 't': t, 'evidence': []} for h, r, t in labels],
+    }
+
+
+def world(people=60, first=0):
+    """Documents in which people are born in towns, towns lie in countries and countries have capitals, so that chains cross them."""
+    for i in range(first, first + people):
+        town, country = i % 12, i % 12 % 4
+        yield document(
+            f'Person {i}',
+            f'<0 PER Given{i} Family{i}> was born on a farm near <1 LOC Town{town}> .',
+            f'<0 PER Given{i} Family{i}> married <2 PER Other{i} Family{i}> , who wrote songs .',
+            labels=[(0, 'P19', 1), (0, 'P26', 2)],
+        )
+        yield document(
+            f'Place {i}',
+            f'The river of <0 LOC Town{town}> is the longest in <1 LOC Country{country}> ( see map ) .',
+            f'From <2 LOC Capital{country}> a president governs <1 LOC Country{country}> .',
+            labels=[(0, 'P17', 1), (1, 'P36', 2), (2, 'P17', 1)],
+        )
+
+
+def write(folder, documents):
+    """Writes documents.json and rel_info.json; returns the path of the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'documents.json').write_text(json.dumps(list(documents)), encoding='utf-8')
+    (folder / 'rel_info.json').write_text(json.dumps(RELATIONS), encoding='utf-8')
+    return folder / 'documents.json'
