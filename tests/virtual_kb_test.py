@@ -272,11 +272,16 @@ def test_a_model_without_a_follower_is_refused(folders):
         VirtualKB.open(folders[0], model, folders[2])
 
 
-def test_a_memory_that_the_model_was_not_trained_over_is_refused(folders, averaged):
-    hashes = [Memory.open(folder).hash()[:12] for folder in (folders[2], averaged.memory.directory)]
-    said = f'{folders[1]} was trained over the memory {hashes[0]}, but {averaged.memory.directory} is {hashes[1]}'
+def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folders, averaged, tmp_path):
+    prepared, follower, memory = folders
+    model = tiny_training.write_untrained(prepared, tmp_path / 'model', seed=1)
+    other = tiny_training.write_memory(prepared, model, tmp_path / 'memory')
+    hashes = [Memory.open(folder).hash()[:12] for folder in (memory, other)]
+    said = f'{follower} was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
     with pytest.raises(CheckpointError, match=said):
-        VirtualKB.open(folders[0], folders[1], averaged.memory.directory)
+        VirtualKB.open(prepared, follower, other)
+    opened = VirtualKB.open(prepared, follower, averaged.memory.directory)
+    assert opened.memory.hash() == averaged.memory.hash()
 
 
 def test_another_vocabulary_is_refused_for_model_and_memory(folders, tmp_path):
