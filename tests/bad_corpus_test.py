@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import tiny_docred
 from complaints import cases, complaint
 from forked_binaries import Binaries
 from opql_jax.data.prepared import Prepared
@@ -44,6 +45,13 @@ class Folder:
 
     def with_questions(self, *lines):
         return self.jsonl(QUESTIONS=self.file('1-hop/train.txt', *lines).parents[1])
+
+    def slot_filling(self, *documents, **flags):
+        """Prepares documents in the form of DocRED."""
+        self.file('rel_info.json', tiny_docred.RELATIONS)
+        file = self.file('documents.json', list(documents))
+        flags = {'DOCUMENTS': file, 'REL_INFO': self.root / 'rel_info.json', 'PREPARED_DIR': self.out} | flags
+        return ['prepare', '--gin_file=gin/data/slot_filling.gin', *(f'--gin.{name}={value}' for name, value in flags.items())]
 
     def reader(self, name):
         """Prepares the folder itself as MetaQA's or Wikispeedia's."""
@@ -171,6 +179,20 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     metaqa_entities_that_are_not_UTF8=(
         lambda f: f.file('passages.jsonl', 'x') and f.bytes('entities.txt', b'\xe9\n') and f.reader('metaqa'),
         r'/entities\.txt: cannot be read .*0xe9',
+    ),
+    no_documents_file=(lambda f: f.slot_filling(DOCUMENTS='/none/d.json'), 'error: /none/d.json: no such file'),
+    no_documents=(lambda f: f.slot_filling(), r'/documents\.json: expected a JSON list of documents, found an empty one'),
+    bad_slot_filling_documents=(
+        lambda f: f.slot_filling(*tiny_docred.world(3), {'title': 'Last', 'sents': 'none'}),
+        r"1 of 7 documents are bad, .* document 7: sents: expected a list of sentences, found 'none'\. All are listed in",
+    ),
+    no_relation_names=(
+        lambda f: f.slot_filling(*tiny_docred.world(3), REL_INFO=f.file('r.json', [])),
+        r'/r\.json: expected a JSON object with a name for each relation id',
+    ),
+    no_supported_fact=(
+        lambda f: f.slot_filling(tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')),
+        "no fact of the part 'all' is supported by a sentence",
     ),
     no_wikispeedia_articles=(lambda f: f.reader('wikispeedia'), r'/articles\.jsonl\.gz: no such file'),
 )

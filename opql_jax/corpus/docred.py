@@ -79,7 +79,9 @@ def read_documents(
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
-        raise CorpusError(f'{path}: expected a JSON list of documents, found {type(records).__name__} or none')
+        raise CorpusError(
+            f'{path}: expected a JSON list of documents, found {"an empty one" if records == [] else type(records).__name__}'
+        )
     read, reasons, seen = [], [], {}
     os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
     with open(rejected_path, 'w', encoding='utf-8') as rejected:
