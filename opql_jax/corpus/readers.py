@@ -219,8 +219,10 @@ class SlotFilling:
                 names.setdefault(key, name)
                 spellings.setdefault(key, collections.Counter()).update(counts)
         aliases = [[s for s in sorted(c, key=lambda s: (-c[s], s)) if s != names[key]] for key, c in spellings.items()]
-        object.__setattr__(self, '_facts', {name: [f for i in items for f in i.facts] for name, items in chosen.items()})
-        labels, supported = sum(len(i.facts) + i.unsupported for i in annotated), sum(len(i.facts) for i in annotated)
+        facts = {name: [fact for item in items for fact in item.facts] for name, items in chosen.items()}
+        object.__setattr__(self, '_facts', facts)  # for `questions`, which comes after
+        supported = sum(map(len, facts.values()))
+        labels = supported + sum(item.unsupported for items in chosen.values() for item in items)
         _log.info(f'{supported:,} of {labels:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
         return vocab, about_titles([i.document for items in chosen.values() for i in items], vocab)
