@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Slot filling over documents with relation labels: trained over the memory of one part of them, asked over that of the other part,
-# and over that of any other file of such documents, which is given later and needs no training. Every step resumes where it was stopped.
+# Slot filling over documents with relation labels: trained over the memory of one part of them, asked over that of the
+# other part, and over that of any other such file, which can be given later and needs no training again.
+# Every step resumes where it was stopped.
 #   launch/slot_filling.sh [--documents FILE] [--test FILE] [--out FOLDER]
 #   --documents  a JSON list in the form of (Re-)DocRED, with rel_info.json, the names of the relations, beside it
 #                (default: ../shared/data/redocred/documents.json); a fifth of the documents are not trained on but asked about

@@ -1,6 +1,8 @@
 """Another corpus than the one trained on: its memory by the same encoder, followed by the same model, without training."""
 
+import collections
 import dataclasses
+import itertools
 import json
 import shutil
 
@@ -17,6 +19,7 @@ from opql_jax.evaluation.run import evaluate_sets
 from opql_jax.evaluation.virtual_kb import VirtualKB
 from opql_jax.memory.store import Memory, MemoryFormatError
 from opql_jax.training import stages
+from opql_jax.training.build import pair_rows
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.run import TrainingError
 from opql_jax.training.update import delete, inject
@@ -26,7 +29,7 @@ SPLITS = ('2-hop/dev',)
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """Folders `prepared`, `model`, `memory`, `follower` of the training documents; `other` of documents with other people; `memory_other`."""
+    """Folders `prepared`, `model`, `memory`, `follower` of the training documents; `other`, `memory_other` of other people's."""
     root = tmp_path_factory.mktemp('other_corpus')
     write(root / 'prepared', tiny_docred.world(24), 'train', wordpieces=600, max_tokens=40)
     write(root / 'other', tiny_docred.world(9, first=50), 'dev', extends=str(root / 'prepared'))
@@ -96,6 +99,19 @@ def test_further_text_can_be_injected_into_it(world, tmp_path):
     entity = kb.vocab.id('Given91 Family91')
     assert len(kb.memory) > len(Memory.open(world / 'memory_other')) and entity in kb.memory.topic
     assert len(kb.entity_table) == len(kb.vocab)
+
+
+def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
+    prepared, old = Prepared(world / 'other'), len(Prepared(world / 'prepared').passages)
+    seen = collections.defaultdict(set)
+    for number, passage in enumerate(prepared.passages.to_pylist()):
+        for a, b in itertools.permutations({m['entity'] for m in passage['mentions']}, 2):
+            seen[a, b].add(number)
+    often = {pair for pair, passages in seen.items() if len(passages) > 1}
+    wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
+    rows = pair_rows(prepared, 'all', min_count=2, first_passage=old)
+    assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
+    assert (prepared.pairs['passage'][rows] >= old).all()
 
 
 def test_building_again_changes_nothing_and_other_options_are_refused(world):

@@ -34,7 +34,7 @@ def document(title, *sentences, labels=()):
 
 
 def world(people=60, first=0):
-    """Documents in which people are born in towns, towns lie in countries and countries have capitals, so that chains cross them."""
+    """Documents in which people are born in towns, towns lie in countries and these have capitals, so that chains cross them."""
     for i in range(first, first + people):
         town, country = i % 12, i % 12 % 4
         yield document(

@@ -73,7 +73,10 @@ class Prepared:
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
-        """Rows of `pairs` [n] int64, rising: 'title' (page title and mention, both directions) or 'all' (two mentions of a passage).
+        """Rows of `pairs` [n] int64, rising, of one kind.
+
+        Args:
+            pairs: 'title' (page title and mention, both directions) or 'all' (any two mentions of a passage).
 
         Raises:
             CorpusError: there is no such kind, or no such pair.

@@ -43,7 +43,7 @@ def embeddings(encoder, params, prepared: Prepared, entities: np.ndarray) -> np.
 
 
 def _mention_means(encoder, params, prepared, mentions, entities):
-    """The entities, of those given in rising order, that are mentioned [n], and the means of their mentions' vectors [n, d_e]."""
+    """Those of the entities (given in rising order) that are mentioned [n], and their mean mention vectors [n, d_e]."""
     order = np.argsort(mentions['entity'], kind='stable')
     order = order[np.isin(mentions['entity'][order], entities)]
     entity = mentions['entity'][order]
