@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import tiny_docred
 from forked_binaries import ENVIRONMENT, Binaries
 from opql_jax.corpus import synthetic
 from opql_jax.evaluation import results
@@ -232,3 +233,22 @@ def test_reproduce_names_what_it_lacks(checkout, tmp_path):
         status, output, commands = checkout(f'--out={tmp_path / "out"}', *arguments)
         assert status == 1 and complaint in output and not commands, arguments
     assert not (tmp_path / 'out').exists()
+
+
+def test_slot_filling_asks_documents_that_were_not_trained_on(tmp_path):
+    train = tiny_docred.write(tmp_path / 'train', tiny_docred.world(40))
+    unseen = tiny_docred.write(tmp_path / 'unseen', tiny_docred.world(8, first=70))
+    run('slot_filling.sh', '--documents', str(train), f'--test={unseen}', f'--out={tmp_path}/with a space')
+    for name in ('dev', 'test_documents'):
+        metrics = json.loads((tmp_path / 'with a space' / f'results_{name}' / 'metrics.json').read_text())
+        assert set(metrics) == {f'{hops}-hop/dev' for hops in HOPS}
+        assert all(values['coverage'] == 1.0 and values['questions'] for values in metrics.values()), name
+
+
+def test_slot_filling_names_what_is_not_there(tmp_path):
+    for flags in (
+        ['--documents', str(tmp_path / 'no.json')],
+        [f'--documents={tiny_docred.write(tmp_path, [])}', '--test=no.json'],
+    ):
+        done = subprocess.run(['bash', ROOT / 'launch' / 'slot_filling.sh', *flags], capture_output=True, text=True)
+        assert done.returncode == 1 and 'no.json; name the documents with --documents' in done.stderr
