@@ -318,11 +318,7 @@ GIN = {
         ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True)"],
     ),
     'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
-    'data/slot_filling': (
-        'prepare',
-        '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d.json --gin.REL_INFO=r.json --gin.PART=dev',
-        ["SlotFilling(path='d.json', relations='r.json', part='dev'", "title_prefix = 'never'"],
-    ),
+    'data/slot_filling': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
     'models/tiny': size(128, 2, 128, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 256, 128),
