@@ -3,8 +3,10 @@
 # Every step resumes where it was stopped, steps that rows share are run once, and a row that is done says so at once.
 #   launch/reproduce.sh ROW... [--data FOLDER] [--out FOLDER]
 #   launch/reproduce.sh --list
+# The rows slot-filling and novel-relations are those of launch/slot_filling.sh, in the folder slot_filling beside the others.
 #   --data  holds passages.jsonl, entities.txt and {1,2,3}-hop/{train,dev}.txt; test.txt and dev_official.txt are
-#           evaluated too where they are there (default: ../shared/data/metaqa)
+#           evaluated too where they are there (default: ../shared/data/metaqa); the documents of slot filling are
+#           ../redocred/documents.json from there
 #   --out   where everything is written (default: runs/metaqa): the metrics of a row go to results/ROW
 #   --list  names the rows
 # Environment variables, the same for all rows of a folder:
@@ -45,22 +47,35 @@ run_row() {
       align_and_follow "$1" align "entities-$1"
       ;;
     drkit)
-      train entities entities None 200 1e-3
+      pretrain pretrained
       local PREPARED=$OUT/prepared-$1
       prepare_with_kb metaqa_with_kb
-      align_and_follow "$1" align_mentions entities
+      align_and_follow "$1" align_mentions pretrained
       ;;
     fae-kb)
-      train entities entities None 200 1e-3
+      pretrain pretrained
       local PREPARED=$OUT/prepared-$1
       prepare_with_kb metaqa_kb
-      align_and_follow "$1" align entities
+      align_and_follow "$1" align pretrained
       ;;
     *) fail "no row $1; launch/reproduce.sh --list names them" ;;
   esac
 }
 ROWS=(opql opql-pretrained opql-seed1 opql-seed2 no-filter one-wt mean-mentions no-hard-negatives no-el paper-groups)
 ROWS+=(kv-memory drkit fae-kb)
+SLOT_ROWS=(slot-filling novel-relations)
+
+# slot_row ROW
+slot_row() {
+  local fill=("$ROOT/launch/slot_filling.sh" --out="$OUT/slot_filling" --documents="$DATA/../redocred/documents.json")
+  if [ "$1" = slot-filling ]; then
+    "${fill[@]}" opql opql-pretrained drkit kv-memory
+  else
+    for percent in 10 25 50 75; do
+      "${fill[@]}" opql opql-pretrained drkit --held_out="$percent"
+    done
+  fi
+}
 
 # step MADE NAME BINARY [FLAG...]: runs a binary unless MADE, which it makes at its end, is there; notes what it took.
 step() {
@@ -137,7 +152,7 @@ OUT=$ROOT/runs/metaqa
 chosen=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --list) printf '%s\n' "${ROWS[@]}"; exit ;;
+    --list) printf '%s\n' "${ROWS[@]}" "${SLOT_ROWS[@]}"; exit ;;
     --data=*) DATA=${1#*=} ;;
     --out=*) OUT=${1#*=} ;;
     --data | --out)
@@ -147,7 +162,7 @@ while [ $# -gt 0 ]; do
       ;;
     -*) fail "unknown argument $1; usage: launch/reproduce.sh ROW... [--data FOLDER] [--out FOLDER], or --list" ;;
     *)
-      [[ " ${ROWS[*]} " == *" $1 "* ]] || fail "no row $1; launch/reproduce.sh --list names them"
+      [[ " ${ROWS[*]} ${SLOT_ROWS[*]} " == *" $1 "* ]] || fail "no row $1; launch/reproduce.sh --list names them"
       chosen+=("$1")
       ;;
   esac
@@ -162,7 +177,9 @@ if [ -f "$OUT/settings" ] && [ "$(cat "$OUT/settings")" != "$settings" ]; then
 fi
 todo=()
 for row in "${chosen[@]}"; do
-  if [ -f "$OUT/results/$row/metrics.json" ]; then
+  if [[ " ${SLOT_ROWS[*]} " == *" $row "* ]]; then
+    slot_row "$row"
+  elif [ -f "$OUT/results/$row/metrics.json" ]; then
     say "$row is done: $OUT/results/$row"
   else
     todo+=("$row")

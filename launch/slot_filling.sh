@@ -2,11 +2,15 @@
 # Slot filling over documents with relation labels: trained over the memory of one part of them, asked over that of the
 # other part, and over that of any other such file, which can be given later and needs no training again.
 # Every step resumes where it was stopped.
-#   launch/slot_filling.sh [--documents FILE] [--test FILE] [--out FOLDER]
+#   launch/slot_filling.sh [SYSTEM...] [--documents FILE] [--test FILE] [--out FOLDER] [--held_out PERCENT]
+#   SYSTEM       opql (default), opql-pretrained, drkit (a mention index supervised by the facts of the documents trained on) or
+#                kv-memory (bags of words); results of each go to results/SYSTEM
 #   --documents  a JSON list in the form of (Re-)DocRED, with rel_info.json, the names of the relations, beside it
 #                (default: ../shared/data/redocred/documents.json); a fifth of the documents are not trained on but asked about
-#   --test       another such file, asked about as well
+#   --test       another such file NAME.json, asked about as well: results/SYSTEM-test-NAME
 #   --out        where everything is written (default: runs/slot_filling)
+#   --held_out   leaves this share of the relations out of all supervision, and asks only what needs one of them:
+#                results/novel-relations/SYSTEM/PERCENT
 # Environment variables: SEED (default 0), PERCENT of the training steps (default 100)
 
 # shellcheck source=launch/common.sh
@@ -15,24 +19,30 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 DOCUMENTS=$ROOT/../shared/data/redocred/documents.json
 TEST=
 OUT=$ROOT/runs/slot_filling
+PORTION=0
 SEED=${SEED:-0}
+systems=()
 while [ $# -gt 0 ]; do
   case $1 in
     --documents=*) DOCUMENTS=${1#*=}; shift ;;
     --test=*) TEST=${1#*=}; shift ;;
     --out=*) OUT=${1#*=}; shift ;;
-    --documents | --test | --out)
-      [ $# -gt 1 ] || fail "$1 needs a $([ "$1" = --out ] && echo folder || echo file)"
+    --held_out=*) PORTION=${1#*=}; shift ;;
+    --documents | --test | --out | --held_out)
+      [ $# -gt 1 ] || fail "$1 needs a value"
       case $1 in
         --documents) DOCUMENTS=$2 ;;
         --test) TEST=$2 ;;
         --out) OUT=$2 ;;
+        --held_out) PORTION=$2 ;;
       esac
       shift 2
       ;;
-    *) fail "unknown argument $1; usage: launch/slot_filling.sh [--documents FILE] [--test FILE] [--out FOLDER]" ;;
+    opql | opql-pretrained | drkit | kv-memory) systems+=("$1"); shift ;;
+    *) fail "unknown argument $1; usage: launch/slot_filling.sh [SYSTEM...] [--documents FILE] [--test FILE] [--out FOLDER] [--held_out PERCENT]" ;;
   esac
 done
+[[ $PORTION =~ ^[0-9]+$ && $PORTION -lt 100 ]] || fail "--held_out $PORTION is not a whole number below 100"
 RELATIONS=$(dirname -- "$DOCUMENTS")/rel_info.json
 for file in "$DOCUMENTS" "$RELATIONS" ${TEST:+"$TEST"}; do
   [ -f "$file" ] || fail "no file $file; name the documents with --documents"
@@ -46,8 +56,17 @@ OUT=$(folder "$OUT")
 setup_env ''
 cd -- "$ROOT"
 
-SIZE=gin/models/tiny.gin
 PREPARED=$OUT/prepared
+# Facts are those of a sentence, and so are the entries of a memory.
+PAIRS=sentence
+HELD_OUT='()'
+AMONG=
+if [ "$PORTION" -gt 0 ]; then
+  HELD_OUT=$("$PYTHON" -c 'import json, sys
+from opql_jax.corpus.slot_filling import portion
+print(portion(json.load(open(sys.argv[1], encoding="utf-8")), int(sys.argv[2]) / 100, int(sys.argv[3])))' "$RELATIONS" "$PORTION" "$SEED")
+  AMONG=-without$PORTION
+fi
 
 # prepared NAME FILE PART [FLAG...]
 prepared() {
@@ -61,30 +80,58 @@ train() {
     --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$3" --gin.STEPS="$(steps "$4")" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
 }
 
-# memory NAME PREPARED [FLAG...]
+# memory NAME MODEL PREPARED [FLAG...]
 memory() {
-  stage "building: $1" build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$OUT/$2" \
-    --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/$1" --gin.PAIRS=all "${@:3}"
+  stage "building: $1" build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$OUT/$3" \
+    --gin.MODEL_DIR="$OUT/$2" --gin.MEMORY_DIR="$OUT/$1" --gin.PAIRS=$PAIRS "${@:4}"
 }
 
-# corpus NAME FILE [FLAG...]: another corpus than the one trained on, from text to results
+# corpus NAME FILE SYSTEM MODEL [FLAG...]: another corpus than the one trained on, from text to results
 corpus() {
   local splits=
-  prepared "$1" "$2" dev --gin.EXTENDS="$PREPARED" "${@:3}"
-  memory "memory_$1" "$1" --gin.ONLY_NEW=True
+  prepared "$1" "$2" dev --gin.EXTENDS="$PREPARED" "${@:5}"
+  memory "memory-$4-$1" "$4" "$1" --gin.ONLY_NEW=True
   for hops in 1 2 3; do
     # A small corpus may have no chain of three facts.
     [ ! -f "$OUT/$1/questions/$hops-hop/dev.parquet" ] || splits+="'$hops-hop/dev', "
   done
-  stage "results: $1" eval --gin_file=gin/runs/eval.gin --gin.PREPARED_DIR="$OUT/$1" --gin.MODEL_DIR="$OUT/follow" \
-    --gin.MEMORY_DIR="$OUT/memory_$1" --gin.OUTPUT_DIR="$OUT/results_$1" --gin.SPLITS="($splits)"
+  local suffix results=results
+  suffix=$([ "$1" = dev ] || printf '%s' "-$1")
+  if [ "$PORTION" -gt 0 ]; then
+    results+=/novel-relations$suffix/$3/$PORTION
+  else
+    results+=/$3$suffix
+  fi
+  stage "results: ${results#*/}" eval --gin_file=gin/runs/eval.gin --gin.PREPARED_DIR="$OUT/$1" --gin.MODEL_DIR="$OUT/follow/$3$AMONG" \
+    --gin.MEMORY_DIR="$OUT/memory-$4-$1" --gin.OUTPUT_DIR="$OUT/$results" --gin.SPLITS="($splits)" \
+    --gin.NEEDS="$HELD_OUT"
+}
+
+# run SYSTEM: trains it and asks it
+run() {
+  local SIZE=gin/models/tiny.gin start=pretrained model=$1$AMONG align=align
+  case $1 in
+    opql-pretrained) model=pretrained ;;
+    drkit) align=align_mentions ;;
+    kv-memory) SIZE=gin/models/bag_of_words.gin start=entities-kv-memory ;;
+  esac
+  if [ $start = pretrained ]; then
+    train entities entities None 200 1e-3
+    train relations pretrained "$OUT/entities" 400 1e-3
+  else
+    train entities $start None 200 1e-3
+  fi
+  if [ "$model" != pretrained ]; then
+    train $align "$model" "$OUT/$start" 500 1e-3 --gin.PAIRS=$PAIRS --gin.HELD_OUT="$HELD_OUT" \
+      --gin.stages.AlignStage.split=1-hop/train
+  fi
+  memory "memory-$model" "$model" prepared
+  train follow "follow/$1$AMONG" "$OUT/$model" 1200 5e-4 --gin.MEMORY_DIR="$OUT/memory-$model" --gin.HELD_OUT="$HELD_OUT"
+  corpus dev "$DOCUMENTS" "$1" "$model"
+  [ -z "$TEST" ] || corpus "test-$(basename -- "$TEST" .json)" "$TEST" "$1" "$model" --gin.DEV_FRACTION=1.0
 }
 
 prepared prepared "$DOCUMENTS" train
-train entities entities None 200 1e-3
-train relations pretrained "$OUT/entities" 400 1e-3
-train align aligned "$OUT/pretrained" 500 1e-3 --gin.PAIRS=all
-memory memory prepared
-train follow follow "$OUT/aligned" 1200 5e-4 --gin.MEMORY_DIR="$OUT/memory"
-corpus dev "$DOCUMENTS"
-[ -z "$TEST" ] || corpus "test_$(basename -- "$TEST" .json)" "$TEST" --gin.DEV_FRACTION=1.0
+for system in "${systems[@]:-opql}"; do
+  run "$system"
+done

@@ -13,6 +13,7 @@ import pytest
 import tiny_docred
 from forked_binaries import ENVIRONMENT, Binaries
 from opql_jax.corpus import synthetic
+from opql_jax.corpus.slot_filling import portion
 from opql_jax.evaluation import results
 from opql_jax.training.checkpoints import Checkpoints
 
@@ -165,7 +166,8 @@ BINDINGS = {
 
 def test_all_rows_share_their_steps_and_each_command_is_configured(checkout, tmp_path, metaqa_folder):
     _, listed, _ = checkout('--list')
-    rows = listed.split()
+    *rows, slot_filling, novel_relations = listed.split()
+    assert (slot_filling, novel_relations) == ('slot-filling', 'novel-relations')
     assert rows[:2] == ['opql', 'opql-pretrained'] and set(results.ABLATIONS) < set(rows) and len(set(rows)) == len(rows)
     where = ['--data', str(metaqa_folder), '--out', str(tmp_path / 'out')]
     status, output, commands = checkout(*rows, *where)
@@ -195,6 +197,23 @@ def test_all_rows_share_their_steps_and_each_command_is_configured(checkout, tmp
             done = binaries(binary, *given, '--dry_run')
             # What is missing is the folders that earlier steps would have made, not a name or a value in the configuration.
             assert done.returncode == 0 or re.match(rf'error: {re.escape(str(tmp_path))}\S+ ', done.stderr), (name, done.stderr)
+
+
+def test_rows_of_slot_filling_compare_systems_of_one_size_and_budget(checkout, tmp_path, metaqa_folder):
+    tiny_docred.write(metaqa_folder.parent / 'redocred', tiny_docred.world(2))
+    where = ['--data', str(metaqa_folder), '--out', str(tmp_path / 'out')]
+    status, output, commands = checkout('slot-filling', 'novel-relations', *where)
+    assert status == 0, output
+    made = [name.removeprefix('slot_filling/') for name in made_by(commands)]
+    systems = {'opql', 'opql-pretrained', 'drkit'}
+    percents = {f'novel-relations/{system}/{percent}' for system in systems for percent in (10, 25, 50, 75)}
+    assert {name.removeprefix('results/') for name in made if 'results/' in name} == percents | systems | {'kv-memory'}
+    flags = dict(zip(made, (' '.join(flags) for _, flags in commands)))
+    values = lambda name, key: re.findall(rf'--gin.{key}=(\S+)', flags[name])
+    for key in ('STEPS', 'LEARNING_RATE', 'PAIRS'):
+        assert len({tuple(values(name, key)) for name in ('opql', 'drkit', 'kv-memory', 'drkit-without50')}) == 1
+    assert len({tuple(values(f'follow/{name}', 'STEPS')) for name in (*systems, 'kv-memory')}) == 1
+    assert 'align_mentions.gin' in flags['drkit'] and 'bag_of_words.gin' in flags['follow/kv-memory']
 
 
 def test_a_killed_row_goes_on_where_it_was_stopped(checkout, tmp_path, metaqa_folder):
@@ -238,11 +257,20 @@ def test_reproduce_names_what_it_lacks(checkout, tmp_path):
 def test_slot_filling_asks_documents_that_were_not_trained_on(tmp_path):
     train = tiny_docred.write(tmp_path / 'train', tiny_docred.world(40))
     unseen = tiny_docred.write(tmp_path / 'unseen', tiny_docred.world(8, first=70))
-    run('slot_filling.sh', '--documents', str(train), f'--test={unseen}', f'--out={tmp_path}/with a space')
-    for name in ('dev', 'test_documents'):
-        metrics = json.loads((tmp_path / 'with a space' / f'results_{name}' / 'metrics.json').read_text())
-        assert set(metrics) == {f'{hops}-hop/dev' for hops in HOPS}
+    out = tmp_path / 'with a space'
+    run('slot_filling.sh', '--documents', str(train), f'--test={unseen}', f'--out={out}')
+    # Systems share what they can.
+    run('slot_filling.sh', 'drkit', 'opql-pretrained', '--documents', str(train), f'--out={out}', '--held_out=60')
+    sets = {f'{hops}-hop/dev' for hops in HOPS}
+    for name in ('opql', 'opql-test-documents', 'novel-relations/drkit/60', 'novel-relations/opql-pretrained/60'):
+        metrics = json.loads((out / 'results' / name / 'metrics.json').read_text())
+        assert set(metrics) == sets, name
         assert all(values['coverage'] == 1.0 and values['questions'] for values in metrics.values()), name
+    held_out = portion(tiny_docred.RELATIONS, 0.6, 0)
+    for model in ('drkit-without60', 'follow/drkit-without60', 'follow/opql-pretrained-without60'):
+        store = Checkpoints(out / model, read_only=True)
+        assert store.meta()['lineage']['held_out'] == list(held_out), model
+        store.close()
 
 
 def test_slot_filling_names_what_is_not_there(tmp_path):

@@ -148,6 +148,18 @@ def test_chains_cross_documents(prepared):
     ]
 
 
+def test_pairs_of_a_sentence_are_those_whose_mentions_begin_in_one(prepared):
+    def sentence(row, mention):
+        passage = prepared.passages.slice(int(row['passage']), 1).to_pylist()[0]
+        start = passage['mentions'][int(row[mention])]['start']
+        return sum(begin <= start for begin in passage['sentence_starts'])
+
+    rows = [dict(zip(prepared.pairs, values)) for values in zip(*prepared.pairs.values())]
+    together = [i for i, row in enumerate(rows) if sentence(row, 'topic_mention') == sentence(row, 'target_mention')]
+    assert prepared.pair_rows('sentence').tolist() == together
+    assert 0 < len(together) < len(prepared.pair_rows('all')) == len(rows)
+
+
 def test_questions_of_held_out_relations_are_in_no_batch(prepared):
     held_out = ('P26', 'P36')
     asked = [q for split in SPLITS if 'train' in split for q in prepared.questions(split)]

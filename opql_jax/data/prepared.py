@@ -14,6 +14,13 @@ from opql_jax.corpus.records import CorpusError
 from opql_jax.data import records
 from opql_jax.data import tokenizer as tokenizer_lib
 
+# Kinds of pairs, and why a folder may have none.
+PAIR_KINDS = {
+    'title': "no passage mentions an entity besides its title's",
+    'sentence': 'no sentence mentions two entities',
+    'all': 'no passage mentions two entities',
+}
+
 
 class Prepared:
     """The tables and records that `prepare` wrote. Each is opened when first asked for.
@@ -76,17 +83,33 @@ class Prepared:
         """Rows of `pairs` [n] int64, rising, of one kind.
 
         Args:
-            pairs: 'title' (page title and mention, both directions) or 'all' (any two mentions of a passage).
+            pairs: 'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence) or
+                'all' (any two mentions of a passage).
 
         Raises:
             CorpusError: there is no such kind, or no such pair.
         """
-        if pairs not in ('title', 'all'):
-            raise CorpusError(f"pairs={pairs!r}: 'title' or 'all'")
-        rows = np.flatnonzero(self.pairs['is_title']) if pairs == 'title' else np.arange(len(self.pairs['topic']))
+        if pairs not in PAIR_KINDS:
+            raise CorpusError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
+        kept = {'title': lambda: self.pairs['is_title'], 'sentence': self._in_one_sentence, 'all': lambda: True}[pairs]()
+        rows = np.flatnonzero(np.broadcast_to(kept, len(self.pairs['topic'])))
         if not len(rows):
-            raise CorpusError(f"{self.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
+            raise CorpusError(f'{self.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
         return rows
+
+    def _in_one_sentence(self):
+        """[rows] bool: whether the two mentions of a row of `pairs` begin in one sentence."""
+        mentions, sentences = (self.passages[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
+        first, first_sentence = mentions.offsets.to_numpy(), sentences.offsets.to_numpy()
+        start = mentions.flatten().field('start').to_numpy()
+        # Sentences of all passages in one rising sequence: a passage's places come after those of the one before.
+        width = 1 + max(start.max(initial=0), sentences.flatten().to_numpy().max(initial=0))
+        passage = np.repeat(np.arange(len(self.passages)), np.diff(first))
+        of_sentence = np.repeat(np.arange(len(self.passages)), np.diff(first_sentence))
+        begins = of_sentence * np.int64(width) + sentences.flatten().to_numpy()
+        sentence = np.searchsorted(begins, passage * np.int64(width) + start, side='right')
+        at = first[self.pairs['passage']]
+        return sentence[at + self.pairs['topic_mention']] == sentence[at + self.pairs['target_mention']]
 
     @property
     def splits(self) -> list[str]:

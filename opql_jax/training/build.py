@@ -30,7 +30,7 @@ def pair_rows(
 
     Args:
         prepared: the prepared folder.
-        pairs: 'title' (page title and mention, both directions) or 'all' (every two mentions of a passage).
+        pairs: see `Prepared.pair_rows`.
         min_count: passages that must mention both entities of a pair.
         max_pairs: how many pairs of entities, at most: those with the highest mutual information, in both directions; all
             if None. The paper's open-domain memory has 800,000 with a `min_count` of 5.

@@ -191,7 +191,7 @@ class AlignStage(Stage):
         entry: 'relation' for OPQL's entries; 'mention' for those of an index of mentions (DrKIT), which know their topic
             by the passage only.
         rows: mentions encoded per step.
-        pairs: 'title' or 'all', what the memory will be built from.
+        pairs: 'title', 'sentence' or 'all', what the memory will be built from.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         topics, rows_per_topic, questions_per_topic: of a batch, at most; see `AlignSource`.
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.pairs import mutual_information
-from opql_jax.data.prepared import Prepared
+from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.build import table_hash
 from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
@@ -27,7 +27,7 @@ def covered(memory: Memory, prepared: Prepared) -> dict:
     that of the pairs of the folder it was built from: `prepared`, or one that this continues.
 
     Returns:
-        {'prepared': hash of that folder, 'passages': how many it has, 'pairs': 'title' or 'all'}.
+        {'prepared': hash of that folder, 'passages': how many it has, 'pairs': a kind of `Prepared.pair_rows`}.
 
     Raises:
         MemoryFormatError: the memory is of other text.
@@ -37,7 +37,7 @@ def covered(memory: Memory, prepared: Prepared) -> dict:
             return stated
     else:
         narrowed = memory.manifest.get('selection')
-        for chosen in [narrowed] if narrowed else [{'pairs': 'title'}, {'pairs': 'all'}]:
+        for chosen in [narrowed] if narrowed else [{'pairs': kind} for kind in PAIR_KINDS]:
             for folder in prepared.folders:
                 with contextlib.suppress(InputError):  # no such pair: not what the memory was built from
                     rows = pair_rows(prepared, **chosen, passages=folder['passages'])
@@ -66,7 +66,7 @@ def inject(
     """Adds entries to a memory, encoded by the frozen encoder that built it; one that was killed goes on where it was.
 
     Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
-    the memory was built from ('title' or 'all'), also where `min_count` or `max_pairs` narrowed what it was built from.
+    the memory was built from, also where `min_count` or `max_pairs` narrowed what it was built from.
     Entities that are new get an embedding from their mentions there, see `embeddings`.
 
     With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
