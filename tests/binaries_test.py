@@ -319,14 +319,14 @@ GIN = {
     ),
     'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
     'data/slot_filling': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
-    'models/tiny': size(128, 2, 128, 64),
+    'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 256, 128),
     'models/base': size(768, 12, 512, 256),
     'models/bag_of_words': (
         'train',
         f'--gin_file=gin/runs/entities.gin {INTO}',
-        ['encoder/w_r/kernel  (128, 128)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
+        ['encoder/w_r/kernel  (256, 256)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
     ),
     'runs/entities': ('train', INTO, ['position_32  (', 'EntityStage.rows = 256', *DEFAULTS]),
     'runs/relations': (

@@ -237,7 +237,7 @@ def test_a_folder_has_one_setting(checkout, tmp_path, metaqa_folder):
         assert status == 1 and 'was made with SEED=0 PERCENT=10' in output and not commands
     status, _, commands = checkout('no-filter', *where, PERCENT='10')
     assert status == 0 and made_by(commands) == ['prepared', 'follow/no-filter', 'results/no-filter']
-    assert '--gin.STEPS=200' in commands[1][1]
+    assert '--gin.STEPS=600' in commands[1][1]
 
 
 def test_reproduce_names_what_it_lacks(checkout, tmp_path):

@@ -43,7 +43,7 @@ def write(folder, rows):
 
 
 def test_the_main_table_states_shares_ceilings_and_the_paper():
-    lines = lines_of(results.hits_table(ROWS, 'dev'))
+    lines = lines_of(results.hits_table(ROWS, 'dev', paper=True))
     assert lines['Hits@1 (share of the ceiling)'] == ['1 hop', '2 hops', '3 hops']
     assert lines['opql'] == ['0.700 (87.5%)', '0.600 (75.0%)', '0.640 (80.0%)']
     assert lines['ceiling of opql, opql-pretrained'] == ['0.800'] * 3 and lines['ceiling of fae-kb'] == ['1.000'] * 3
@@ -53,7 +53,11 @@ def test_the_main_table_states_shares_ceilings_and_the_paper():
 
 
 def test_a_set_that_was_not_asked_is_a_dash():
-    assert lines_of(results.hits_table({'opql': sets('dev', 0.7), 'b': sets('dev', 0.1, 0.2)}, 'dev'))['opql'][1] == '–'
+    assert (
+        lines_of(results.hits_table({'opql': sets('dev', 0.7), 'b': sets('dev', 0.1, 0.2)}, 'dev', paper=False))['opql'][1]
+        == '–'
+    )
+    assert 'paper' not in results.hits_table(ROWS, 'dev', paper=False)
 
 
 def test_seeds_have_a_mean_a_deviation_and_a_range():
