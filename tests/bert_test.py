@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from opql_jax.data.tokenizer import TokenizerError, find_minilm
-from opql_jax.models.bert import CheckpointError, load_bert, merge_pretrained
+from opql_jax.data.tokenizer import TokenizerError, find_minilm, load_tokenizer, special_ids, train_wordpiece
+from opql_jax.models.bert import MARKER_WORDS, CheckpointError, load_bert, merge_pretrained, with_marker_words
 from opql_jax.models.encoder import RelationEncoder
 
 CONFIG = dict(
@@ -159,6 +159,24 @@ def test_merging_keeps_w_r_and_w_e_fresh_and_replaces_the_rest(tmp_path):
     for name in merged:
         expected = fresh[name] if name in ('w_r', 'w_e') else loaded[name]
         jax.tree.map(np.testing.assert_array_equal, merged[name], expected)
+
+
+def test_markers_that_a_bert_lends_start_as_words(tmp_path):
+    _, loaded = load_bert(write(tmp_path, fake_tensors()))
+    names = ['[PAD]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'y', 'entity', 'x', 'other']
+    (tmp_path / 'vocab.txt').write_text('\n'.join(names))
+    tokenizer = load_tokenizer(tmp_path)
+    old, new = loaded['token_embedding']['embedding'], with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
+    np.testing.assert_array_equal(new[1:4], old[[9, 10, 8]])
+    special = special_ids(tokenizer)
+    assert (special.ent, special.r1, special.r2) == (1, 2, 3) and list(MARKER_WORDS.values()) == ['entity', 'x', 'y']
+    np.testing.assert_array_equal(np.delete(new, [1, 2, 3], 0), np.delete(old, [1, 2, 3], 0))
+
+
+def test_markers_of_the_vocabulary_itself_are_left_as_they_are(tmp_path):
+    _, loaded = load_bert(write(tmp_path, fake_tensors()))
+    new = with_marker_words(loaded, train_wordpiece(['entity x y'] * 3, 40))
+    jax.tree.map(np.testing.assert_array_equal, new, loaded)
 
 
 def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path):

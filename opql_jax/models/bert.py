@@ -17,6 +17,7 @@ import safetensors
 from flax import traverse_util
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.data.tokenizer import special_ids
 
 # What RelationEncoder computes; a checkpoint whose config says otherwise would load and be wrong.
 # Absent keys have these values in every BERT (old configs lack model_type).
@@ -38,6 +39,9 @@ _FIELDS = {
     'max_length': 'max_position_embeddings',
 }
 _FRESH = ('w_r', 'w_e')
+
+# What the markers mean at first to a BERT that has none.
+MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
 
 
 class CheckpointError(InputError):
@@ -71,6 +75,28 @@ def load_bert(folder):
             return fields, _encoder_params(_Tensors(file, tensors), fields)
     except safetensors.SafetensorError as e:
         raise CheckpointError(f'{file}: not a readable safetensors file ({e}).') from e
+
+
+def with_marker_words(loaded, tokenizer):
+    """Gives [ENT], [R1] and [R2] the embeddings of words, where the vocabulary lends them rows that BERT never trained.
+
+    Around untrained vectors the layers above have learnt nothing. Measured with MiniLM, without training, 5-way 1-shot
+    accuracy on sentences of 42 relations: 0.67 with these words against 0.63 by the mean of the last layer, 0.43 in
+    either case by the markers; 0.62 with [MASK] for [ENT].
+
+    Args:
+        loaded: parameters from `load_bert`.
+        tokenizer: of the same checkpoint. Where it has markers of its own, or lacks the words, nothing is changed.
+
+    Returns:
+        Parameters like `loaded`.
+    """
+    special, embedding = special_ids(tokenizer), loaded['token_embedding']['embedding'].copy()
+    for marker, word in MARKER_WORDS.items():
+        source = tokenizer.token_to_id(word)
+        if tokenizer.token_to_id(marker) is None and source is not None:
+            embedding[getattr(special, marker[1:-1].lower())] = embedding[source]
+    return {**loaded, 'token_embedding': {'embedding': embedding}}
 
 
 def merge_pretrained(params, loaded):

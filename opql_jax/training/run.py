@@ -56,6 +56,7 @@ def start_params(encoder, prepared, init_from, bert_folder, seed):
     params = init_params(encoder, len(prepared.vocab), seed)
     if bert_folder:
         _, loaded = bert.load_bert(bert_folder)
+        loaded = bert.with_marker_words(loaded, prepared.tokenizer)
         params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
     return params
 

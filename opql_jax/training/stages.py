@@ -157,6 +157,8 @@ class RelationStage(Stage):
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
+        frozen_layers: this many of the lower layers, and the embeddings below them, stay as they are; 0 trains all. No
+            gradient is computed for them, so half of the layers frozen save a third of a step.
     """
 
     entry: ClassVar[str] = 'relation'
@@ -165,6 +167,13 @@ class RelationStage(Stage):
     max_context: int = 2
     entity_weight: float = 1.0
     sampled_entities: int = 0
+    frozen_layers: int = 0
+
+    def trainable(self, name):
+        frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
+        if frozen:
+            frozen += ['encoder/token_embedding/', 'encoder/position_embedding/', 'encoder/embedding_norm/']
+        return super().trainable(name) and not name.startswith(tuple(frozen))
 
     def source(self, prepared, num_steps, seed):
         return sources.RelationSource(
