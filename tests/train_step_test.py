@@ -136,6 +136,19 @@ def test_a_stage_that_trains_nothing_is_refused(trained):
         step.init_state(params, lambda name: False, step.make_optimizer(2))
 
 
+def test_lower_layers_are_frozen_with_the_embeddings_below_them():
+    names = [
+        'token_embedding/embedding',
+        'embedding_norm/bias',
+        'layers_0/qkv/kernel',
+        'layers_1/qkv/kernel',
+        'layers_10/qkv/bias',
+    ]
+    names = [*(f'encoder/{name}' for name in [*names, 'w_r/kernel']), 'entity_table']
+    trained = lambda frozen: [name for name in names if stages.RelationStage(frozen_layers=frozen).trainable(name)]
+    assert trained(0) == names and trained(1) == names[3:] and trained(2) == names[4:]
+
+
 def test_parameters_are_split_by_name_and_put_together_again():
     params = {'encoder': {'a': {'kernel': 1, 'bias': 2}}, 'entity_table': 3}
     trained, frozen = step.split_params(params, lambda name: name.endswith('bias'))

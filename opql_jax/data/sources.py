@@ -155,6 +155,7 @@ class RelationSource(Source):
         seed: int,
         rows: int = 256,
         sampler: str = 'shared',
+        neighbours: int = 16,
         max_context: int = 4,
         bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
         multiple: int = 8,
@@ -165,7 +166,8 @@ class RelationSource(Source):
         if sampler not in sampling.SAMPLERS:
             raise InputError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
         self._rows = PairRows(prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context)
-        self._sampler = sampling.SAMPLERS[sampler](self._rows.index)
+        options = {'neighbours': neighbours} if sampler == 'shared' else {}
+        self._sampler = sampling.SAMPLERS[sampler](self._rows.index, **options)
         self.capacities = self._rows.capacities
 
     def batch(self, step, rng):

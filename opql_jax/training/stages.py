@@ -154,6 +154,8 @@ class RelationStage(Stage):
             encoded mention serves as positive and hard negative of others) or 'random' (no hard negatives: pairs drawn
             one by one, the others of a batch are an anchor's negatives).
         rows: mentions encoded per step.
+        neighbours: of sampler 'shared', pairs around each seed pair. The fewer, the more subjects a batch has: with many, what
+            a passage is about tells no two rows of a batch apart and is not learnt.
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
@@ -164,6 +166,7 @@ class RelationStage(Stage):
     entry: ClassVar[str] = 'relation'
     sampler: str = 'shared'
     rows: int = 256
+    neighbours: int = 16
     max_context: int = 2
     entity_weight: float = 1.0
     sampled_entities: int = 0
@@ -177,7 +180,13 @@ class RelationStage(Stage):
 
     def source(self, prepared, num_steps, seed):
         return sources.RelationSource(
-            prepared, num_steps=num_steps, seed=seed, rows=self.rows, sampler=self.sampler, max_context=self.max_context
+            prepared,
+            num_steps=num_steps,
+            seed=seed,
+            rows=self.rows,
+            sampler=self.sampler,
+            neighbours=self.neighbours,
+            max_context=self.max_context,
         )
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
