@@ -1,7 +1,9 @@
 """How well relation embeddings tell relations apart, without training: N-way K-shot nearest neighbours over labelled sentences.
 
 An episode draws N relations and, of each, K support sentences and one query, all with different texts. A query's answer is
-the relation whose support sentences are on average the most similar to it.
+the relation whose support sentences are on average the most similar to it, by the cosine of embeddings centred at their mean
+over all sentences. L_rel leaves the origin open, as a softmax over inner products does not change when all candidates are
+moved by one vector; and what all embeddings share is most of their length (0.9 after a short pretraining of MiniLM).
 """
 
 import json
@@ -197,7 +199,8 @@ def score(vectors, members, ways: int, shots: int, episodes: int, seed: int) -> 
     Returns:
         [episodes] float64.
     """
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    centred = vectors - vectors[np.concatenate([same for texts in members for same in texts])].mean(axis=0)
+    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     rng = np.random.default_rng(seed)
     right = np.empty(episodes)
     for episode in range(episodes):
