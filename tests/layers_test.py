@@ -33,7 +33,20 @@ HEIGHT = {
 # SeqIO tasks are thin: of the lower rooms they see these two.
 TASKS_MAY_IMPORT = {'tasks', 'corpus', 'data'}
 # The modules at the top of the package; only they know gin.
-EDGE = {'prepare', 'train', 'build_memory', 'inject', 'delete', 'compact', 'eval', 'infer', 'ask', 'results', 'gin_utils'}
+EDGE = {
+    'prepare',
+    'train',
+    'build_memory',
+    'inject',
+    'delete',
+    'compact',
+    'eval',
+    'infer',
+    'ask',
+    'results',
+    'probe',
+    'gin_utils',
+}
 
 TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')
 # Parts of clu that import TensorFlow.
