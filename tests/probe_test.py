@@ -123,7 +123,7 @@ def test_sentences_are_marked_as_pairs_are(folders):
     found = probe_lib.relations_of(encoder, params, passages, special)
     topics = [passage.entities.tolist().index(0) for passage in passages]
     marked = [markup.mark_pair(passage, i, 1 - i, special, 0) for passage, i in zip(passages, topics)]
-    tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), 16, special)
+    tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), 32, special)
     r1, r2 = (np.array([getattr(m, name) for m in marked], np.int32) for name in ('r1', 'r2'))
     np.testing.assert_allclose(found, jax.jit(encoder.apply)({'params': params}, tokens, r1, r2), rtol=1e-4, atol=1e-5)
 
@@ -136,7 +136,7 @@ def test_baselines_are_means_over_the_tokens(folders, masked):
     passages = probe_lib.tokenise(tokenizer, read_labelled(file)[0])
     rows = probe_lib._rows(passages, special, masked)
     found = probe_lib.means_of(encoder, params, rows)
-    tokens = buckets.pad_tokens(rows, len(rows), 16, special)
+    tokens = buckets.pad_tokens(rows, len(rows), 32, special)
     hidden = np.asarray(
         jax.jit(functools.partial(encoder.apply, method=encoder.hidden))({'params': params}, tokens), np.float64
     )
