@@ -122,7 +122,7 @@ class RelationEncoder(nn.Module):
         embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=_init)
         project = lambda features, init=_init: nn.Dense(features, use_bias=False, kernel_init=init)
         # As large as _init would make it, but orthogonal: relations keep the angles between [h_R1 ; h_R2], exactly where
-        # relation_dim is 2 hidden_size. A random 768 x 256 matrix costs 0.03 of a probe's accuracy.
+        # relation_dim is 2 hidden_size.
         isometry = nn.initializers.orthogonal(0.02 * np.sqrt(2 * self.hidden_size))
         self.token_embedding = embed(self.vocab_size)
         # With a single segment BERT's segment embedding is one more constant of every position: loading
