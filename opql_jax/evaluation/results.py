@@ -1,6 +1,6 @@
 """The generated part of RESULTS.md: tables and plots of what `launch/reproduce.sh` left in a folder.
 
-    results/<row>/metrics.json                                  what `eval` wrote
+    results/<row>/metrics.json                                  what `eval` wrote, or `probe`
     results/novel-relations/<system>/<percent>/metrics.json     the same, of questions that need a relation of those held out
     follow/<row>/, pretrained/, ...                             training runs, whose checkpoints say how they were made
     memory*/                                                    memories
@@ -51,6 +51,7 @@ class Runs:
     Attributes:
         rows: {row: {set: metrics}}.
         novel: {system: {percent of the relations held out: {set: metrics}}}.
+        probes: {row: metrics of `probe`}.
         trained: {name of a training run: meta data of its newest checkpoint}, in the order of training.
         memories: {hash: name}.
         reader: the name of the reader of the text, '' if it is not known.
@@ -59,6 +60,7 @@ class Runs:
 
     rows: dict[str, dict]
     novel: dict[str, dict[int, dict]]
+    probes: dict[str, dict]
     trained: dict[str, dict]
     memories: dict[str, str]
     seconds: dict[str, float]
@@ -94,7 +96,8 @@ def read_runs(folder) -> Runs:
         if not path.parent.name.isdigit():
             raise InputError(f'{path}: the folder {path.parent.name} must be the percentage of relations held out')
         novel.setdefault(path.parents[1].name, {})[int(path.parent.name)] = _read_metrics(path)
-    if not rows and not novel:
+    probes = {row: rows.pop(row) for row in list(rows) if 'accuracy' in rows[row]}
+    if not (rows or novel or probes):
         raise InputError(f'{folder} holds no results/<row>/metrics.json: run launch/reproduce.sh first')
     trained = {}
     for card in sorted([*folder.glob('*/model.json'), *folder.glob('follow/*/model.json')]):
@@ -104,18 +107,21 @@ def read_runs(folder) -> Runs:
         store.close()
     memories = {manifest_hash(read_manifest(path.parent)): path.parent.name for path in folder.glob('memory*/manifest.json')}
     prepared = folder / 'prepared'
-    reader = read_prepared(prepared)['settings']['reader'] if (prepared / 'manifest.json').exists() else ''
-    return Runs(rows, novel, trained, memories, _read_seconds(folder / 'seconds.tsv'), reader)
+    reader = read_prepared(prepared).get('settings', {}).get('reader', '') if (prepared / 'manifest.json').exists() else ''
+    return Runs(rows, novel, probes, trained, memories, _read_seconds(folder / 'seconds.tsv'), reader)
 
 
 def _read_metrics(path) -> dict:
     try:
         found = json.loads(path.read_text(encoding='utf-8'))
-        for metrics in found.values():
-            metrics['hits@1'] + metrics['coverage'] + metrics['questions']
+        if 'accuracy' in found:
+            found['standard_error'] + found['ways'] + found['shots'] + found['relations'] + found['sentences']
+        else:
+            for metrics in found.values():
+                metrics['hits@1'] + metrics['coverage'] + metrics['questions']
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f'{path} is not what eval writes ({type(error).__name__}: {error}): delete it and run the row again'
+            f'{path} is not what eval or probe writes ({type(error).__name__}: {error}): delete it and run the row again'
         ) from error
     return found
 
@@ -222,6 +228,22 @@ def novel_table(novel: dict[str, dict[int, dict]], split: str) -> str:
     return _table(['Hits@1 (share of the ceiling)', 'relations held out', *_hop_names(hops)], lines)
 
 
+def probes_table(probes: dict[str, dict]) -> str:
+    """Accuracy of nearest neighbours over labelled sentences, a line a probe, with its standard error over episodes."""
+    lines = [
+        [
+            row,
+            found['embedding'],
+            f'{found["ways"]}-way {found["shots"]}-shot',
+            f'{found["accuracy"]:.3f} ± {found["standard_error"]:.3f}',
+            f'{found["relations"]}',
+            f'{found["sentences"]:,}',
+        ]
+        for row, found in probes.items()
+    ]
+    return _table(['probe', 'embedding', 'episodes', 'accuracy', 'relations', 'sentences'], lines)
+
+
 def _clock(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f'{minutes // 60} h {minutes % 60:02d} min' if minutes >= 60 else f'{seconds / 60:.1f} min'
@@ -323,6 +345,8 @@ def generated(folder, runs: Runs, figures) -> str:
         if hops_of(dict(enumerate(sets)), split):
             plot_novel(runs.novel, split, path := figures / f'{name}-novel-{split}.png')
             parts += [f'### Novel relations: {SPLITS[split].lower()}', novel_table(runs.novel, split), link(path)]
+    if runs.probes:
+        parts += ['### Relations of labelled sentences, by nearest neighbour', probes_table(runs.probes)]
     parts += ['### What was run', runs_table(runs), gin_of(runs)]
     return '\n\n'.join(filter(None, parts))
 
@@ -343,7 +367,7 @@ def write_results(*, runs: tuple[str, ...], output: str, dry_run: bool = False) 
     read = {folder: read_runs(folder) for folder in runs}
     if dry_run:
         for folder, found in read.items():
-            print(f'# {folder}: {", ".join([*found.rows, *found.novel])}')
+            print(f'# {folder}: {", ".join([*found.rows, *found.novel, *found.probes])}')
         return
     path = pathlib.Path(output)
     before = path.read_text(encoding='utf-8') if path.exists() else f'{BEGIN}\n{END}\n'
@@ -352,4 +376,4 @@ def write_results(*, runs: tuple[str, ...], output: str, dry_run: bool = False) 
     head, tail = before.split(BEGIN)[0], before.split(END)[1]
     sections = [generated(folder, found, path.absolute().parent / 'figures') for folder, found in read.items()]
     path.write_text('\n\n'.join([head + BEGIN, *sections, END + tail]), encoding='utf-8')
-    print(f'{path}: {", ".join(row for found in read.values() for row in [*found.rows, *found.novel])}')
+    print(f'{path}: {", ".join(row for found in read.values() for row in [*found.rows, *found.novel, *found.probes])}')
