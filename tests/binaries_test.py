@@ -13,6 +13,7 @@ import pytest
 
 import tiny_training
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
+from gin_files import FOLDERS, GIN
 from opql_jax.corpus import synthetic
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory
@@ -108,6 +109,16 @@ def chain(tmp_path_factory):
     lines = [synthetic.question_line(world, question) for question in world.questions('dev', 2)][:6]
     lines.insert(2, 'who starred in the films directed by [Nobody Known]\tNobody Else')
     file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    sentences = [
+        {'text': f'{a} {relation} {b} .', 'sub_text': a, 'rel': relation, 'obj_text': b}
+        for relation, a, b in [
+            ('made', 'Ann', 'Emma'),
+            ('made', 'Jo', 'Lucy'),
+            ('near', 'Rome', 'Bonn'),
+            ('near', 'York', 'Ulm'),
+        ]
+    ]
+    (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
     asked = [f'--gin.QUESTION_FILE={file}', '--gin.HOPS=2']
     splits = "--gin.SPLITS=('2-hop/test',)"
     printed = {
@@ -279,105 +290,6 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
     refused = binaries('delete', '--gin_file=gin/runs/delete.gin', *here, '--entity=Zorblux')
     assert refused.returncode == 1 and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
-
-
-# What each file under gin/ is run with: binary, flags (with names of the folders below), and what --dry_run must print.
-FOLDERS = ('prepared', 'entities', 'pretrained', 'aligned', 'follow', 'memory', 'mine.txt', 'new')
-OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
-INTO = '--gin.PREPARED_DIR={prepared} --gin.WORKDIR={new}'
-# Settings that no gin file names.
-DEFAULTS = ['train.clip_norm = 1.0', 'train.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
-
-
-def size(hidden, layers, relation, entity):
-    """How a model file of that size is run, and the shapes that follow from it."""
-    shapes = (
-        f'encoder/layers_{layers - 1}/mlp_in/kernel  ({hidden}, {4 * hidden})',
-        f'encoder/w_r/kernel  ({2 * hidden}, {relation})',
-        f'entity_table  (64, {entity})',
-    )
-    return 'train', f'--gin_file=gin/runs/entities.gin {INTO}', shapes
-
-
-GIN = {
-    'data/synthetic': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=7', ['Synthetic(seed=0, num_documents=7']),
-    'data/jsonl': (
-        'prepare',
-        '--gin.PREPARED_DIR={new} --gin.CORPUS=my.jsonl',
-        ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
-    ),
-    'data/metaqa': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
-    'data/metaqa_with_kb': (
-        'prepare',
-        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
-        ["WithTriples(text=MetaQA(folder='films'), path='facts')"],
-    ),
-    'data/metaqa_kb': (
-        'prepare',
-        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
-        ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True)"],
-    ),
-    'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
-    'data/slot_filling': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
-    'models/tiny': size(128, 2, 256, 64),
-    'models/small': size(256, 4, 256, 64),
-    'models/minilm': size(384, 6, 256, 128),
-    'models/base': size(768, 12, 512, 256),
-    'models/bag_of_words': (
-        'train',
-        f'--gin_file=gin/runs/entities.gin {INTO}',
-        ['encoder/w_r/kernel  (256, 256)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
-    ),
-    'runs/entities': ('train', INTO, ['position_32  (', 'EntityStage.rows = 256', *DEFAULTS]),
-    'runs/relations': (
-        'train',
-        f'{INTO} --gin.INIT_FROM={{entities}}',
-        ['anchor_32  (', 'RelationStage.entity_weight = 1.0', *DEFAULTS],
-    ),
-    'runs/align': (
-        'train',
-        f'{INTO} --gin.INIT_FROM={{pretrained}}',
-        ['question_tokens  (128, ', 'AlignStage.questions_per_topic = 4', *DEFAULTS],
-    ),
-    'runs/align_mentions': (
-        'train',
-        f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.stages.AlignStage.split=1-hop/train',
-        ['question_tokens  (128, ', "AlignStage.entry = 'mention'", *DEFAULTS],
-    ),
-    'runs/follow': (
-        'train',
-        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}}',
-        ['follower/w_t  (3, 8, 8)', 'FollowStage.exclude_topic = True', *DEFAULTS],
-    ),
-    'runs/build_memory': (
-        'build_memory',
-        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={new}',
-        [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
-    ),
-    'runs/inject': (
-        'inject',
-        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={memory}',
-        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'inject.step = None'],
-    ),
-    'runs/delete': (
-        'delete',
-        '--gin.PREPARED_DIR={prepared} --gin.MEMORY_DIR={memory} --entry=0 --entry=3',
-        ['would delete 2 entries', 'delete.memory_dir = '],
-    ),
-    'runs/compact': ('compact', '--gin.MEMORY_DIR={memory}', [' entries in 1 segments, 0 deleted', 'compact.memory_dir = ']),
-    'runs/eval': (
-        'eval',
-        f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.SPLITS=('2-hop/dev',)",
-        ['# 2-hop/dev: ', 'evaluate_sets.k = None'],
-    ),
-    'runs/infer': (
-        'infer',
-        f'{OPEN} --gin.QUESTION_FILE={{mine.txt}} --gin.HOPS=2 --gin.OUTPUT={{new}}',
-        ['# 7 questions of 2 hops over ', 'infer_file.exclude_topic = None'],
-    ),
-    'runs/results': ('results', "--gin.RUNS=('{prepared}/..',)", ['/prepared/..: opql', 'write_results.output = ']),
-    'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
-}
 
 
 def test_every_gin_file_is_run_by_the_test_below():

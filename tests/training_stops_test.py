@@ -20,7 +20,8 @@ class GoingWrong(stages.EntityStage):
     when: tuple[int, ...] = ()
 
     def lineage(self):
-        return {'stage': 'GoingWrong'}  # resumed without going wrong, it is still the same run
+        # Resumed without going wrong, it is still the same run.
+        return {**super().lineage(), 'how': None, 'when': None}
 
     def source(self, prepared, num_steps, seed):
         return Marked(super().source(prepared, num_steps, seed), self)

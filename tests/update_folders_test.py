@@ -50,10 +50,10 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
     first = extend('first', world / 'prepared', 'a1', known[0], f'{known[0]} met {known[1]} once.')
     second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
 
-    def overtaken(*given):
+    def overtaken(*given, **named):
         monkeypatch.undo()
         add(world, memory, second)
-        return PairEncoder(*given)
+        return PairEncoder(*given, **named)
 
     monkeypatch.setattr(update, 'PairEncoder', overtaken)
     with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):

@@ -1,0 +1,109 @@
+"""What every file under gin/ is run with in binaries_test."""
+
+# What each file under gin/ is run with: binary, flags (with names of the folders below), and what --dry_run must print.
+FOLDERS = ('prepared', 'entities', 'pretrained', 'aligned', 'follow', 'memory', 'mine.txt', 'labelled.jsonl', 'new')
+OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
+INTO = '--gin.PREPARED_DIR={prepared} --gin.WORKDIR={new}'
+# Settings that no gin file names.
+DEFAULTS = ['train.clip_norm = 1.0', 'train.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
+
+
+def size(hidden, layers, relation, entity):
+    """How a model file of that size is run, and the shapes that follow from it."""
+    shapes = (
+        f'encoder/layers_{layers - 1}/mlp_in/kernel  ({hidden}, {4 * hidden})',
+        f'encoder/w_r/kernel  ({2 * hidden}, {relation})',
+        f'entity_table  (64, {entity})',
+    )
+    return 'train', f'--gin_file=gin/runs/entities.gin {INTO}', shapes
+
+
+GIN = {
+    'data/synthetic': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=7', ['Synthetic(seed=0, num_documents=7']),
+    'data/jsonl': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.CORPUS=my.jsonl',
+        ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
+    ),
+    'data/metaqa': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
+    'data/metaqa_with_kb': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
+        ["WithTriples(text=MetaQA(folder='films'), path='facts')"],
+    ),
+    'data/metaqa_kb': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
+        ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True)"],
+    ),
+    'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
+    'data/slot_filling': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
+    'models/tiny': size(128, 2, 256, 64),
+    'models/small': size(256, 4, 256, 64),
+    'models/minilm': size(384, 6, 256, 128),
+    'models/base': size(768, 12, 512, 256),
+    'models/bag_of_words': (
+        'train',
+        f'--gin_file=gin/runs/entities.gin {INTO}',
+        ['encoder/w_r/kernel  (256, 256)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
+    ),
+    'runs/entities': ('train', INTO, ['position_32  (', 'EntityStage.rows = 256', *DEFAULTS]),
+    'runs/relations': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{entities}}',
+        ['anchor_32  (', 'RelationStage.entity_weight = 1.0', *DEFAULTS],
+    ),
+    'runs/relations_minilm': (
+        'train',
+        f'{INTO} --gin.BERT=None',
+        ['anchor_32  (', 'RelationStage.frozen_layers = 3', 'train.warmup_steps = 10'],
+    ),
+    'runs/align': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{pretrained}}',
+        ['question_tokens  (128, ', 'AlignStage.questions_per_topic = 4', *DEFAULTS],
+    ),
+    'runs/align_mentions': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.stages.AlignStage.split=1-hop/train',
+        ['question_tokens  (128, ', "AlignStage.entry = 'mention'", *DEFAULTS],
+    ),
+    'runs/follow': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}}',
+        ['follower/w_t  (3, 8, 8)', 'FollowStage.exclude_topic = True', *DEFAULTS],
+    ),
+    'runs/build_memory': (
+        'build_memory',
+        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={new}',
+        [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
+    ),
+    'runs/inject': (
+        'inject',
+        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={memory}',
+        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'inject.step = None'],
+    ),
+    'runs/delete': (
+        'delete',
+        '--gin.PREPARED_DIR={prepared} --gin.MEMORY_DIR={memory} --entry=0 --entry=3',
+        ['would delete 2 entries', 'delete.memory_dir = '],
+    ),
+    'runs/compact': ('compact', '--gin.MEMORY_DIR={memory}', [' entries in 1 segments, 0 deleted', 'compact.memory_dir = ']),
+    'runs/eval': (
+        'eval',
+        f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.SPLITS=('2-hop/dev',)",
+        ['# 2-hop/dev: ', 'evaluate_sets.k = None'],
+    ),
+    'runs/infer': (
+        'infer',
+        f'{OPEN} --gin.QUESTION_FILE={{mine.txt}} --gin.HOPS=2 --gin.OUTPUT={{new}}',
+        ['# 7 questions of 2 hops over ', 'infer_file.exclude_topic = None'],
+    ),
+    'runs/probe': (
+        'probe',
+        '--gin.SENTENCES={labelled.jsonl} --gin.MODEL_DIR={pretrained} --gin.OUTPUT_DIR={new} --gin.WAYS=2',
+        ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
+    ),
+    'runs/results': ('results', "--gin.RUNS=('{prepared}/..',)", ['/prepared/..: opql', 'write_results.output = ']),
+    'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
+}
