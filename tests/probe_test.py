@@ -135,7 +135,7 @@ def test_baselines_are_means_over_the_tokens(folders, masked):
     special = probe_lib.tokenizer_lib.special_ids(tokenizer)
     passages = probe_lib.tokenise(tokenizer, read_labelled(file)[0])
     rows = probe_lib._rows(passages, special, masked)
-    found = probe_lib.means_of(encoder, params, rows)
+    found = probe_lib.means_of(encoder, params, rows, special)
     tokens = buckets.pad_tokens(rows, len(rows), 32, special)
     hidden = np.asarray(
         jax.jit(functools.partial(encoder.apply, method=encoder.hidden))({'params': params}, tokens), np.float64
@@ -152,7 +152,9 @@ def test_masking_hides_the_entities_from_the_baseline(folders, tmp_path):
     encoder, params, tokenizer = probe_lib._open(str(model), None, 'mean')
     special = probe_lib.tokenizer_lib.special_ids(tokenizer)
     passages = probe_lib.tokenise(tokenizer, read_labelled(tmp_path / 'a.json')[0])
-    visible, masked = (probe_lib.means_of(encoder, params, probe_lib._rows(passages, special, m)) for m in (False, True))
+    visible, masked = (
+        probe_lib.means_of(encoder, params, probe_lib._rows(passages, special, m), special) for m in (False, True)
+    )
     np.testing.assert_array_equal(masked[0], masked[1])
     assert np.abs(visible[0] - visible[1]).max() > 1e-3
 

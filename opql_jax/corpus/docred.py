@@ -14,7 +14,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from opql_jax.corpus.records import REASONS_SHOWN, CorpusError, Document, Mention, validate
+from opql_jax.corpus.records import CorpusError, Document, Mention, check_rejected, validate
 
 Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
 
@@ -105,12 +105,7 @@ def read_documents(
             except CorpusError as error:
                 reasons.append(f'document {number}: {error}')
                 reject(number, str(error), record)
-    if len(reasons) > max_reject_fraction * len(records):
-        more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
-        raise CorpusError(
-            f'{path}: {len(reasons)} of {len(records)} documents are bad, more than the fraction {max_reject_fraction} '
-            f'allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed in {rejected_path}'
-        )
+    check_rejected(path, reasons, 'documents', len(records), max_reject_fraction, rejected_path)
     return read
 
 

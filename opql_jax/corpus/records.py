@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from opql_jax.corpus.errors import InputError
 
@@ -180,13 +180,18 @@ def read_jsonl(
             documents.append(document)
     if not lines:
         raise CorpusError(f'{path}: empty corpus, no line holds a document')
-    if len(reasons) > max_reject_fraction * lines:
+    check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
+    return documents
+
+
+def check_rejected(path, reasons: Sequence[str], what: str, total: int, max_fraction: float, rejected_path) -> None:
+    """Raises CorpusError, with the first reasons, if more than a fraction of a file's `total` lines or documents were rejected."""
+    if len(reasons) > max_fraction * total:
         more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
         raise CorpusError(
-            f'{path}: {len(reasons)} of {lines} lines are bad, more than the fraction {max_reject_fraction} '
+            f'{path}: {len(reasons)} of {total} {what} are bad, more than the fraction {max_fraction} '
             f'allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed in {rejected_path}'
         )
-    return documents
 
 
 def _parse(line: bytes) -> object:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 _GAP = re.compile(r"""(?P<stop>[.!?…]+)["'”’»)\]]*\s+|\n+\s*""")
 _LAST_WORD = re.compile(r'[^\s("“‘\[]*$')
 _OPENING = '"\'“‘«([{$£€¡¿*–—- '
@@ -68,3 +70,19 @@ def _ends_sentence(text: str, stop: str, stop_at: int, start: int) -> bool:
     if initial or word in _MAY_END or _DOTTED.match(word):
         return re.match(r'\w*', following)[0] in _OPENERS
     return True
+
+
+def sentences_begun(starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """How many sentences begin at or before places of passages, counted through all passages.
+
+    Args:
+        starts: where sentences start, those of all passages in their order, rising in each.
+        counts: [passages] the number of each passage's sentences.
+        passage, place: [n] passages and places in their texts, not negative.
+
+    Returns:
+        [n] int64; of two places of a passage the same where they are in one sentence.
+    """
+    # One rising sequence, so that one search finds any of them.
+    keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
+    return np.searchsorted(keys, (passage.astype(np.int64) << 32) | place, side='right')

@@ -6,11 +6,13 @@ import json
 import pathlib
 
 import numpy as np
+import pyarrow.compute as pc
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, load_questions
 from opql_jax.corpus.records import CorpusError
+from opql_jax.corpus.sentences import sentences_begun
 from opql_jax.data import records
 from opql_jax.data import tokenizer as tokenizer_lib
 
@@ -100,16 +102,15 @@ class Prepared:
     def _in_one_sentence(self):
         """[rows] bool: whether the two mentions of a row of `pairs` begin in one sentence."""
         mentions, sentences = (self.passages[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
-        first, first_sentence = mentions.offsets.to_numpy(), sentences.offsets.to_numpy()
-        start = mentions.flatten().field('start').to_numpy()
-        # Sentences of all passages in one rising sequence: a passage's places come after those of the one before.
-        width = 1 + max(start.max(initial=0), sentences.flatten().to_numpy().max(initial=0))
-        passage = np.repeat(np.arange(len(self.passages)), np.diff(first))
-        of_sentence = np.repeat(np.arange(len(self.passages)), np.diff(first_sentence))
-        begins = of_sentence * np.int64(width) + sentences.flatten().to_numpy()
-        sentence = np.searchsorted(begins, passage * np.int64(width) + start, side='right')
-        at = first[self.pairs['passage']]
-        return sentence[at + self.pairs['topic_mention']] == sentence[at + self.pairs['target_mention']]
+        mention_counts, sentence_counts = (pc.list_value_length(lists).to_numpy() for lists in (mentions, sentences))
+        start, starts = mentions.flatten().field('start').to_numpy(), sentences.flatten().to_numpy()
+        passage = self.pairs['passage']
+        first = (np.cumsum(mention_counts) - mention_counts)[passage]
+        topic, target = (
+            sentences_begun(starts, sentence_counts, passage, start[first + self.pairs[name]])
+            for name in ('topic_mention', 'target_mention')
+        )
+        return topic == target
 
     @property
     def splits(self) -> list[str]:

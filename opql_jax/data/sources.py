@@ -187,8 +187,8 @@ class AlignSource(Source):
     topics * questions_per_topic. When a question has more than A answers, those of its packed mentions come
     before a random choice of the others. `entry` says how the mentions are marked, see `markup.ENTRIES`.
 
-    `pairs` are those that the memory will hold, 'title', 'sentence' or 'all' (see `Prepared.pair_rows`): a topic's other co-mentions are no
-    candidates. Questions that need a relation of `held_out` are left out (see `Question.needs`).
+    `pairs` are those that the memory will hold (see `Prepared.pair_rows`): a topic's other co-mentions are no candidates.
+    Questions that need a relation of `held_out` are left out (see `Question.needs`).
 
     Attributes:
         num_aligned: questions that have an aligned mention.

@@ -15,6 +15,7 @@ import numpy as np
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.labelled import LabelledSentence, read_labelled
+from opql_jax.corpus.tables import atomic_path
 from opql_jax.data import buckets, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert
@@ -96,13 +97,12 @@ def probe(
     if embedding == 'relation':
         vectors = relations_of(encoder, params, passages, special)
     else:
-        vectors = means_of(encoder, params, _rows(passages, special, embedding == 'mean masked'))
+        vectors = means_of(encoder, params, _rows(passages, special, embedding == 'mean masked'), special)
     right = score(vectors, members, ways, shots, episodes, seed)
     error = right.std(ddof=1) / np.sqrt(episodes)
     out = {'accuracy': float(right.mean()), 'standard_error': float(error), **stated}
-    directory = pathlib.Path(output_dir)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / 'metrics.json').write_text(json.dumps(out, indent=2))
+    with atomic_path(pathlib.Path(output_dir, 'metrics.json')) as path:
+        path.write_text(json.dumps(out, indent=2))
     print(
         f'{ways}-way {shots}-shot accuracy {right.mean():.4f} +- {error:.4f} ({episodes:,} episodes, {len(members)} relations,'
         f' {stated["sentences"]:,} sentences)'
@@ -166,7 +166,7 @@ def _rows(passages, special, masked: bool) -> list[np.ndarray]:
     return [markup.mark_pair(passage, i, 1 - i, special, 0).tokens for passage, i in zip(passages, topic)]
 
 
-def means_of(encoder, params, rows) -> np.ndarray:
+def means_of(encoder, params, rows, special) -> np.ndarray:
     """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
 
     @jax.jit
@@ -181,10 +181,8 @@ def means_of(encoder, params, rows) -> np.ndarray:
         members, size = np.flatnonzero(length == bucket), max(TOKENS_PER_BATCH // bucket, 1)
         for start in range(0, len(members), size):
             chosen = members[start : start + size]
-            tokens = np.full((size, bucket), PAD_ID, np.int32)
-            for row, i in zip(tokens, chosen):
-                row[: len(rows[i])] = rows[i]
-            tokens[len(chosen) :, 0] = 1  # a mean over no token would be 0 / 0
+            # What fills a batch up is [CLS] [SEP]: a mean over no token would be 0 / 0.
+            tokens = buckets.pad_tokens([rows[i] for i in chosen], size, bucket, special)
             out[chosen] = np.asarray(apply(params, tokens))[: len(chosen)]
     return out
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question, parse_metaqa_file
+from opql_jax.corpus.tables import atomic_path
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.ask import format_hops
 from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
@@ -340,8 +341,8 @@ def evaluate_sets(
         cases.parent.mkdir(parents=True, exist_ok=True)
         out[name] = evaluate(kb, questions, records, set_hops, cases)
     # Whole or not at all: that it is there says that all sets were answered.
-    (directory / 'metrics.json.tmp').write_text(json.dumps(out, indent=2))
-    os.replace(directory / 'metrics.json.tmp', directory / 'metrics.json')
+    with atomic_path(directory / 'metrics.json') as path:
+        path.write_text(json.dumps(out, indent=2))
     for name, questions in sets.items():
         for question in questions[:show]:
             print(f'\n{name}: {bracketed(question)}\n  gold: {", ".join(kb.vocab.names[a] for a in question.answers)}')

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from opql_jax.corpus.sentences import sentences_begun
 from opql_jax.memory import segments, store
 from opql_jax.memory.store import Memory, MemoryFormatError
 
@@ -82,12 +83,9 @@ class EntryTable:
         mention_start, mention_end = flat.field('start').to_numpy(), flat.field('end').to_numpy()
         lengths = pc.utf8_length(passages['text']).to_numpy()
         starts = starts.flatten().to_numpy()
-        # Sentence starts of all passages as one rising sequence, so that one search finds any of them.
-        passage_of_start = np.repeat(np.arange(len(passages)), np.diff(start_offsets))
-        keys = (passage_of_start << 32) | starts
 
         def sentence(position):
-            after = np.searchsorted(keys, (passage.astype(np.int64) << 32) | position, side='right')
+            after = sentences_begun(starts, np.diff(start_offsets), passage, position)
             start = np.where(after > start_offsets[passage], np.append(starts, 0)[after - 1], 0)
             end = np.where(after < start_offsets[passage + 1], np.append(starts, 0)[after], lengths[passage])
             return start, end

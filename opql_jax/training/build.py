@@ -7,7 +7,7 @@ import numpy as np
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.pairs import mutual_information
-from opql_jax.data.prepared import Prepared
+from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.store import params_hash
 from opql_jax.models.encoding import PairEncoder
@@ -56,7 +56,7 @@ def pair_rows(
         if not len(rows):
             raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
     if not len(rows):
-        raise InputError(f"{prepared.directory} holds no {pairs} pairs: no passage mentions an entity besides its title's")
+        raise InputError(f'{prepared.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
     return rows
 
 
