@@ -8,7 +8,7 @@ All batches of a source have the same shapes and types. With several hosts each 
 drawn independently, questions are dealt out so that each comes once an epoch over all hosts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -102,15 +102,15 @@ class PairRows:
         lengths.append(min(longest, max(bucket_lengths)))
         self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
 
-    def mark(self, rows: np.ndarray) -> list[markup.MarkedPair]:
-        """Marks rows of the pair table."""
-        index = self.index
+    def mark(self, rows: np.ndarray, mark: Callable[..., markup.MarkedPair] | None = None) -> list[markup.MarkedPair]:
+        """Marks rows of the pair table, by `mark` or as memories of this `entry` are."""
+        index, mark = self.index, mark or self._mark
         return [
-            self._mark(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
+            mark(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
             for passage, row in zip(self._records.read(index.passage[rows]), rows)
         ]
 
-    def fill(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
+    def fill(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]], mark=None) -> dict[str, np.ndarray]:
         """Packs (rows, wanted as anchor) until the buckets are full; see `buckets.pack` for the features.
 
         A row that comes again is packed once. Rows without room are passed over. An anchor keeps its mark only
@@ -121,7 +121,7 @@ class PairRows:
         seen, offered = {}, 0
         kept_rows, kept, anchors = [], [], []
         for rows, wanted in chunks:
-            for row, marked, anchor in zip(rows.tolist(), self.mark(rows), wanted.tolist()):
+            for row, marked, anchor in zip(rows.tolist(), self.mark(rows, mark), wanted.tolist()):
                 if row in seen:
                     if anchor and seen[row] is not None:
                         anchors[seen[row]] = True
@@ -144,7 +144,8 @@ class RelationSource(Source):
     """Marked pairs for L_rel and L_el; see `buckets.pack` for the features, `sampling` for the samplers.
 
     `anchor_{L}` marks the rows whose loss counts: a group's anchor with sampler 'groups', every row with
-    another row of its pair in the batch with sampler 'shared'.
+    another row of its pair in the batch with sampler 'shared'. Each of a row's two names stays with the probability `names`,
+    as in "Matching the Blanks" (Baldini Soares et al., 2019).
     """
 
     def __init__(
@@ -156,6 +157,7 @@ class RelationSource(Source):
         rows: int = 256,
         sampler: str = 'shared',
         neighbours: int = 16,
+        names: float = 0.0,
         max_context: int = 4,
         bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
         multiple: int = 8,
@@ -165,13 +167,21 @@ class RelationSource(Source):
         super().__init__(num_steps, seed, shard_index, shard_count)
         if sampler not in sampling.SAMPLERS:
             raise InputError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
-        self._rows = PairRows(prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context)
+        if not 0 <= names < 1:
+            raise InputError(f'names is {names}; the probability that a name stays must be at least 0 and less than 1')
+        self._names = names
+        self._rows = PairRows(
+            prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context, 'named' if names else 'relation'
+        )
         options = {'neighbours': neighbours} if sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[sampler](self._rows.index, **options)
         self.capacities = self._rows.capacities
 
     def batch(self, step, rng):
-        return self._rows.fill(self._sampler.draw(rng))
+        def mark(*row):
+            return markup.mark_pair(*row, masked=tuple(rng.random(2) >= self._names))
+
+        return self._rows.fill(self._sampler.draw(rng), mark if self._names else None)
 
 
 class AlignSource(Source):

@@ -34,7 +34,7 @@ class Stage:
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
     # What memories are to be encoded from by a model that the stage trained (`markup.ENTRIES`); None for as before it.
-    entry: ClassVar[str | None] = None
+    entry = None
 
     def source(self, prepared: Prepared, num_steps: int, seed: int):
         """The batches: `source[step]` is a dict of arrays, a pure function of (seed, step)."""
@@ -156,6 +156,7 @@ class RelationStage(Stage):
         rows: mentions encoded per step.
         neighbours: of sampler 'shared', pairs around each seed pair. The fewer, the more subjects a batch has: with many, what
             a passage is about tells no two rows of a batch apart and is not learnt.
+        names: probability that a mention's name is not masked. With any, memories are encoded from named mentions.
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
@@ -163,14 +164,18 @@ class RelationStage(Stage):
             gradient is computed for them, so half of the layers frozen save a third of a step.
     """
 
-    entry: ClassVar[str] = 'relation'
     sampler: str = 'shared'
     rows: int = 256
     neighbours: int = 16
+    names: float = 0.0
     max_context: int = 2
     entity_weight: float = 1.0
     sampled_entities: int = 0
     frozen_layers: int = 0
+
+    @property
+    def entry(self):
+        return 'named' if self.names else 'relation'
 
     def trainable(self, name):
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
@@ -186,6 +191,7 @@ class RelationStage(Stage):
             rows=self.rows,
             sampler=self.sampler,
             neighbours=self.neighbours,
+            names=self.names,
             max_context=self.max_context,
         )
 
@@ -206,8 +212,8 @@ class AlignStage(Stage):
 
     Attributes:
         split: the questions.
-        entry: 'relation' for OPQL's entries; 'mention' for those of an index of mentions (DrKIT), which know their topic
-            by the passage only.
+        entry: 'relation' or 'named' for OPQL's entries, without or with the names of their mentions; 'mention' for those of an
+            index of mentions (DrKIT), which know their topic by the passage only.
         rows: mentions encoded per step.
         pairs: 'title', 'sentence' or 'all', what the memory will be built from.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
