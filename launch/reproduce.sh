@@ -119,12 +119,12 @@ score() {
 # pretrain FOLDER [FLAG...]
 pretrain() {
   train entities entities None 300 1e-3
-  train relations "$1" "$OUT/entities" 1600 1e-3 --gin.stages.RelationStage.names=0.3 "${@:2}"
+  train relations "$1" "$OUT/entities" 1600 1e-3 "${@:2}"
 }
 
 aligned() {
   pretrain pretrained
-  train align aligned "$OUT/pretrained" 4000 1e-3 --gin.stages.AlignStage.entry="'named'"
+  train align aligned "$OUT/pretrained" 4000 1e-3
 }
 
 # build MEMORY MODEL [FLAG...]

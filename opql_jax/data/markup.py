@@ -5,14 +5,12 @@ masked mention's name therefore leaves no trace in the input: neither in the tok
 """
 
 import bisect
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from opql_jax.corpus.errors import InputError
 from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
@@ -42,6 +40,14 @@ class MarkedPair(NamedTuple):
     target: int  # entity id
     context_positions: np.ndarray  # [c] int32: first tokens of other entities' mentions
     context_entities: np.ndarray  # [c] int32
+
+
+class PlacedMentions(NamedTuple):
+    """One input of the relation encoder for all pairs of a passage's m mentions (all int32)."""
+
+    tokens: np.ndarray  # [length], from [CLS] to [SEP]
+    first: np.ndarray  # [m], position of a mention's first token
+    last: np.ndarray  # [m], and of its last
 
 
 class MaskedMention(NamedTuple):
@@ -77,14 +83,7 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
     return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
-def mark_pair(
-    passage: TokenisedPassage,
-    i: int,
-    j: int,
-    special: SpecialIds,
-    max_context: int,
-    masked: tuple[bool, bool] = (True, True),
-) -> MarkedPair:
+def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int) -> MarkedPair:
     """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]).
 
     Args:
@@ -93,8 +92,6 @@ def mark_pair(
         j: index of the target's mention; either may come first in the text, but they do not overlap.
         special: marker ids.
         max_context: how many context mentions to keep; when there are more, evenly spread ones are taken.
-        masked: whether [ENT] takes the place of the topic's name, and of the target's. A name that stays is followed by its
-            marker.
 
     Returns:
         The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible, but for
@@ -103,23 +100,19 @@ def mark_pair(
     """
     tokens, starts, ends, entities = passage
     topic, target = int(entities[i]), int(entities[j])
-    topic_marks, target_marks = (
-        (special.ent, marker) if hide else (marker,) for marker, hide in zip((special.r1, special.r2), masked)
-    )
+    topic_marks, target_marks = (special.ent, special.r1), (special.ent, special.r2)
     # Among empty spans at one place the index decides, as it does in the text.
     topic_first = (starts[i], i) < (starts[j], j)
     first, second = (i, j) if topic_first else (j, i)
     a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
     first_marks, second_marks = (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
-    # What the marks take the place of: nothing, where the name stays.
-    a, c = (a if len(first_marks) == 2 else b), (c if len(second_marks) == 2 else d)
     marked = np.concatenate(
         [[special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]],
         dtype=np.int32,
         casting='unsafe',
     )
-    first_mark = a + len(first_marks)
-    second_mark = first_mark + (c - b) + len(second_marks)
+    first_mark = a + 2
+    second_mark = first_mark + (c - b) + 2
     r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
 
     whole = ((ends <= a) | (starts >= b)) & ((ends <= c) | (starts >= d)) & (ends > starts)
@@ -128,21 +121,38 @@ def mark_pair(
     if len(others) > max_context:
         others = others[np.arange(max_context) * len(others) // max_context]
     begin = starts[others]
-    positions = 1 + begin
-    positions += np.where(begin >= b, len(first_marks) - (b - a), 0) + np.where(begin >= d, len(second_marks) - (d - c), 0)
+    positions = 1 + begin + np.where(begin >= b, 2 - (b - a), 0) + np.where(begin >= d, 2 - (d - c), 0)
     return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
-def mark_target(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int) -> MarkedPair:
-    """The plain passage with the place of mention `j` (DrKIT): `r1` is its first token and `r2` its last.
+def place_mentions(passage: TokenisedPassage, special: SpecialIds, masked: np.ndarray | None = None) -> PlacedMentions:
+    """A passage as one input for all of its pairs: where its mentions are, some of them masked.
 
-    Takes what `mark_pair` takes, for a memory whose entries are mentions: the topic's mention `i` only says whose entry it
-    is. There is no context. A mention without tokens is the token that follows it, which may be [SEP].
+    Args:
+        passage: the tokenised passage.
+        special: marker ids.
+        masked: [m] bool, mentions that [ENT] takes the place of, with all that is nested in them; none if None.
+
+    Returns:
+        The input. What is nested in a masked mention is where that one is. A mention without tokens is the token that
+        follows it, which may be [SEP].
     """
-    tokens = np.concatenate([[special.cls], passage.tokens, [special.sep]], dtype=np.int32, casting='unsafe')
-    first, none = 1 + int(passage.starts[j]), np.empty(0, np.int32)
-    return MarkedPair(
-        tokens, first, max(int(passage.ends[j]), first), int(passage.entities[i]), int(passage.entities[j]), none, none
+    tokens, starts, ends, _ = passage
+    kept = np.ones(len(tokens), bool)
+    if masked is not None and masked.any():
+        tokens = tokens.copy()
+        for i in np.flatnonzero(masked & (ends > starts)):
+            start, end = int(starts[i]), int(ends[i])
+            if kept[start]:  # or it is nested in one that is masked
+                kept[start:end] = False
+                kept[start], tokens[start] = True, special.ent
+    # Where each token went; a masked one to its [ENT]. The last place is that of [SEP].
+    place = np.append(np.cumsum(kept), kept.sum() + 1).astype(np.int32)
+    first = place[starts]
+    return PlacedMentions(
+        np.concatenate([[special.cls], tokens[kept], [special.sep]], dtype=np.int32, casting='unsafe'),
+        first,
+        np.where(ends > starts, place[ends - 1], first),
     )
 
 
@@ -153,7 +163,7 @@ class MarkedPairs:
         lengths: [n] int64, tokens of each marked pair.
     """
 
-    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds, masked: bool = True):
+    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds):
         """Finds the spans to be masked.
 
         Args:
@@ -162,7 +172,6 @@ class MarkedPairs:
             i: [n] indices of the topics' mentions in their passages.
             j: [n] indices of the targets' mentions, which do not overlap the topics'.
             special: marker ids.
-            masked: whether [ENT] takes the place of both names.
         """
         tokens, starts, ends, sizes, offset, mentions = _joined(passages, passage)
         i, j = mentions + i, mentions + j
@@ -170,15 +179,12 @@ class MarkedPairs:
         topic_first = (starts[i] < starts[j]) | ((starts[i] == starts[j]) & (i < j))
         first, second = np.where(topic_first, i, j), np.where(topic_first, j, i)
         a, b, c, d = starts[first], ends[first], starts[second], ends[second]
-        if not masked:
-            a, c = b, d
-        marks = 2 if masked else 1  # tokens of a mention
-        self.lengths = sizes[passage, 0] - (b - a) - (d - c) + 2 + 2 * marks
-        self._tokens, self._special, self._topic_first, self._masked = tokens, special, topic_first, masked
+        self.lengths = sizes[passage, 0] - (b - a) - (d - c) + MARKUP_ROOM
+        self._tokens, self._special, self._topic_first = tokens, special, topic_first
         # Positions of the two markers, and how far behind its position in a row a token's position in `tokens` is:
         # before the first marker, after it, and after the second.
-        self._markers = np.stack([a + marks, a + 2 * marks + c - b])
-        self._shifts = np.stack([offset - 1, b - a - marks, d - c - marks])
+        self._markers = np.stack([a + 2, a + 4 + c - b])
+        self._shifts = np.stack([offset - 1, b - a - 2, d - c - 2])
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Some of the pairs as input of the encoder.
@@ -202,54 +208,16 @@ class MarkedPairs:
         topic_first = self._topic_first[chosen]
         r1[: len(chosen)] = np.where(topic_first, *self._markers[:, chosen])
         r2[: len(chosen)] = np.where(topic_first, *self._markers[::-1, chosen])
-        hidden = [(first[:, 0] - 1, special.ent), (second[:, 0] - 1, special.ent)] if self._masked else []
         for places, token in [
-            *hidden,
             (0, special.cls),
+            (first[:, 0] - 1, special.ent),
+            (second[:, 0] - 1, special.ent),
             (r1[: len(chosen)], special.r1),
             (r2[: len(chosen)], special.r2),
             (last[:, 0], special.sep),
         ]:
             tokens[row, places] = token
         return tokens, r1, r2
-
-
-class MarkedTargets:
-    """Many pairs, each marked as `mark_target` does; the interface of `MarkedPairs`."""
-
-    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds):
-        self._tokens, starts, ends, sizes, self._offset, mentions = _joined(passages, passage)
-        self.lengths = sizes[passage, 0] + 2
-        self._first = 1 + starts[mentions + j]
-        self._last = np.maximum(ends[mentions + j], self._first)
-        self._special = special
-
-    def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        special, at, m = self._special, np.arange(length), len(chosen)
-        last = self.lengths[chosen, None] - 1
-        tokens = np.full((size, length), special.pad, np.int32)
-        inside = self._tokens.take(self._offset[chosen, None] + at - 1, mode='clip')
-        tokens[:m] = np.where(at < last, inside, np.where(at == last, special.sep, special.pad))
-        tokens[:m, 0] = special.cls
-        r1, r2 = np.zeros((2, size), np.int32)
-        r1[:m], r2[:m] = self._first[chosen], self._last[chosen]
-        return tokens, r1, r2
-
-
-# What an entry of a memory is encoded from: how one row of the pair table is marked, and how many are. OPQL's masks both
-# mentions; those of 'named' keep the names, which tell a genre from a language where the context does not.
-ENTRIES = {
-    'relation': (mark_pair, MarkedPairs),
-    'named': (functools.partial(mark_pair, masked=(False, False)), functools.partial(MarkedPairs, masked=False)),
-    'mention': (mark_target, MarkedTargets),
-}
-
-
-def ways_to_mark(entry: str):
-    """The two of `ENTRIES`; InputError if there is no such entry."""
-    if entry not in ENTRIES:
-        raise InputError(f'entry={entry!r} must be one of {", ".join(ENTRIES)}')
-    return ENTRIES[entry]
 
 
 def _joined(passages, passage):

@@ -1,4 +1,4 @@
-"""Questions as padded arrays, served epoch by epoch."""
+"""Questions as padded arrays, served epoch by epoch, and their distant alignment with the pairs of a corpus."""
 
 import functools
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ import numpy as np
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import buckets, markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.sampling import PairIndex
 from opql_jax.data.tokenizer import SpecialIds
 
 
@@ -63,6 +65,60 @@ class QuestionArrays:
         return batch
 
 
+class AlignedQuestions:
+    """1-hop questions that a corpus answers: some pair of (topic, answer) is mentioned together (paper section 4.1).
+
+    Attributes:
+        num_questions: questions of the split, without those held out; the others are those aligned.
+        arrays: the `QuestionArrays` of the aligned ones.
+        aligned: their pairs (topic, answer), an array of indices of pairs for each.
+        topics: [t] int32, their topics, rising.
+    """
+
+    def __init__(
+        self, prepared: Prepared, split: str, index: PairIndex, held_out: Sequence[str] = (), max_answers: int = 256
+    ):
+        """Aligns the questions of a split, but for those that need a relation of `held_out` (see `Question.needs`).
+
+        Raises:
+            InputError: none is aligned.
+        """
+        asked = without(prepared.questions(split), held_out)
+        self.num_questions = len(asked)
+        pairs = [index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64)) for q in asked]
+        self.aligned = [found[found >= 0] for found in pairs]
+        kept = [i for i, found in enumerate(self.aligned) if asked[i].topic_entity >= 0 and len(found)]
+        if not kept:
+            raise InputError(f'{split}: no question has a passage that mentions its topic with an answer')
+        self.aligned = [self.aligned[i] for i in kept]
+        self.arrays = QuestionArrays([asked[i] for i in kept], prepared.tokenizer, prepared.special)
+        self._width = answer_width(self.arrays.answers, max_answers)
+        self._order = np.argsort(self.arrays.topic, kind='stable')
+        self.topics, first = np.unique(self.arrays.topic[self._order], return_index=True)
+        self._bounds = np.append(first, len(self._order))
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def of_topic(self, topic: int) -> np.ndarray:
+        """The questions about a topic; none where there is none."""
+        at = np.searchsorted(self.topics, topic)
+        if at == len(self.topics) or self.topics[at] != topic:
+            return np.empty(0, np.int64)
+        return self._order[self._bounds[at] : self._bounds[at + 1]]
+
+    def features(self, ids: np.ndarray, count: int, topic: np.ndarray, target: np.ndarray, rng) -> dict[str, np.ndarray]:
+        """Questions as features of `count` rows, beside the mentions `topic`, `target` [n] of a batch.
+
+        Returns:
+            Those of `QuestionArrays.features`, and `answers` [count, A], -1 where there is none: when a question has more
+            than A, those of the mentions of its topic come before a random choice of the others.
+        """
+        answers = [self.arrays.answers[i] for i in ids]
+        first = [target[topic == self.arrays.topic[i]] for i in ids]
+        return {**self.arrays.features(ids, count), 'answers': pad_answers(answers, count, self._width, rng, first)}
+
+
 class Epochs:
     """An endless shuffled sequence over n items; each comes once in every epoch of n."""
 
@@ -86,6 +142,13 @@ class Epochs:
 def _permutation(n, key, epoch):
     # A pure function; cached because a step needs a few of the n numbers.
     return np.random.default_rng((*key, epoch)).permutation(n)
+
+
+def without(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:
+    """The questions that need none of the relations held out."""
+    if isinstance(held_out, str):
+        raise InputError(f"held_out: write a tuple, ('{held_out}',)")
+    return [question for question in questions if not question.needs(held_out)]
 
 
 def answer_width(answers: Sequence[np.ndarray], most: int) -> int:

@@ -8,14 +8,14 @@ All batches of a source have the same shapes and types. With several hosts each 
 drawn independently, questions are dealt out so that each comes once an epoch over all hosts.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, markup, sampling
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import Epochs, QuestionArrays, answer_width, pad_answers
+from opql_jax.data.questions import AlignedQuestions, Epochs, QuestionArrays, answer_width, pad_answers, without
 
 # Rows of which the length distribution is estimated.
 PLAN_ROWS = 4096
@@ -90,8 +90,7 @@ class EntitySource(Source):
 class PairRows:
     """Marks and packs rows of the pair table; shared by the sources that encode pairs."""
 
-    def __init__(self, prepared, columns, rows, bucket_lengths, multiple, max_context, entry='relation'):
-        self._mark, _ = markup.ways_to_mark(entry)
+    def __init__(self, prepared, columns, rows, bucket_lengths, multiple, max_context):
         self.index = sampling.PairIndex(columns)
         self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
         tokens, _ = self._records.sizes()
@@ -102,15 +101,15 @@ class PairRows:
         lengths.append(min(longest, max(bucket_lengths)))
         self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
 
-    def mark(self, rows: np.ndarray, mark: Callable[..., markup.MarkedPair] | None = None) -> list[markup.MarkedPair]:
-        """Marks rows of the pair table, by `mark` or as memories of this `entry` are."""
-        index, mark = self.index, mark or self._mark
+    def mark(self, rows: np.ndarray) -> list[markup.MarkedPair]:
+        """Marks rows of the pair table."""
+        index = self.index
         return [
-            mark(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
+            markup.mark_pair(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
             for passage, row in zip(self._records.read(index.passage[rows]), rows)
         ]
 
-    def fill(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]], mark=None) -> dict[str, np.ndarray]:
+    def fill(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
         """Packs (rows, wanted as anchor) until the buckets are full; see `buckets.pack` for the features.
 
         A row that comes again is packed once. Rows without room are passed over. An anchor keeps its mark only
@@ -121,7 +120,7 @@ class PairRows:
         seen, offered = {}, 0
         kept_rows, kept, anchors = [], [], []
         for rows, wanted in chunks:
-            for row, marked, anchor in zip(rows.tolist(), self.mark(rows, mark), wanted.tolist()):
+            for row, marked, anchor in zip(rows.tolist(), self.mark(rows), wanted.tolist()):
                 if row in seen:
                     if anchor and seen[row] is not None:
                         anchors[seen[row]] = True
@@ -144,8 +143,7 @@ class RelationSource(Source):
     """Marked pairs for L_rel and L_el; see `buckets.pack` for the features, `sampling` for the samplers.
 
     `anchor_{L}` marks the rows whose loss counts: a group's anchor with sampler 'groups', every row with
-    another row of its pair in the batch with sampler 'shared'. Each of a row's two names stays with the probability `names`,
-    as in "Matching the Blanks" (Baldini Soares et al., 2019).
+    another row of its pair in the batch with sampler 'shared'.
     """
 
     def __init__(
@@ -157,7 +155,6 @@ class RelationSource(Source):
         rows: int = 256,
         sampler: str = 'shared',
         neighbours: int = 16,
-        names: float = 0.0,
         max_context: int = 4,
         bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
         multiple: int = 8,
@@ -167,21 +164,13 @@ class RelationSource(Source):
         super().__init__(num_steps, seed, shard_index, shard_count)
         if sampler not in sampling.SAMPLERS:
             raise InputError(f'sampler is {sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
-        if not 0 <= names < 1:
-            raise InputError(f'names is {names}; the probability that a name stays must be at least 0 and less than 1')
-        self._names = names
-        self._rows = PairRows(
-            prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context, 'named' if names else 'relation'
-        )
+        self._rows = PairRows(prepared, prepared.pairs, rows, bucket_lengths, multiple, max_context)
         options = {'neighbours': neighbours} if sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[sampler](self._rows.index, **options)
         self.capacities = self._rows.capacities
 
     def batch(self, step, rng):
-        def mark(*row):
-            return markup.mark_pair(*row, masked=tuple(rng.random(2) >= self._names))
-
-        return self._rows.fill(self._sampler.draw(rng), mark if self._names else None)
+        return self._rows.fill(self._sampler.draw(rng))
 
 
 class AlignSource(Source):
@@ -192,18 +181,14 @@ class AlignSource(Source):
     questions, so an encoding teaches several times as much. Most topics have few rows, so `topics` is chosen
     to offer about as many as there is room for; where it offers more, topics with many rows lose some.
 
-    Features: those of `buckets.pack` for the mentions, `question_tokens` [Q, length], `question_r1`,
-    `question_r2`, `question_topic` [Q] (-1 in unused rows), and `answers` [Q, A], -1 where there is none; Q is
-    topics * questions_per_topic. When a question has more than A answers, those of its packed mentions come
-    before a random choice of the others. `entry` says how the mentions are marked, see `markup.ENTRIES`.
+    Features: those of `buckets.pack` for the mentions, and those of `AlignedQuestions.features`, for
+    topics * questions_per_topic questions.
 
     `pairs` are those that the memory will hold (see `Prepared.pair_rows`): a topic's other co-mentions are no candidates.
     Questions that need a relation of `held_out` are left out (see `Question.needs`).
 
     Attributes:
-        num_aligned: questions that have an aligned mention.
-        num_questions: questions of the split, without those held out.
-        num_topics: topics of the aligned questions.
+        questions: the `AlignedQuestions`.
     """
 
     def __init__(
@@ -213,7 +198,6 @@ class AlignSource(Source):
         split: str,
         num_steps: int,
         seed: int,
-        entry: str = 'relation',
         rows: int = 256,
         pairs: str = 'title',
         held_out: Sequence[str] = (),
@@ -228,61 +212,34 @@ class AlignSource(Source):
         shard_count: int = 1,
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
-        asked = _without(prepared.questions(split), held_out)
         self._topics, self._rows_per_topic, self._questions_per_topic = topics, rows_per_topic, questions_per_topic
         kept = prepared.pair_rows(pairs)
         columns = {name: column[kept] for name, column in prepared.pairs.items()}
-        self._rows = PairRows(prepared, columns, rows, bucket_lengths, multiple, max_context, entry)
+        self._rows = PairRows(prepared, columns, rows, bucket_lengths, multiple, max_context)
         self.capacities = self._rows.capacities
-        self.num_questions = len(asked)
-        aligned = [q for q in asked if q.topic_entity >= 0 and np.any(self._aligned(q.topic_entity, q.answers) >= 0)]
-        self.num_aligned = len(aligned)
-        if not aligned:
-            raise InputError(f'{split}: no question has a passage that mentions its topic with an answer')
-        self._questions = QuestionArrays(aligned, prepared.tokenizer, prepared.special)
-        self._width = answer_width(self._questions.answers, max_answers)
-        order = np.argsort(self._questions.topic, kind='stable')
-        self._by_topic = np.split(order, np.flatnonzero(np.diff(self._questions.topic[order])) + 1)
-        self.num_topics = len(self._by_topic)
-        self._order = Epochs(self.num_topics, seed)
-
-    def _aligned(self, topic, answers):
-        """The pair (topic, answer) of each answer, -1 where no passage mentions both."""
-        return self._rows.index.find(np.full(len(answers), topic), np.asarray(answers))
+        self.questions = AlignedQuestions(prepared, split, self._rows.index, held_out, max_answers)
+        self._order = Epochs(len(self.questions.topics), seed)
 
     def batch(self, step, rng):
         start = (step * self._shard_count + self._shard_index) * self._topics
         # Of a topic that comes twice, at the border of two epochs, one place is left empty.
         drawn = np.unique(self._order.take(start, self._topics))
-        ids = [rng.permutation(self._by_topic[t])[: self._questions_per_topic] for t in drawn]
-        rows = _interleave([self._candidates(of_topic, rng) for of_topic in ids])
+        ids = [rng.permutation(self.questions.of_topic(t))[: self._questions_per_topic] for t in self.questions.topics[drawn]]
+        rows = interleave([self._candidates(of_topic, rng) for of_topic in ids])
         pairs = self._rows.fill(iter([(np.concatenate(rows), np.zeros(sum(map(len, rows)), bool))]))
-        packed = self._packed(pairs)
-        ids = np.concatenate(ids)
-        answers = [self._questions.answers[i] for i in ids]
-        first = [packed.get(int(self._questions.topic[i]), ()) for i in ids]
+        topic, target = (
+            np.concatenate([pairs[f'{name}_{length}'] for length in self.capacities]) for name in ('topic', 'target')
+        )
         count = self._topics * self._questions_per_topic
-        return {
-            **self._questions.features(ids, count),
-            'answers': pad_answers(answers, count, self._width, rng, first),
-            **pairs,
-        }
+        return {**self.questions.features(np.concatenate(ids), count, topic, target, rng), **pairs}
 
     def _candidates(self, ids, rng):
         """Rows of the topic of the questions `ids`: a mention of an answer of each question first, then any."""
-        index, topic = self._rows.index, int(self._questions.topic[ids[0]])
-        aligned = [pairs[pairs >= 0] for pairs in (self._aligned(topic, self._questions.answers[i]) for i in ids)]
-        positives = [rng.choice(pairs) for pairs in aligned]
+        index, topic = self._rows.index, int(self.questions.arrays.topic[ids[0]])
+        positives = [rng.choice(self.questions.aligned[i]) for i in ids]
         others = sampling.some(*index.pairs_of_topic(topic), self._rows_per_topic, rng)
         chosen = list(dict.fromkeys([*positives, *others]))[: self._rows_per_topic]
         return np.concatenate([index.rows(pair, 1, rng) for pair in chosen])
-
-    def _packed(self, batch):
-        """{topic: targets} of the packed rows."""
-        topics, targets = (
-            np.concatenate([batch[f'{name}_{length}'] for length in self.capacities]) for name in ('topic', 'target')
-        )
-        return {int(topic): targets[topics == topic] for topic in np.unique(topics)}
 
 
 class FollowSource(Source):
@@ -313,7 +270,7 @@ class FollowSource(Source):
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
         asked = [q for split in splits for q in prepared.questions(split)]
-        usable = [q for q in _without(asked, held_out) if q.topic_entity >= 0 and q.answers]
+        usable = [q for q in without(asked, held_out) if q.topic_entity >= 0 and q.answers]
         if not usable:
             raise InputError(f'{", ".join(splits)}: no question has a known topic and a known answer')
         self.num_questions, self.num_left_out = len(usable), len(asked) - len(usable)
@@ -336,14 +293,7 @@ class FollowSource(Source):
         }
 
 
-def _without(questions, held_out):
-    """The questions that need none of the relations held out."""
-    if isinstance(held_out, str):
-        raise InputError(f"held_out: write a tuple, ('{held_out}',)")
-    return [question for question in questions if not question.needs(held_out)]
-
-
-def _interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
+def interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The first items of all lists, then the second items, and so on."""
     longest = max(map(len, lists))
     return [np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)]

@@ -166,7 +166,39 @@ class RelationEncoder(nn.Module):
 
     def mentions(self, tokens, positions, deterministic=True):
         """m = W_e^T h_start at positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
-        return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
+        return self.mention(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
+
+    def mention(self, h):
+        """m = W_e^T h of mentions' first tokens [..., hidden_size]: [..., entity_dim]."""
+        return self.w_e(h)
+
+    def spans(self, tokens, first, last, deterministic=True):
+        """Contextual embeddings of many mentions of a text: those of their first and last tokens.
+
+        Args:
+            tokens: [n, L] int32.
+            first, last: [n, M] int32, positions; those of unused slots may be anywhere in the row.
+            deterministic: no dropout.
+
+        Returns:
+            [n, M, 2, hidden_size] float32.
+        """
+        h = self.hidden(tokens, deterministic, jnp.concatenate([first, last], axis=1))
+        return jnp.stack(jnp.split(h, 2, axis=1), axis=2).astype(jnp.float32)
+
+    def relate(self, topic, target, entry):
+        """The relations of pairs of mentions in one text that was encoded once for all of them.
+
+        Args:
+            topic, target: [..., 2, hidden_size], see `spans`.
+            entry: 'passage' for r = W_r^T [topic ; target], each the mean of its two tokens; 'mention' for the target's
+                two tokens alone, W_r^T [first ; last].
+
+        Returns:
+            [..., relation_dim] float32.
+        """
+        pair = target if entry == 'mention' else jnp.stack([topic.mean(axis=-2), target.mean(axis=-2)], axis=-2)
+        return self.w_r(pair.reshape(*pair.shape[:-2], -1))
 
     def hidden(self, tokens, deterministic=True, positions=None):
         """Contextual token embeddings.

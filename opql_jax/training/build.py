@@ -10,7 +10,7 @@ from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.store import params_hash
-from opql_jax.models.encoding import PairEncoder
+from opql_jax.models.encoding import encoder_of
 from opql_jax.training import model_card
 from opql_jax.training import selection as selection_lib
 from opql_jax.training.embeddings import embeddings
@@ -111,7 +111,7 @@ def build_memory(
     if dry_run:
         print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
-    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special, entry=card['entry'])
+    encode = encoder_of(card['entry'])(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
     started = time.monotonic()
     memory = build_lib.build(
         memory_dir,

@@ -18,7 +18,7 @@ DEFAULTS = {'encoder_class': 'RelationEncoder', 'entry': 'relation'}
 
 
 def save(workdir, encoder: RelationEncoder, prepared: Prepared, entry: str = 'relation') -> None:
-    """Writes both files; each appears whole or not at all. `entry`: what memories are encoded from, see `markup.ENTRIES`."""
+    """Writes both files; each appears whole or not at all. `entry`: what memories are encoded from, see `models.encoding.ENTRIES`."""
     workdir = pathlib.Path(workdir)
     fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
     card = {

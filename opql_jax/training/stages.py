@@ -33,8 +33,8 @@ class Stage:
     """What the training loop asks of a stage; stages are frozen dataclasses whose fields gin sets."""
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
-    # What memories are to be encoded from by a model that the stage trained (`markup.ENTRIES`); None for as before it.
-    entry = None
+    # What memories are to be encoded from by a model that the stage trained (`models.encoding.ENTRIES`); None for as before it.
+    entry: ClassVar[str | None] = None
 
     def source(self, prepared: Prepared, num_steps: int, seed: int):
         """The batches: `source[step]` is a dict of arrays, a pure function of (seed, step)."""
@@ -99,7 +99,7 @@ def _encode_rows(encoder, params, batch, rng):
     return jnp.concatenate(relations), jnp.concatenate(mentions), gather
 
 
-def _encode_questions(encoder, params, batch, rng):
+def encode_questions(encoder, params, batch, rng):
     """[q, d_r] relation embeddings of the batch's questions."""
     return encoder.apply(
         {'params': params['encoder']},
@@ -109,6 +109,17 @@ def _encode_questions(encoder, params, batch, rng):
         deterministic=False,
         rngs={'dropout': rng},
     )
+
+
+def relation_objective(stage, relations, mentions, gather, table, layout, rng):
+    """L_rel + entity_weight L_el of a batch: (loss, metrics); `gather` joins a feature over the buckets."""
+    rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
+    metrics = {'L_rel': rel, 'relation_accuracy': rel_accuracy}
+    if not stage.entity_weight:
+        return rel, metrics
+    entities, rng = gather('context_entities'), jax.random.fold_in(rng, _SAMPLING)
+    el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, stage.sampled_entities, rng)
+    return rel + stage.entity_weight * el, {**metrics, 'L_el': el, 'entity_accuracy': el_accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +167,6 @@ class RelationStage(Stage):
         rows: mentions encoded per step.
         neighbours: of sampler 'shared', pairs around each seed pair. The fewer, the more subjects a batch has: with many, what
             a passage is about tells no two rows of a batch apart and is not learnt.
-        names: probability that a mention's name is not masked. With any, memories are encoded from named mentions.
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
@@ -164,18 +174,14 @@ class RelationStage(Stage):
             gradient is computed for them, so half of the layers frozen save a third of a step.
     """
 
+    entry: ClassVar[str] = 'relation'
     sampler: str = 'shared'
     rows: int = 256
     neighbours: int = 16
-    names: float = 0.0
     max_context: int = 2
     entity_weight: float = 1.0
     sampled_entities: int = 0
     frozen_layers: int = 0
-
-    @property
-    def entry(self):
-        return 'named' if self.names else 'relation'
 
     def trainable(self, name):
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
@@ -191,19 +197,12 @@ class RelationStage(Stage):
             rows=self.rows,
             sampler=self.sampler,
             neighbours=self.neighbours,
-            names=self.names,
             max_context=self.max_context,
         )
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
-        rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
-        metrics = {'L_rel': rel, 'relation_accuracy': rel_accuracy}
-        if not self.entity_weight:
-            return rel, metrics
-        entities, table, rng = gather('context_entities'), params['entity_table'], jax.random.fold_in(rng, _SAMPLING)
-        el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, self.sampled_entities, rng)
-        return rel + self.entity_weight * el, {**metrics, 'L_el': el, 'entity_accuracy': el_accuracy}
+        return relation_objective(self, relations, mentions, gather, params['entity_table'], layout, rng)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,8 +211,6 @@ class AlignStage(Stage):
 
     Attributes:
         split: the questions.
-        entry: 'relation' or 'named' for OPQL's entries, without or with the names of their mentions; 'mention' for those of an
-            index of mentions (DrKIT), which know their topic by the passage only.
         rows: mentions encoded per step.
         pairs: 'title', 'sentence' or 'all', what the memory will be built from.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
@@ -221,8 +218,8 @@ class AlignStage(Stage):
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
+    entry: ClassVar[str] = 'relation'
     split: str = '1-hop/train'
-    entry: str = 'relation'
     rows: int = 256
     pairs: str = 'title'
     held_out: tuple[str, ...] = ()
@@ -236,7 +233,6 @@ class AlignStage(Stage):
             split=self.split,
             num_steps=num_steps,
             seed=seed,
-            entry=self.entry,
             rows=self.rows,
             pairs=self.pairs,
             held_out=self.held_out,
@@ -246,7 +242,7 @@ class AlignStage(Stage):
         )
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
-        questions = _encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
+        questions = encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
         relations, _, gather = _encode_rows(encoder, params, batch, jax.random.fold_in(rng, 2))
         loss, accuracy = losses.alignment_loss(
             questions, batch['question_topic'], batch['answers'], relations, gather('topic'), gather('target')
@@ -330,7 +326,7 @@ class FollowStage(Stage):
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         (hops,) = static
-        questions = _encode_questions(encoder, params, batch, rng)
+        questions = encode_questions(encoder, params, batch, rng)
         steps = self.follower(encoder).apply(
             {'params': params['follower']},
             questions,

@@ -12,7 +12,7 @@ from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.build import table_hash
 from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
-from opql_jax.models.encoding import PairEncoder
+from opql_jax.models.encoding import encoder_of
 from opql_jax.training import model_card, selection
 from opql_jax.training.build import entries_of, log_progress, pair_rows
 from opql_jax.training.embeddings import embeddings
@@ -110,7 +110,7 @@ def inject(
         return
     if not len(rows):
         _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers['pairs'])
-    encode = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special, entry=card['entry'])
+    encode = encoder_of(card['entry'])(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
     started = time.monotonic()
     changed = update_lib.inject(
         memory_dir,
