@@ -2,9 +2,10 @@
 
     python tests/encode_on_devices.py PREPARED OUTPUT
 
-Leaves in OUTPUT (.npz) the relations from each number of devices, and on how many devices the batches lay.
+Leaves in OUTPUT (.npz) the relations by each encoder from each number of devices, and on how many devices the batches lay.
 """
 
+import itertools
 import sys
 
 import encoding_test
@@ -17,18 +18,19 @@ from opql_jax.parallel.mesh import make_mesh
 def main(prepared, output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
-    for devices in (1, 2, 4, 8):
-        encode, rows = encoding_test.make(prepared, bucket_lengths=(72, 136), mesh=make_mesh(devices))
-        apply, lay_on = encode._apply, set()
+    for entry, devices in itertools.product(encoding_test.ENTRIES, (1, 2, 4, 8)):
+        encode, rows = encoding_test.make(prepared, entry, bucket_lengths=(72, 136), mesh=make_mesh(devices))
+        batches, lay_on = encode._encode, set()
+        apply = batches._apply
 
         def spied(*arguments):
             relations = apply(*arguments)
             lay_on.add(len({shard.index[0].start for shard in relations.addressable_shards}))
             return relations
 
-        encode._apply = spied
-        found[f'relations-{devices}'] = encode(rows)
-        found[f'devices-{devices}'] = sorted(lay_on)
+        batches._apply = spied
+        found[f'{entry}-relations-{devices}'] = encode(rows)
+        found[f'{entry}-devices-{devices}'] = sorted(lay_on)
     np.savez(output, **found)
 
 

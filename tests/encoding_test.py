@@ -10,18 +10,18 @@ import tiny_training
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.encoding import PairEncoder
+from opql_jax.models.encoding import ENTRIES, encoder_of
 from opql_jax.training.run import init_params
 
 SAMPLE = 331  # rows; a prime, so that no batch size divides it
 
 
-def make(prepared, **options):
-    """(PairEncoder of a small random model, the sampled row ids)."""
+def make(prepared, entry='relation', **options):
+    """(An encoder of rows with a small random model, the sampled row ids)."""
     prepared = Prepared(prepared)
     module, params = model(prepared)
     options = {'tokens_per_batch': 480} | options
-    encode = PairEncoder(module, params, prepared.records, prepared.pairs, prepared.special, **options)
+    encode = encoder_of(entry)(module, params, prepared.records, prepared.pairs, prepared.special, **options)
     rows = np.random.default_rng(0).permutation(len(prepared.pairs['topic']))[:SAMPLE]
     return encode, rows
 
@@ -38,27 +38,65 @@ def folder(tmp_path_factory):
     return tiny_prepared.write(tmp_path_factory.mktemp('prepared'), longest=100)
 
 
+def relation(module, params, special, plain, i, j):
+    """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the length of its text."""
+    marked = markup.mark_pair(plain, i, j, special, max_context=0)
+    tokens = np.zeros((1, 136), np.int32)
+    tokens[0, : len(marked.tokens)] = marked.tokens
+    return module.apply({'params': params}, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(marked.tokens)
+
+
+def hidden(module, params, special, plain):
+    """The last layer over a plain passage, encoded alone, padded to 136 tokens: [136, hidden_size] float64."""
+    tokens = np.zeros((1, 136), np.int32)
+    tokens[0, : len(plain.tokens) + 2] = special.cls, *plain.tokens, special.sep
+    return np.asarray(module.apply({'params': params}, tokens, method=module.hidden)[0], np.float64)
+
+
+def passage(module, params, special, plain, i, j):
+    """W_r^T [topic ; target], each the mean of its mention's first and last token in the plain passage."""
+    h = hidden(module, params, special, plain)
+    pair = np.concatenate([(h[1 + plain.starts[k]] + h[plain.ends[k]]) / 2 for k in (i, j)])
+    return pair @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2
+
+
+def mention(module, params, special, plain, i, j):
+    """W_r^T [first ; last] of the target's mention in the plain passage, wherever the topic's is."""
+    h = hidden(module, params, special, plain)
+    ends = np.concatenate([h[1 + plain.starts[j]], h[plain.ends[j]]])
+    return ends @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2
+
+
+ALONE = {'relation': relation, 'passage': passage, 'mention': mention}
+
+
+def test_every_kind_of_entry_is_tested():
+    assert ALONE.keys() == ENTRIES.keys()
+
+
+@pytest.fixture(scope='module', params=ALONE)
+def entry(request):
+    return request.param
+
+
 @pytest.fixture(scope='module')
-def one_by_one(folder):
-    """The relations of the sampled rows, each marked by `mark_pair` and encoded alone, padded to 136 tokens."""
+def one_by_one(folder, entry):
+    """The relations of the sampled rows, each encoded alone."""
     prepared = Prepared(folder)
-    module, params = model(prepared)
-    apply = jax.jit(lambda *inputs: module.apply({'params': params}, *inputs))
+    model_ = model(prepared)
     relations, lengths = [], set()
     for row in make(folder)[1]:
-        passage, i, j = (prepared.pairs[name][row] for name in ('passage', 'topic_mention', 'target_mention'))
-        marked = markup.mark_pair(prepared.records[passage], i, j, prepared.special, max_context=0)
-        tokens = np.zeros((1, 136), np.int32)
-        tokens[0, : len(marked.tokens)] = marked.tokens
-        relations.append(apply(tokens, np.array([marked.r1]), np.array([marked.r2]))[0])
-        lengths.add(len(marked.tokens))
+        of, i, j = (prepared.pairs[name][row] for name in ('passage', 'topic_mention', 'target_mention'))
+        found, length = ALONE[entry](*model_, prepared.special, prepared.records[of], i, j)
+        relations.append(found)
+        lengths.add(length)
     assert min(lengths) < 24 and max(lengths) > 100  # most of the buckets occur
     return np.stack(relations)
 
 
 @pytest.fixture(scope='module')
-def encode(folder):
-    return make(folder)[0]
+def encode(folder, entry):
+    return make(folder, entry)[0]
 
 
 @pytest.fixture(scope='module')
@@ -87,19 +125,40 @@ def test_the_same_call_gives_the_same_bits(encode, rows):
 
 
 @pytest.mark.parametrize('options', [{'tokens_per_batch': 1, 'bucket_lengths': (136, 40)}, {'tokens_per_batch': 100_000}])
-def test_batch_size_and_buckets_change_rounding_only(folder, rows, one_by_one, options):
-    assert_same(make(folder, **options)[0](rows[:60]), one_by_one[:60])
+def test_batch_size_and_buckets_change_rounding_only(folder, entry, rows, one_by_one, options):
+    assert_same(make(folder, entry, **options)[0](rows[:60]), one_by_one[:60])
 
 
-def test_a_row_that_exceeds_every_bucket_is_refused(folder, rows):
+def test_a_row_that_exceeds_every_bucket_is_refused(folder, entry, rows):
     with pytest.raises(InputError, match=r'a row of \d+ tokens exceeds the longest bucket 24'):
-        make(folder, bucket_lengths=(16, 24))[0](rows)
+        make(folder, entry, bucket_lengths=(16, 24))[0](rows)
 
 
-def test_any_number_of_devices_gives_the_same_bits(folder, one_by_one, tmp_path):
-    eight_devices.run('encode_on_devices.py', folder, tmp_path / 'found.npz')
-    found = np.load(tmp_path / 'found.npz')
-    assert_same(found['relations-1'], one_by_one)
+def test_an_entry_that_there_is_not_is_refused():
+    with pytest.raises(InputError, match="entry='mentions' must be one of relation, passage, mention"):
+        encoder_of('mentions')
+
+
+@pytest.fixture(scope='module')
+def on_devices(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp('devices') / 'found.npz'
+    eight_devices.run('encode_on_devices.py', folder, path)
+    return np.load(path)
+
+
+def test_any_number_of_devices_gives_the_same_bits(entry, one_by_one, on_devices):
+    assert_same(on_devices[f'{entry}-relations-1'], one_by_one)
     for devices in (1, 2, 4, 8):
-        assert found[f'devices-{devices}'].tolist() == [devices]  # every batch lay on all of them
-        np.testing.assert_array_equal(found[f'relations-{devices}'], found['relations-1'])
+        assert on_devices[f'{entry}-devices-{devices}'].tolist() == [devices]  # every batch lay on all of them
+        np.testing.assert_array_equal(on_devices[f'{entry}-relations-{devices}'], on_devices[f'{entry}-relations-1'])
+
+
+@pytest.mark.parametrize('kind', ['passage', 'mention'])
+def test_a_passage_is_encoded_once_for_all_of_its_pairs(folder, rows, kind, monkeypatch):
+    encode, read = make(folder, kind)[0], []
+    of = encode._records.read
+    monkeypatch.setattr(encode._records, 'read', lambda ids: read.extend(ids) or of(ids))
+    first = encode(rows[:200])
+    encode(rows)
+    assert len(read) == len(set(read)) < len(rows)
+    np.testing.assert_array_equal(encode(rows[:200]), first)

@@ -121,32 +121,25 @@ def test_markup_never_adds_more_than_its_room():
     assert longest == len(p.tokens) + markup.MARKUP_ROOM
 
 
-def test_a_target_is_marked_by_its_place_in_the_plain_passage():
+def test_a_passage_for_all_of_its_pairs_says_where_its_mentions_are():
     _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
-    marked = markup.mark_target(p, 0, 1, SPECIAL, 4)
-    assert marked.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien was directed by Ridley Scott .') + [SPECIAL.sep]
-    assert marked.tokens[marked.r1 : marked.r2 + 1].tolist() == ids('Ridley Scott') and marked.r2 > marked.r1
-    assert (marked.topic, marked.target, len(marked.context_entities)) == (0, 1, 0)
+    placed = markup.place_mentions(p, SPECIAL)
+    assert placed.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien was directed by Ridley Scott .') + [SPECIAL.sep]
+    spans = [placed.tokens[first : last + 1].tolist() for first, last in zip(placed.first, placed.last)]
+    assert spans == [ids('Alien'), ids('Ridley Scott')] and len(spans[1]) > 1
+    for array in placed:
+        assert array.dtype == np.int32
 
 
-def test_a_target_looks_the_same_from_all_topics_of_its_passage():
-    _, p = passage('{} and {} made {} .', ['Alien', 'London', 'Ridley Scott'])
-    first, second = markup.mark_target(p, 0, 2, SPECIAL, 0), markup.mark_target(p, 1, 2, SPECIAL, 0)
-    assert first.tokens.tolist() == second.tokens.tolist() and (first.r1, first.r2) == (second.r1, second.r2)
-    assert (first.topic, second.topic) == (0, 1)
-
-
-def test_a_target_without_a_visible_character_is_the_token_after_it():
+def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
     p = markup.tokenise_passage(TOKENIZER, 'the X\u200b', [(4, 5, 0), (5, 6, 1)])
-    marked = markup.mark_target(p, 0, 1, SPECIAL, 0)
-    assert marked.r1 == marked.r2 == len(marked.tokens) - 1
+    placed = markup.place_mentions(p, SPECIAL)
+    assert placed.first[1] == placed.last[1] == len(placed.tokens) - 1
 
 
-@pytest.mark.parametrize('entry', markup.ENTRIES)
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40))
-def test_many_pairs_at_once_are_marked_as_one_by_one(entry, seed, count):
-    mark, Marked = markup.ways_to_mark(entry)
+def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count):
     rng = np.random.default_rng(seed)
     passages = []
     for n in rng.integers(0, 12, 5):
@@ -154,8 +147,8 @@ def test_many_pairs_at_once_are_marked_as_one_by_one(entry, seed, count):
         passages.append(markup.TokenisedPassage(rng.integers(100, 200, n).astype(np.int32), *borders.T, np.arange(4)))
     passage, (i, step) = rng.integers(0, 5, count), rng.integers([[0], [1]], 4, (2, count))
     j = (i + step) % 4
-    one_by_one = [mark(passages[p], i, j, SPECIAL, 0) for p, i, j in zip(passage, i, j)]
-    many = Marked(passages, passage, i, j, SPECIAL)
+    one_by_one = [markup.mark_pair(passages[p], i, j, SPECIAL, 0) for p, i, j in zip(passage, i, j)]
+    many = markup.MarkedPairs(passages, passage, i, j, SPECIAL)
     assert many.lengths.tolist() == [len(marked.tokens) for marked in one_by_one]
     chosen = rng.permutation(count)[: count // 2]
     tokens, r1, r2 = many.batch(chosen, count + 1, 20)

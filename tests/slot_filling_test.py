@@ -170,7 +170,7 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
     spouses = {a for q in asked if q.type == 'P26' for a in q.answers}
     assert spouses and not spouses & {int(a) for batch in follow for a in batch['answers'].ravel()}
     align = sources.AlignSource(prepared, split='1-hop/train', pairs='all', num_steps=9, seed=0, held_out=held_out)
-    assert align.num_questions == sum(len(q.type) > 0 for q in kept if q.hops == 1)
+    assert align.questions.num_questions == sum(len(q.type) > 0 for q in kept if q.hops == 1)
     assert not spouses & {int(a) for batch in align for a in batch['answers'].ravel()}
     for stage in (stages.FollowStage(held_out='P26'), stages.AlignStage(held_out='P26')):
         with pytest.raises(CorpusError.__base__, match=r"held_out: write a tuple, \('P26',\)"):

@@ -7,7 +7,7 @@ import pytest
 
 import tiny_prepared
 from opql_jax.corpus.questions import save_questions
-from opql_jax.data import buckets, markup, questions, sources
+from opql_jax.data import buckets, markup, passages, questions, sources
 from opql_jax.data.prepared import Prepared
 
 SEED = 3
@@ -23,6 +23,9 @@ MAKERS = {
     'groups': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='groups', **kw),
     'shared': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='shared', **kw),
     'align': lambda p, **kw: sources.AlignSource(p, split='1-hop/train', rows=24, topics=4, rows_per_topic=6, **kw),
+    'align passages': lambda p, **kw: passages.PassageAlignSource(
+        p, split='1-hop/train', passages=16, topics=4, questions=24, **kw
+    ),
     'follow': lambda p, **kw: sources.FollowSource(p, splits=['1-hop/train', '3-hop/train'], questions=5, **kw),
 }
 
@@ -222,7 +225,7 @@ def title_pairs(prepared):
 
 def test_align_puts_an_answering_mention_and_others_beside_each_question(prepared):
     source = make('align', prepared)
-    assert 0 < source.num_topics <= source.num_aligned < source.num_questions == 20
+    assert 0 < len(source.questions.topics) <= len(source.questions) < source.questions.num_questions == 20
     asked = {(q.topic_entity, tuple(q.answers)) for q in prepared.questions('1-hop/train')}
     known = title_pairs(prepared)
     with_negatives = []
@@ -253,7 +256,7 @@ def test_align_knows_only_the_pairs_of_a_title_with_a_mention(prepared):
     seen = {(int(r['topic']), int(r['target'])) for batch in make('align', prepared) for r in rows_of(batch)}
     assert seen <= known
     aligned = [q for q in prepared.questions('1-hop/train') if any((q.topic_entity, answer) in known for answer in q.answers)]
-    assert make('align', prepared).num_aligned == len(aligned)
+    assert len(make('align', prepared).questions) == len(aligned)
 
 
 def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
@@ -263,7 +266,7 @@ def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
     seen = {(int(r['topic']), int(r['target'])) for batch in source for r in rows_of(batch)}
     assert seen <= known and not seen <= title_pairs(prepared)
     asked = prepared.questions('1-hop/train')
-    assert source.num_aligned == sum(any((q.topic_entity, answer) in known for answer in q.answers) for q in asked)
+    assert len(source.questions) == sum(any((q.topic_entity, answer) in known for answer in q.answers) for q in asked)
     with pytest.raises(ValueError, match="pairs='both': 'title', 'sentence', 'all'"):
         make('align', prepared, pairs='both')
 
@@ -272,15 +275,15 @@ def test_align_deals_topics_out_evenly(prepared):
     source = make('align', prepared, num_steps=40)
     draws = collections.Counter(int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)
     # Each topic is drawn 160 / num_topics times; at the border of two epochs a second draw of it is dropped.
-    assert len(draws) == source.num_topics
-    assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / source.num_topics + 1
+    assert len(draws) == len(source.questions.topics)
+    assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / len(source.questions.topics) + 1
 
 
 def test_align_keeps_the_answers_of_packed_mentions_when_it_cuts(prepared):
     source = make('align', prepared, max_answers=1)
     assert source[0]['answers'].shape == (16, 8)  # widths are rounded up
-    everyone = [np.arange(tiny_prepared.ENTITIES)] * source.num_aligned
-    source._questions.answers = everyone
+    everyone = [np.arange(tiny_prepared.ENTITIES)] * len(source.questions)
+    source.questions.arrays.answers = everyone
     for batch in source:
         for topic, answers in zip(batch['question_topic'], batch['answers']):
             packed = {int(r['target']) for r in rows_of(batch) if r['topic'] == topic}

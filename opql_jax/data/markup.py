@@ -125,35 +125,14 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
     return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
-def place_mentions(passage: TokenisedPassage, special: SpecialIds, masked: np.ndarray | None = None) -> PlacedMentions:
-    """A passage as one input for all of its pairs: where its mentions are, some of them masked.
+def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMentions:
+    """A passage as one input for all of its pairs: the plain text, and where its mentions are.
 
-    Args:
-        passage: the tokenised passage.
-        special: marker ids.
-        masked: [m] bool, mentions that [ENT] takes the place of, with all that is nested in them; none if None.
-
-    Returns:
-        The input. What is nested in a masked mention is where that one is. A mention without tokens is the token that
-        follows it, which may be [SEP].
+    A mention without tokens is the token that follows it, which may be [SEP].
     """
-    tokens, starts, ends, _ = passage
-    kept = np.ones(len(tokens), bool)
-    if masked is not None and masked.any():
-        tokens = tokens.copy()
-        for i in np.flatnonzero(masked & (ends > starts)):
-            start, end = int(starts[i]), int(ends[i])
-            if kept[start]:  # or it is nested in one that is masked
-                kept[start:end] = False
-                kept[start], tokens[start] = True, special.ent
-    # Where each token went; a masked one to its [ENT]. The last place is that of [SEP].
-    place = np.append(np.cumsum(kept), kept.sum() + 1).astype(np.int32)
-    first = place[starts]
-    return PlacedMentions(
-        np.concatenate([[special.cls], tokens[kept], [special.sep]], dtype=np.int32, casting='unsafe'),
-        first,
-        np.where(ends > starts, place[ends - 1], first),
-    )
+    tokens = np.concatenate([[special.cls], passage.tokens, [special.sep]], dtype=np.int32, casting='unsafe')
+    first = 1 + passage.starts
+    return PlacedMentions(tokens, first, np.maximum(passage.ends, first))
 
 
 class MarkedPairs:

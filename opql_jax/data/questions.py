@@ -75,9 +75,7 @@ class AlignedQuestions:
         topics: [t] int32, their topics, rising.
     """
 
-    def __init__(
-        self, prepared: Prepared, split: str, index: PairIndex, held_out: Sequence[str] = (), max_answers: int = 256
-    ):
+    def __init__(self, prepared: Prepared, split: str, index: PairIndex, held_out: Sequence[str] = (), max_answers: int = 256):
         """Aligns the questions of a split, but for those that need a relation of `held_out` (see `Question.needs`).
 
         Raises:

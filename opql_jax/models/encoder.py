@@ -166,11 +166,7 @@ class RelationEncoder(nn.Module):
 
     def mentions(self, tokens, positions, deterministic=True):
         """m = W_e^T h_start at positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
-        return self.mention(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
-
-    def mention(self, h):
-        """m = W_e^T h of mentions' first tokens [..., hidden_size]: [..., entity_dim]."""
-        return self.w_e(h)
+        return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
     def spans(self, tokens, first, last, deterministic=True):
         """Contextual embeddings of many mentions of a text: those of their first and last tokens.

@@ -176,7 +176,9 @@ class PassageEncoder:
         passage = self._pairs['passage'][rows]
         new = np.unique(passage)
         self._read(new[~self._known[new]])
-        topic, target = (self._ends[self._first[passage] + self._pairs[f'{side}_mention'][rows]] for side in ('topic', 'target'))
+        topic, target = (
+            self._ends[self._first[passage] + self._pairs[f'{side}_mention'][rows]] for side in ('topic', 'target')
+        )
         # Few shapes, so that few programs are compiled.
         parts = range(0, len(rows), RELATED)
         padded = [[np.resize(x[i : i + RELATED], (RELATED, *x.shape[1:])) for x in (topic, target)] for i in parts]

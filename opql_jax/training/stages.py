@@ -111,17 +111,6 @@ def encode_questions(encoder, params, batch, rng):
     )
 
 
-def relation_objective(stage, relations, mentions, gather, table, layout, rng):
-    """L_rel + entity_weight L_el of a batch: (loss, metrics); `gather` joins a feature over the buckets."""
-    rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
-    metrics = {'L_rel': rel, 'relation_accuracy': rel_accuracy}
-    if not stage.entity_weight:
-        return rel, metrics
-    entities, rng = gather('context_entities'), jax.random.fold_in(rng, _SAMPLING)
-    el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, stage.sampled_entities, rng)
-    return rel + stage.entity_weight * el, {**metrics, 'L_el': el, 'entity_accuracy': el_accuracy}
-
-
 @dataclasses.dataclass(frozen=True)
 class EntityStage(Stage):
     """RELIC-style training of E: a mention is replaced by [ENT] and its entity retrieved from the text around it.
@@ -202,7 +191,13 @@ class RelationStage(Stage):
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
-        return relation_objective(self, relations, mentions, gather, params['entity_table'], layout, rng)
+        rel, rel_accuracy = losses.relation_loss(relations, gather('topic'), gather('target'), gather('anchor'))
+        metrics = {'L_rel': rel, 'relation_accuracy': rel_accuracy}
+        if not self.entity_weight:
+            return rel, metrics
+        entities, table, rng = gather('context_entities'), params['entity_table'], jax.random.fold_in(rng, _SAMPLING)
+        el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, self.sampled_entities, rng)
+        return rel + self.entity_weight * el, {**metrics, 'L_el': el, 'entity_accuracy': el_accuracy}
 
 
 @dataclasses.dataclass(frozen=True)
