@@ -70,6 +70,7 @@ run_row() {
       train relations_minilm pretrained-minilm None 140 3e-4
       score probe-mean minilm mean
       score probe-mean-masked minilm "'mean masked'"
+      score probe-masked "$OUT/pretrained-minilm" "'relation masked'"
       score "$1" "$OUT/pretrained-minilm" relation
       ;;
     *) fail "no row $1; launch/reproduce.sh --list names them" ;;

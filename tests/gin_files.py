@@ -63,10 +63,15 @@ GIN = {
         f'{INTO} --gin.INIT_FROM={{pretrained}}',
         ['question_tokens  (128, ', 'AlignStage.questions_per_topic = 4', *DEFAULTS],
     ),
+    'runs/align_passages': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{pretrained}}',
+        ['question_tokens  (320, ', 'PassageAlignStage.passages = 128', *DEFAULTS],
+    ),
     'runs/align_mentions': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.stages.AlignStage.split=1-hop/train',
-        ['question_tokens  (128, ', "AlignStage.entry = 'mention'", *DEFAULTS],
+        f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.passage_stages.PassageAlignStage.split=1-hop/train',
+        ['question_tokens  (320, ', "PassageAlignStage.entry = 'mention'", *DEFAULTS],
     ),
     'runs/follow': (
         'train',

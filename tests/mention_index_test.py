@@ -8,14 +8,14 @@ import pytest
 
 import tiny_training
 from opql_jax.corpus.readers import JsonLines, Synthetic
-from opql_jax.data import buckets, sources
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory
 from opql_jax.training import model_card, stages
+from opql_jax.training.passage_stages import PassageAlignStage
 from opql_jax.training.update import inject
 
-MENTIONS = stages.AlignStage(entry='mention', topics=4)
+MENTIONS = PassageAlignStage(entry='mention', topics=4)
 
 
 @pytest.fixture(scope='module')
@@ -95,26 +95,6 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
         where = memory.provenance([memory.ids[row]])[0]
         alone = encode_alone(prepared, where['passage'], where['target'][0])
         np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
-
-
-def test_training_marks_rows_as_the_memory_does(world):
-    prepared = Prepared(world / 'prepared')
-    asked = dict(split='1-hop/train', num_steps=2, seed=0, topics=4)
-    plain = sources.AlignSource(prepared, entry='mention', **asked)[1]
-    special, seen = {prepared.special.ent, prepared.special.r1, prepared.special.r2}, 0
-    texts = {tuple(record.tokens.tolist()): record for record in prepared.records.read(range(len(prepared.records)))}
-    for length in buckets.lengths_in(plain):
-        columns = (plain[f'{name}_{length}'] for name in ('tokens', 'r1', 'r2', 'target'))
-        for tokens, first, last, target in zip(*columns):
-            if target < 0:
-                continue
-            assert not special & set(tokens.tolist())
-            passage = texts[tuple(tokens[tokens != prepared.special.pad][1:-1].tolist())]
-            assert (first - 1, last, target) in zip(passage.starts, passage.ends, passage.entities)
-            seen += 1
-    assert seen > 10
-    with pytest.raises(ValueError, match="entry='mentions' must be one of relation, mention"):
-        sources.AlignSource(prepared, entry='mentions', **asked)
 
 
 def test_what_rows_are_encoded_from_goes_with_the_model(world, tmp_path):

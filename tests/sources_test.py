@@ -9,6 +9,7 @@ import tiny_prepared
 from opql_jax.corpus.questions import save_questions
 from opql_jax.data import buckets, markup, passages, questions, sources
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sampling import COLUMNS
 
 SEED = 3
 
@@ -275,6 +276,68 @@ def test_align_deals_topics_out_evenly(prepared):
     source = make('align', prepared, num_steps=40)
     draws = collections.Counter(int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)
     # Each topic is drawn 160 / num_topics times; at the border of two epochs a second draw of it is dropped.
+    assert len(draws) == len(source.questions.topics)
+    assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / len(source.questions.topics) + 1
+
+
+def pairs_of(batch):
+    """The pairs of a batch of passages: (tokens of the passage, places of topic and target, topic, target), as lists."""
+    for length in buckets.lengths_in(batch):
+        get = lambda name: batch[f'{name}_{length}']
+        for i, slot in zip(*np.nonzero(get('topic') >= 0)):
+            ends = [
+                [int(get(end)[i, get(f'{side}_mention')[i, slot]]) for end in ('first', 'last')] for side in ('topic', 'target')
+            ]
+            yield get('tokens')[i].tolist(), *ends, int(get('topic')[i, slot]), int(get('target')[i, slot])
+
+
+@pytest.mark.parametrize('pairs', ['title', 'sentence', 'all'])
+def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pairs):
+    """Against the pair table: in each passage of a batch all rows of these topics are there, each where its mentions are."""
+    kept = prepared.pair_rows(pairs)
+    columns = {name: column[kept].tolist() for name, column in prepared.pairs.items()}
+    of_passage, texts = collections.defaultdict(list), {}
+    for topic, target, passage, i, j in zip(*(columns[name] for name in COLUMNS)):
+        plain = prepared.records[passage]
+        spans = [[1 + int(plain.starts[k]), int(plain.ends[k])] for k in (i, j)]
+        of_passage[passage].append((*spans, topic, target))
+        texts[tuple(plain.tokens.tolist())] = passage
+    asked = {(q.topic_entity, tuple(q.answers)) for q in prepared.questions('1-hop/train')}
+    right = []
+    for batch in make('align passages', prepared, pairs=pairs, pairs_per_passage=400):
+        topics, found = set(batch['question_topic'].tolist()) - {-1}, collections.defaultdict(list)
+        for tokens, *pair in pairs_of(batch):
+            plain = tokens[1 : tokens.index(prepared.special.sep)]
+            found[texts[tuple(plain)]].append(tuple(pair))
+        for passage, those in found.items():
+            assert sorted(those) == sorted(pair for pair in of_passage[passage] if pair[2] in topics)
+        packed = {pair[2:] for those in found.values() for pair in those}
+        for topic, answers in zip(batch['question_topic'].tolist(), batch['answers'].tolist()):
+            answers = [answer for answer in answers if answer >= 0]
+            assert topic < 0 or (topic, tuple(answers)) in asked
+            right += [any((topic, answer) in packed for answer in answers)] * (topic >= 0)
+    assert len(right) > 30 and all(right)
+
+
+def test_passages_keep_the_answers_where_a_passage_has_too_many_pairs(prepared):
+    for batch in make('align passages', prepared, pairs='all', pairs_per_passage=3):
+        answers = {
+            (topic, answer)
+            for topic, those in zip(batch['question_topic'].tolist(), batch['answers'].tolist())
+            for answer in those
+            if answer >= 0
+        }
+        for length in buckets.lengths_in(batch):
+            for topics, targets in zip(batch[f'topic_{length}'].tolist(), batch[f'target_{length}'].tolist()):
+                right = [pair in answers for pair in zip(topics, targets)]
+                assert right == sorted(right, reverse=True) and len(right) == 3
+
+
+def test_passages_deal_topics_out_evenly(prepared):
+    source = passages.PassageAlignSource(
+        prepared, split='1-hop/train', num_steps=40, seed=0, passages=16, topics=4, questions=4
+    )
+    draws = collections.Counter(int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)
     assert len(draws) == len(source.questions.topics)
     assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / len(source.questions.topics) + 1
 

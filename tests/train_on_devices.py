@@ -15,9 +15,16 @@ import optax
 
 import tiny_training
 from opql_jax.training import stages, step
+from opql_jax.training.passage_stages import PassageAlignStage
 
 # 3 does not divide the 40 entities, so that E is padded.
-DEVICES = {'relations': (1, 2, 4, 8), 'sampled': (1, 3), 'follow': (1, 2, 4, 8), 'whole memory': (1, 8)}
+DEVICES = {
+    'relations': (1, 2, 4, 8),
+    'sampled': (1, 3),
+    'passages': (1, 2, 4, 8),
+    'follow': (1, 2, 4, 8),
+    'whole memory': (1, 8),
+}
 STEPS = 3
 
 
@@ -28,6 +35,7 @@ def main(prepared, model, memory, output):
     choices = {
         'relations': stages.RelationStage(rows=32),
         'sampled': stages.RelationStage(rows=32, sampled_entities=10),
+        'passages': PassageAlignStage(passages=16, topics=8, questions=16),
         'follow': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
         'whole memory': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),
     }

@@ -14,6 +14,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import stages, step
+from opql_jax.training.passage_stages import PassageAlignStage
 from opql_jax.training.run import init_params
 
 
@@ -31,6 +32,7 @@ def make_stage(name, memory, **options):
         'entities': lambda: stages.EntityStage(rows=16),
         'relations': lambda: stages.RelationStage(rows=16),
         'align': lambda: stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
+        'align passages': lambda: PassageAlignStage(passages=8, topics=4, questions=16),
         'follow': lambda: stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options),
     }[name]()
 
@@ -73,7 +75,7 @@ def on_devices(trained, tmp_path_factory):
     return output
 
 
-@pytest.mark.parametrize('stage', ['relations', 'sampled', 'follow', 'whole memory'])
+@pytest.mark.parametrize('stage', ['relations', 'sampled', 'passages', 'follow', 'whole memory'])
 def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
     metrics = json.loads((on_devices / 'metrics.json').read_text())
     one, before = tiny_training.params_of(on_devices / f'{stage}-1'), tiny_training.params_of(trained[1])

@@ -83,7 +83,9 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
     return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
-def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int) -> MarkedPair:
+def mark_pair(
+    passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int, masked: bool = True
+) -> MarkedPair:
     """Masks mention `i` as the topic ([ENT] [R1]) and mention `j` as the target ([ENT] [R2]).
 
     Args:
@@ -92,6 +94,7 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
         j: index of the target's mention; either may come first in the text, but they do not overlap.
         special: marker ids.
         max_context: how many context mentions to keep; when there are more, evenly spread ones are taken.
+        masked: whether [ENT] takes the place of both names; a name that stays is followed by its marker.
 
     Returns:
         The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay visible, but for
@@ -100,19 +103,23 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
     """
     tokens, starts, ends, entities = passage
     topic, target = int(entities[i]), int(entities[j])
-    topic_marks, target_marks = (special.ent, special.r1), (special.ent, special.r2)
+    hidden = (special.ent,) if masked else ()
+    topic_marks, target_marks = (*hidden, special.r1), (*hidden, special.r2)
     # Among empty spans at one place the index decides, as it does in the text.
     topic_first = (starts[i], i) < (starts[j], j)
     first, second = (i, j) if topic_first else (j, i)
     a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
     first_marks, second_marks = (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
+    if not masked:
+        a, c = b, d  # the marks take the place of nothing
+    marks = len(topic_marks)
     marked = np.concatenate(
         [[special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]],
         dtype=np.int32,
         casting='unsafe',
     )
-    first_mark = a + 2
-    second_mark = first_mark + (c - b) + 2
+    first_mark = a + marks
+    second_mark = first_mark + (c - b) + marks
     r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
 
     whole = ((ends <= a) | (starts >= b)) & ((ends <= c) | (starts >= d)) & (ends > starts)
@@ -121,7 +128,7 @@ def mark_pair(passage: TokenisedPassage, i: int, j: int, special: SpecialIds, ma
     if len(others) > max_context:
         others = others[np.arange(max_context) * len(others) // max_context]
     begin = starts[others]
-    positions = 1 + begin + np.where(begin >= b, 2 - (b - a), 0) + np.where(begin >= d, 2 - (d - c), 0)
+    positions = 1 + begin + np.where(begin >= b, marks - (b - a), 0) + np.where(begin >= d, marks - (d - c), 0)
     return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
@@ -142,7 +149,7 @@ class MarkedPairs:
         lengths: [n] int64, tokens of each marked pair.
     """
 
-    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds):
+    def __init__(self, passages: Sequence[TokenisedPassage], passage, i, j, special: SpecialIds, masked: bool = True):
         """Finds the spans to be masked.
 
         Args:
@@ -151,6 +158,7 @@ class MarkedPairs:
             i: [n] indices of the topics' mentions in their passages.
             j: [n] indices of the targets' mentions, which do not overlap the topics'.
             special: marker ids.
+            masked: whether [ENT] takes the place of both names.
         """
         tokens, starts, ends, sizes, offset, mentions = _joined(passages, passage)
         i, j = mentions + i, mentions + j
@@ -158,12 +166,15 @@ class MarkedPairs:
         topic_first = (starts[i] < starts[j]) | ((starts[i] == starts[j]) & (i < j))
         first, second = np.where(topic_first, i, j), np.where(topic_first, j, i)
         a, b, c, d = starts[first], ends[first], starts[second], ends[second]
-        self.lengths = sizes[passage, 0] - (b - a) - (d - c) + MARKUP_ROOM
-        self._tokens, self._special, self._topic_first = tokens, special, topic_first
+        if not masked:
+            a, c = b, d
+        marks = 2 if masked else 1  # of a mention
+        self.lengths = sizes[passage, 0] - (b - a) - (d - c) + 2 + 2 * marks
+        self._tokens, self._special, self._topic_first, self._masked = tokens, special, topic_first, masked
         # Positions of the two markers, and how far behind its position in a row a token's position in `tokens` is:
         # before the first marker, after it, and after the second.
-        self._markers = np.stack([a + 2, a + 4 + c - b])
-        self._shifts = np.stack([offset - 1, b - a - 2, d - c - 2])
+        self._markers = np.stack([a + marks, a + 2 * marks + c - b])
+        self._shifts = np.stack([offset - 1, b - a - marks, d - c - marks])
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Some of the pairs as input of the encoder.
@@ -187,10 +198,10 @@ class MarkedPairs:
         topic_first = self._topic_first[chosen]
         r1[: len(chosen)] = np.where(topic_first, *self._markers[:, chosen])
         r2[: len(chosen)] = np.where(topic_first, *self._markers[::-1, chosen])
+        hidden = [(first[:, 0] - 1, special.ent), (second[:, 0] - 1, special.ent)] if self._masked else []
         for places, token in [
+            *hidden,
             (0, special.cls),
-            (first[:, 0] - 1, special.ent),
-            (second[:, 0] - 1, special.ent),
             (r1[: len(chosen)], special.r1),
             (r2[: len(chosen)], special.r2),
             (last[:, 0], special.sep),

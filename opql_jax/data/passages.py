@@ -111,8 +111,8 @@ class PassageRows:
 class PassageAlignSource(Source):
     """1-hop questions beside the passages that mention their topic, distantly aligned (paper section 4.1).
 
-    As `AlignSource`, but a batch is made of passages: all of their pairs are there, so other questions can be asked about
-    them too, of whatever topic they mention.
+    As `AlignSource`, but a batch is made of passages: all of their pairs are there, so questions about other topics, to which
+    the passages hold an answer, are asked as well.
 
     Features: those of `PassageRows.pack`, and those of `AlignedQuestions.features` for `questions` of them.
 
@@ -157,9 +157,11 @@ class PassageAlignSource(Source):
         drawn = asked.topics[np.unique(self._order.take(start, self._topics))]
         placed = self._rows.place(np.concatenate(interleave([self._passages(topic, rng) for topic in drawn])))
         rows = rng.permutation(self._rows.rows_of(placed.ids))
-        others = np.setdiff1d(index.topic[rows], drawn)
-        ids = [rng.permutation(asked.of_topic(t))[: self._questions_per_topic] for t in [*drawn, *rng.permutation(others)]]
-        ids = np.concatenate(ids)[: self._count]
+        others = rng.permutation(np.setdiff1d(index.topic[rows], drawn))
+        here = set(index.pair_of(rows).tolist())
+        answered = lambda topic: [i for i in asked.of_topic(topic) if not here.isdisjoint(asked.aligned[i].tolist())]
+        ids = [rng.permutation(answered(topic))[: self._questions_per_topic] for topic in [*drawn, *others]]
+        ids = np.concatenate(ids)[: self._count].astype(np.int64)
         rows = rows[np.isin(index.topic[rows], asked.arrays.topic[ids])]
         answers = np.isin(index.pair_of(rows), np.concatenate([asked.aligned[i] for i in ids]))
         rows = rows[np.argsort(~answers, kind='stable')]

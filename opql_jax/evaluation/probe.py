@@ -25,7 +25,7 @@ from opql_jax.training import model_card
 
 _log = logging.getLogger(__name__)
 
-EMBEDDINGS = ('relation', 'mean', 'mean masked')
+EMBEDDINGS = ('relation', 'relation masked', 'mean', 'mean masked')
 TOKENS_PER_BATCH = 2048
 
 
@@ -48,8 +48,9 @@ def probe(
         sentences: FewRel's JSON or JSON Lines, see `corpus.labelled`.
         model_dir: workdir of a training run; for the baselines also a Hugging Face BERT folder, or 'minilm'.
         output_dir: receives metrics.json.
-        embedding: 'relation', r of the sentence marked as pairs are; or a baseline: 'mean', the mean of the last layer over
-            the plain sentence, and 'mean masked', over the marked one.
+        embedding: 'relation', r of the sentence with [R1] and [R2] after its two mentions, or 'relation masked', with [ENT] in
+            their place, as pretraining has them; or a baseline: 'mean', the mean of the last layer over the plain sentence,
+            and 'mean masked', over the one with [ENT].
         ways, shots: N and K.
         episodes: each has N queries.
         seed: of the episodes.
@@ -94,10 +95,11 @@ def probe(
         print(f'# {stated}')
         return {}
     special = tokenizer_lib.special_ids(tokenizer)
-    if embedding == 'relation':
-        vectors = relations_of(encoder, params, passages, special)
+    masked = embedding.endswith('masked')
+    if embedding.startswith('relation'):
+        vectors = relations_of(encoder, params, passages, special, masked)
     else:
-        vectors = means_of(encoder, params, _rows(passages, special, embedding == 'mean masked'), special)
+        vectors = means_of(encoder, params, _rows(passages, special, masked), special)
     right = score(vectors, members, ways, shots, episodes, seed)
     error = right.std(ddof=1) / np.sqrt(episodes)
     out = {'accuracy': float(right.mean()), 'standard_error': float(error), **stated}
@@ -116,7 +118,7 @@ def _open(model_dir, step, embedding):
     """(encoder, its parameters, tokenizer) of a workdir or, for the baselines, of a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
-    if embedding != 'relation' and not (pathlib.Path(model_dir) / 'model.json').exists():
+    if embedding.startswith('mean') and not (pathlib.Path(model_dir) / 'model.json').exists():
         fields, params = bert.load_bert(model_dir)
         encoder = RelationEncoder(**fields, relation_dim=1, entity_dim=1)
     else:
@@ -151,11 +153,11 @@ class _InMemory:
         return [self._passages[i] for i in ids]
 
 
-def relations_of(encoder, params, passages, special) -> np.ndarray:
-    """r of passages as `tokenise` makes them: [n, d_r] float32."""
+def relations_of(encoder, params, passages, special, masked) -> np.ndarray:
+    """r of passages as `tokenise` makes them, without or with the names of their mentions: [n, d_r] float32."""
     topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
     pairs = {'passage': np.arange(len(passages)), 'topic_mention': topic, 'target_mention': 1 - topic}
-    return PairEncoder(encoder, params, _InMemory(passages), pairs, special)(np.arange(len(passages)))
+    return PairEncoder(encoder, params, _InMemory(passages), pairs, special, masked=masked)(np.arange(len(passages)))
 
 
 def _rows(passages, special, masked: bool) -> list[np.ndarray]:

@@ -95,6 +95,7 @@ class PairEncoder:
         bucket_lengths: Sequence[int] = LENGTHS,
         tokens_per_batch: int | None = None,
         mesh: Mesh | None = None,
+        masked: bool = True,
     ):
         """Places the parameters on every device.
 
@@ -107,8 +108,9 @@ class PairEncoder:
             bucket_lengths: what rows may be padded to, in tokens.
             tokens_per_batch: of one device, padding included; None for what suits the kind of device.
             mesh: its 'data' axis shares the batches; all devices if None.
+            masked: whether [ENT] takes the place of a pair's names.
         """
-        self._records, self._pairs, self._special = records, pairs, special
+        self._records, self._pairs, self._special, self._masked = records, pairs, special, masked
         self._dim = encoder.relation_dim
         apply = lambda params, tokens, r1, r2: encoder.apply({'params': params}, tokens, r1, r2)
         self._encode = _Batches(apply, params, bucket_lengths, tokens_per_batch, mesh)
@@ -128,7 +130,7 @@ class PairEncoder:
         rows = np.asarray(rows, np.int64)
         passages, passage = np.unique(self._pairs['passage'][rows], return_inverse=True)
         topic, target = self._pairs['topic_mention'][rows], self._pairs['target_mention'][rows]
-        marked = markup.MarkedPairs(self._records.read(passages), passage, topic, target, self._special)
+        marked = markup.MarkedPairs(self._records.read(passages), passage, topic, target, self._special, self._masked)
         out = np.empty((len(rows), self._dim), np.float32)
         self._encode(marked.lengths, marked.batch, out.__setitem__)
         return out
