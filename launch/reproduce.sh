@@ -20,6 +20,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 SIZE=gin/models/tiny.gin
 SEED=${SEED:-0}
+# Steps and rate of alignment, the same for all systems that encode passages.
+ALIGNING=(2200 1.5e-3 --gin.encoder.RelationEncoder.dropout_rate=0.0)
 
 # What a row consists of, in order. OPQL's memory comes from an encoder that was finetuned on distantly aligned 1-hop
 # questions, that of OPQL-pretrained from one that saw no question.
@@ -30,7 +32,11 @@ run_row() {
     # Other orders of the questions, from the same encoder.
     opql-seed1) follow_finetuned "$1" --gin.SEED=$((SEED + 1)) ;;
     opql-seed2) follow_finetuned "$1" --gin.SEED=$((SEED + 2)) ;;
-    # Ablations of OPQL: following.
+    # Ablations of OPQL: entries encoded as the paper does, each pair marked in its text with both names masked; following.
+    marked-pairs)
+      pretrain pretrained
+      align_and_follow "$1" align pretrained 4000 1e-3
+      ;;
     no-filter) follow_finetuned "$1" --gin.stages.FollowStage.filter=False ;;
     one-wt) follow_finetuned "$1" --gin.stages.FollowStage.shared_hops=True ;;
     mean-mentions)
@@ -46,19 +52,19 @@ run_row() {
     kv-memory)
       local SIZE=gin/models/bag_of_words.gin
       train entities "entities-$1" None 300 1e-3
-      align_and_follow "$1" align "entities-$1"
+      align_and_follow "$1" align "entities-$1" 4000 1e-3
       ;;
     drkit)
       pretrain pretrained
       local PREPARED=$OUT/prepared-$1
       prepare_with_kb metaqa_with_kb
-      align_and_follow "$1" align_mentions pretrained
+      align_and_follow "$1" align_mentions pretrained "${ALIGNING[@]}"
       ;;
     fae-kb)
       pretrain pretrained
       local PREPARED=$OUT/prepared-$1
       prepare_with_kb metaqa_kb
-      align_and_follow "$1" align pretrained
+      align_and_follow "$1" align_passages pretrained "${ALIGNING[@]}"
       ;;
     probe)
       local SIZE=gin/models/minilm.gin PREPARED=$OUT/prepared-wiki minilm=(--gin.TOKENIZER=minilm --gin.prepare.prepare.max_tokens=48)
@@ -76,7 +82,7 @@ run_row() {
     *) fail "no row $1; launch/reproduce.sh --list names them" ;;
   esac
 }
-ROWS=(opql opql-pretrained opql-seed1 opql-seed2 no-filter one-wt mean-mentions no-hard-negatives no-el paper-groups)
+ROWS=(opql opql-pretrained opql-seed1 opql-seed2 marked-pairs no-filter one-wt mean-mentions no-hard-negatives no-el paper-groups)
 ROWS+=(kv-memory drkit fae-kb)
 ROWS+=(probe)
 SLOT_ROWS=(slot-filling novel-relations)
@@ -125,7 +131,7 @@ pretrain() {
 
 aligned() {
   pretrain pretrained
-  train align aligned "$OUT/pretrained" 4000 1e-3
+  train align_passages aligned "$OUT/pretrained" "${ALIGNING[@]}"
 }
 
 # build MEMORY MODEL [FLAG...]
@@ -158,9 +164,9 @@ follow_pretrained() {
   follow "$1" "$model" "memory-$model"
 }
 
-# align_and_follow ROW STAGE MODEL: finetunes an encoder, and follows over the memory it makes
+# align_and_follow ROW STAGE MODEL STEPS LEARNING_RATE [FLAG...]: finetunes an encoder, and follows over the memory it makes
 align_and_follow() {
-  train "$2" "aligned-$1" "$OUT/$3" 4000 1e-3
+  train "$2" "aligned-$1" "$OUT/$3" "${@:4}"
   build "memory-$1" "aligned-$1"
   follow "$1" "aligned-$1" "memory-$1"
 }

@@ -1,6 +1,6 @@
 """OPQL's training data as SeqIO tasks.
 
-An element of a task is a whole batch, exactly what `opql_jax.data.sources` gives at that step, so a task must
+An element of a task is a whole batch, exactly what a source of `opql_jax.data` gives at that step, so a task must
 be neither shuffled nor batched again:
 
     register('relations', '/data/prepared', num_steps=20_000, sampler='shared')
@@ -15,7 +15,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from opql_jax.data import sources
+from opql_jax.data import passages, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
@@ -23,6 +23,7 @@ KINDS = {
     'entities': sources.EntitySource,
     'relations': sources.RelationSource,
     'align': sources.AlignSource,
+    'align_passages': passages.PassageAlignSource,
     'follow': sources.FollowSource,
 }
 
@@ -31,7 +32,7 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
     """Registers a task with one split, 'train', of `num_steps` batches.
 
     Args:
-        kind: 'entities', 'relations', 'align' or 'follow'.
+        kind: 'entities', 'relations', 'align', 'align_passages' or 'follow'.
         prepared_dir: a prepared directory.
         num_steps: batches.
         name: of the task; `opql_{kind}` by default.

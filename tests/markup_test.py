@@ -40,6 +40,15 @@ def test_both_mentions_become_markers_in_place():
     assert marked.tokens.dtype == np.int32
 
 
+def test_names_that_stay_are_followed_by_their_markers():
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    s, name = SPECIAL, ids('Ridley Scott')
+    marked = markup.mark_pair(p, 1, 0, s, 0, masked=False)
+    expected = [s.cls] + ids('the film Alien') + [s.r2] + ids('was directed by') + [*name, s.r1] + ids('.') + [s.sep]
+    assert marked.tokens.tolist() == expected and len(name) > 1
+    assert (marked.r1, marked.r2) == (expected.index(s.r1), expected.index(s.r2))
+
+
 def test_the_reverse_direction_swaps_only_the_markers():
     _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
     there, back = markup.mark_pair(p, 0, 1, SPECIAL, 0), markup.mark_pair(p, 1, 0, SPECIAL, 0)
@@ -69,11 +78,11 @@ def test_the_marked_input_does_not_depend_on_the_masked_names(names, first, seco
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(NAMES, min_size=5, max_size=5), st.permutations(range(5)))
-def test_context_positions_point_at_the_first_token_of_each_other_mention(names, order):
+@given(st.lists(NAMES, min_size=5, max_size=5), st.permutations(range(5)), st.booleans())
+def test_context_positions_point_at_the_first_token_of_each_other_mention(names, order, masked):
     i, j = order[:2]
     _, p = passage('{} and {} by {} in {} , {}', names)
-    marked = markup.mark_pair(p, i, j, SPECIAL, 8)
+    marked = markup.mark_pair(p, i, j, SPECIAL, 8, masked)
     others = [k for k in range(5) if k not in (i, j)]
     assert marked.context_entities.tolist() == others
     for k, position in zip(others, marked.context_positions):
@@ -138,8 +147,8 @@ def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(0, 40))
-def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count):
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.booleans())
+def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count, masked):
     rng = np.random.default_rng(seed)
     passages = []
     for n in rng.integers(0, 12, 5):
@@ -147,8 +156,8 @@ def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count):
         passages.append(markup.TokenisedPassage(rng.integers(100, 200, n).astype(np.int32), *borders.T, np.arange(4)))
     passage, (i, step) = rng.integers(0, 5, count), rng.integers([[0], [1]], 4, (2, count))
     j = (i + step) % 4
-    one_by_one = [markup.mark_pair(passages[p], i, j, SPECIAL, 0) for p, i, j in zip(passage, i, j)]
-    many = markup.MarkedPairs(passages, passage, i, j, SPECIAL)
+    one_by_one = [markup.mark_pair(passages[p], i, j, SPECIAL, 0, masked) for p, i, j in zip(passage, i, j)]
+    many = markup.MarkedPairs(passages, passage, i, j, SPECIAL, masked)
     assert many.lengths.tolist() == [len(marked.tokens) for marked in one_by_one]
     chosen = rng.permutation(count)[: count // 2]
     tokens, r1, r2 = many.batch(chosen, count + 1, 20)

@@ -115,14 +115,15 @@ def test_a_seed_makes_the_score_and_the_standard_error_covers_the_others(folders
     assert abs(other['accuracy'] - first['accuracy']) < 4 * np.hypot(other['standard_error'], first['standard_error'])
 
 
-def test_sentences_are_marked_as_pairs_are(folders):
+@pytest.mark.parametrize('masked', [False, True])
+def test_sentences_are_marked_as_pairs_are(folders, masked):
     model, file = folders
     encoder, params, tokenizer = probe_lib._open(str(model), None, 'relation')
     special = probe_lib.tokenizer_lib.special_ids(tokenizer)
     passages = probe_lib.tokenise(tokenizer, read_labelled(file)[0])
-    found = probe_lib.relations_of(encoder, params, passages, special)
+    found = probe_lib.relations_of(encoder, params, passages, special, masked)
     topics = [passage.entities.tolist().index(0) for passage in passages]
-    marked = [markup.mark_pair(passage, i, 1 - i, special, 0) for passage, i in zip(passages, topics)]
+    marked = [markup.mark_pair(passage, i, 1 - i, special, 0, masked) for passage, i in zip(passages, topics)]
     tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), 32, special)
     r1, r2 = (np.array([getattr(m, name) for m in marked], np.int32) for name in ('r1', 'r2'))
     np.testing.assert_allclose(found, jax.jit(encoder.apply)({'params': params}, tokens, r1, r2), rtol=1e-4, atol=1e-5)
@@ -166,7 +167,7 @@ def test_masking_hides_the_entities_from_the_baseline(folders, tmp_path):
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
         (dict(ways=1), '1 ways'),
         (dict(shots=0), '0 shots'),
-        (dict(embedding='sum'), "embedding='sum': it is one of 'relation', 'mean'"),
+        (dict(embedding='sum'), "embedding='sum': it is one of 'relation', 'relation masked', 'mean'"),
         (dict(model_dir='nowhere'), 'nowhere/model.json does not exist'),
         (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
     ],

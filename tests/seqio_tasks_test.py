@@ -23,6 +23,7 @@ FIELDS = {
     'entities': dict(rows=16),
     'relations': dict(rows=32, sampler='groups'),
     'align': dict(split='1-hop/train', topics=4, rows_per_topic=4),
+    'align_passages': dict(split='1-hop/train', passages=16, topics=4, questions=16),
     'follow': dict(splits=['1-hop/train', '2-hop/train'], questions=4),
 }
 

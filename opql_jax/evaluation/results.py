@@ -33,6 +33,7 @@ SPLITS = {
 }
 # What an ablation is compared with, and what it lacks.
 ABLATIONS = {
+    'marked-pairs': ('opql', 'each pair marked in its text, both names masked, in place of passages encoded once'),
     'no-filter': ('opql', 'a hop searches the whole memory, not the rows of its topics'),
     'one-wt': ('opql', 'one W_t for all hops'),
     'mean-mentions': ('opql', 'the mean of up to 5 mentions of a pair, not all of them'),
