@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import tiny_training
+from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.readers import JsonLines, Synthetic
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory
+from opql_jax.models.encoding import encoder_of
 from opql_jax.training import model_card, stages
 from opql_jax.training.passage_stages import PassageAlignStage
 from opql_jax.training.update import inject
@@ -95,6 +97,31 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
         where = memory.provenance([memory.ids[row]])[0]
         alone = encode_alone(prepared, where['passage'], where['target'][0])
         np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'stage, said',
+    [
+        (stages.RelationStage(entry='pair'), "entry='pair' must be one of relation, passage, mention"),
+        (PassageAlignStage(entry='relation'), "entry='relation': what a passage is encoded for is 'passage' or 'mention'"),
+    ],
+)
+def test_an_entry_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
+    with pytest.raises(InputError, match=said):
+        tiny_training.run(world / 'prepared', tmp_path / 'run', stage, num_steps=1)
+    assert not (tmp_path / 'run').exists()
+
+
+@pytest.mark.parametrize('entry', ['relation', 'passage'])
+def test_a_pretrained_model_says_what_its_memories_are_encoded_from(world, tmp_path, entry):
+    prepared = Prepared(world / 'prepared')
+    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', stages.RelationStage(entry=entry))
+    tiny_training.write_memory(world / 'prepared', tmp_path / 'model', tmp_path / 'memory')
+    encoder, params, card, _ = model_card.load(tmp_path / 'model')
+    assert card['entry'] == entry
+    rows = prepared.pair_rows('title')
+    encode = encoder_of(entry)(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    np.testing.assert_allclose(Memory.open(tmp_path / 'memory').relations(), encode(rows), atol=1e-6)
 
 
 def test_what_rows_are_encoded_from_goes_with_the_model(world, tmp_path):

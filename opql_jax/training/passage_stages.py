@@ -6,6 +6,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, passages
 from opql_jax.models import losses
 from opql_jax.training.stages import Stage, encode_questions
@@ -37,6 +38,10 @@ class PassageAlignStage(Stage):
     passages_per_topic: int = 8
     pairs_per_passage: int = 40
     questions_per_topic: int = 4
+
+    def open(self, prepared):
+        if self.entry not in ('passage', 'mention'):
+            raise InputError(f"entry={self.entry!r}: what a passage is encoded for is 'passage' or 'mention'")
 
     def source(self, prepared, num_steps, seed):
         return passages.PassageAlignSource(

@@ -21,6 +21,7 @@ from opql_jax.memory.search import shard_memory
 from opql_jax.memory.store import Memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.encoding import encoder_of
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import replicate
@@ -159,11 +160,11 @@ class RelationStage(Stage):
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
+        entry: what memories are to be encoded from: 'relation', marked and masked as in training, or 'passage', much cheaper.
         frozen_layers: this many of the lower layers, and the embeddings below them, stay as they are; 0 trains all. No
             gradient is computed for them, so half of the layers frozen save a third of a step.
     """
 
-    entry: ClassVar[str] = 'relation'
     sampler: str = 'shared'
     rows: int = 256
     neighbours: int = 16
@@ -171,6 +172,10 @@ class RelationStage(Stage):
     entity_weight: float = 1.0
     sampled_entities: int = 0
     frozen_layers: int = 0
+    entry: str = 'relation'
+
+    def open(self, prepared):
+        encoder_of(self.entry)  # raises if there is no such entry
 
     def trainable(self, name):
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
