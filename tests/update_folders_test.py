@@ -11,7 +11,7 @@ from opql_jax.corpus.readers import JsonLines
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory, MemoryFormatError
-from opql_jax.models.encoding import PairEncoder
+from opql_jax.models.encoding import encoder_of
 from opql_jax.training import update
 from opql_jax.training.update import delete
 
@@ -50,12 +50,12 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
     first = extend('first', world / 'prepared', 'a1', known[0], f'{known[0]} met {known[1]} once.')
     second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
 
-    def overtaken(*given, **named):
+    def overtaken(entry):
         monkeypatch.undo()
         add(world, memory, second)
-        return PairEncoder(*given, **named)
+        return encoder_of(entry)
 
-    monkeypatch.setattr(update, 'PairEncoder', overtaken)
+    monkeypatch.setattr(update, 'encoder_of', overtaken)
     with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
         add(world, memory, first)
     state = Memory.open(memory)
