@@ -11,7 +11,7 @@ import numpy as np
 
 from opql_jax.data import buckets, markup, sampling
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import AlignedQuestions, Epochs, round_up
+from opql_jax.data.questions import AlignedQuestions, Epochs, round_up, without
 from opql_jax.data.sources import Source, interleave
 
 
@@ -142,11 +142,12 @@ class PassageAlignSource(Source):
         shard_count: int = 1,
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
+        asked = without(prepared.questions(split), held_out)
         kept = prepared.pair_rows(pairs)
         columns = {name: column[kept] for name, column in prepared.pairs.items()}
         self._rows = PassageRows(prepared, columns, passages, pairs_per_passage, bucket_lengths, multiple)
         self.capacities = self._rows.capacities
-        self.questions = AlignedQuestions(prepared, split, self._rows.index, held_out, max_answers)
+        self.questions = AlignedQuestions(prepared, split, asked, self._rows.index, max_answers)
         self._order = Epochs(len(self.questions.topics), seed)
         self._topics, self._count = topics, questions
         self._passages_per_topic, self._questions_per_topic = passages_per_topic, questions_per_topic

@@ -69,19 +69,18 @@ class AlignedQuestions:
     """1-hop questions that a corpus answers: some pair of (topic, answer) is mentioned together (paper section 4.1).
 
     Attributes:
-        num_questions: questions of the split, without those held out; the others are those aligned.
+        num_questions: questions that were to be aligned.
         arrays: the `QuestionArrays` of the aligned ones.
         aligned: their pairs (topic, answer), an array of indices of pairs for each.
         topics: [t] int32, their topics, rising.
     """
 
-    def __init__(self, prepared: Prepared, split: str, index: PairIndex, held_out: Sequence[str] = (), max_answers: int = 256):
-        """Aligns the questions of a split, but for those that need a relation of `held_out` (see `Question.needs`).
+    def __init__(self, prepared: Prepared, split: str, asked: Sequence[Question], index: PairIndex, max_answers: int = 256):
+        """Aligns questions `asked` of a split with the pairs of an index.
 
         Raises:
             InputError: none is aligned.
         """
-        asked = without(prepared.questions(split), held_out)
         self.num_questions = len(asked)
         pairs = [index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64)) for q in asked]
         self.aligned = [found[found >= 0] for found in pairs]

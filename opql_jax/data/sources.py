@@ -213,11 +213,12 @@ class AlignSource(Source):
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
         self._topics, self._rows_per_topic, self._questions_per_topic = topics, rows_per_topic, questions_per_topic
+        asked = without(prepared.questions(split), held_out)
         kept = prepared.pair_rows(pairs)
         columns = {name: column[kept] for name, column in prepared.pairs.items()}
         self._rows = PairRows(prepared, columns, rows, bucket_lengths, multiple, max_context)
         self.capacities = self._rows.capacities
-        self.questions = AlignedQuestions(prepared, split, self._rows.index, held_out, max_answers)
+        self.questions = AlignedQuestions(prepared, split, asked, self._rows.index, max_answers)
         self._order = Epochs(len(self.questions.topics), seed)
 
     def batch(self, step, rng):

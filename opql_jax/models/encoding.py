@@ -135,6 +135,10 @@ class PairEncoder:
         self._encode(marked.lengths, marked.batch, out.__setitem__)
         return out
 
+    def batches(self, lengths):
+        """How rows of the given lengths [n] are encoded: (indices of rows, places for rows, tokens a place) of every batch."""
+        return self._encode.plan(lengths)
+
 
 class PassageEncoder:
     """Encodes rows of the pair table as `PairEncoder` does, but each passage only once, for all of its pairs.
