@@ -154,8 +154,7 @@ class PassageAlignSource(Source):
 
     def batch(self, step, rng):
         index, asked = self._rows.index, self.questions
-        start = (step * self._shard_count + self._shard_index) * self._topics
-        drawn = asked.topics[np.unique(self._order.take(start, self._topics))]
+        drawn = asked.topics[np.unique(self._dealt(self._order, step, self._topics))]
         placed = self._rows.place(np.concatenate(interleave([self._passages(topic, rng) for topic in drawn])))
         rows = rng.permutation(self._rows.rows_of(placed.ids))
         others = rng.permutation(np.setdiff1d(index.topic[rows], drawn))

@@ -42,6 +42,10 @@ class Source(Sequence):
             raise IndexError(f'step {step} of {self._num_steps}')
         return self.batch(int(step), np.random.default_rng((self._seed, int(step), self._shard_index)))
 
+    def _dealt(self, order: Epochs, turn: int, count: int) -> np.ndarray:
+        """The `count` items of an order that this shard has in a turn; each item comes once an epoch over all shards."""
+        return order.take((turn * self._shard_count + self._shard_index) * count, count)
+
     def batch(self, step: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The batch of a step; all its randomness comes from `rng` and the seed."""
         raise NotImplementedError
@@ -222,9 +226,8 @@ class AlignSource(Source):
         self._order = Epochs(len(self.questions.topics), seed)
 
     def batch(self, step, rng):
-        start = (step * self._shard_count + self._shard_index) * self._topics
         # Of a topic that comes twice, at the border of two epochs, one place is left empty.
-        drawn = np.unique(self._order.take(start, self._topics))
+        drawn = np.unique(self._dealt(self._order, step, self._topics))
         ids = [rng.permutation(self.questions.of_topic(t))[: self._questions_per_topic] for t in self.questions.topics[drawn]]
         rows = interleave([self._candidates(of_topic, rng) for of_topic in ids])
         pairs = self._rows.fill(iter([(np.concatenate(rows), np.zeros(sum(map(len, rows)), bool))]))
@@ -284,8 +287,7 @@ class FollowSource(Source):
 
     def batch(self, step, rng):
         turn, which = divmod(step, len(self.hop_counts))
-        start = (turn * self._shard_count + self._shard_index) * self._count
-        ids = self._by_hops[which][self._orders[which].take(start, self._count)]
+        ids = self._by_hops[which][self._dealt(self._orders[which], turn, self._count)]
         answers = [self._questions.answers[i] for i in ids]
         return {
             **self._questions.features(ids, self._count),
