@@ -10,7 +10,7 @@ from opql_jax.memory import search
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
-K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6}
+K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6, 'barred': 6}
 CASES = tuple(K)
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
@@ -31,6 +31,8 @@ class Case(NamedTuple):
     alive: np.ndarray | None
     member: np.ndarray | None
     exclude: np.ndarray | None = None
+    passage: np.ndarray | None = None
+    passages: np.ndarray | None = None
 
 
 def make(case, draw=None, queries=None):
@@ -53,6 +55,9 @@ def make(case, draw=None, queries=None):
         rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'many queries') else None,
         # The first query excludes nothing, the others a target that many entries have.
         np.arange(queries, dtype=np.int32) - 1 if case == 'excluded' else None,
+        # The first query may find all, the others no entry that was read, among others, in a passage.
+        np.arange(queries, dtype=np.int32) - 1 if case == 'barred' else None,
+        rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'barred' else None,
     )
 
 
@@ -75,6 +80,9 @@ def reference(case, k):
         scores[~case.member[:, case.topic]] = -np.inf
     if case.exclude is not None:
         scores[case.target == case.exclude[:, None]] = -np.inf
+    if case.passage is not None:
+        same = (case.passages == case.passage[:, None, None]) & (case.passage >= 0)[:, None, None]
+        scores[same.any(axis=-1)] = -np.inf
     padded = np.pad(scores, ((0, 0), (0, k)), constant_values=-np.inf)
     ids = np.argsort(-padded, axis=1, kind='stable')[:, :k]
     best = np.take_along_axis(padded, ids, axis=1)

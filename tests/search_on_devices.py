@@ -25,14 +25,15 @@ def main(output):
         mesh = make_mesh(*shape)
         for case in search_cases.CASES:
             data = search_cases.make(case)
-            memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, int8=True)
+            memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, True, data.passages)
             for mode in search.MODES:
                 run = jax.jit(
-                    lambda qe, qr, memory, table, member, exclude: search.topk(
-                        qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, member=member, exclude=exclude
+                    lambda qe, qr, memory, table, **masks: search.topk(
+                        qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, **masks
                     )
                 )
-                scores, ids = run(data.query_e, data.query_r, memory, data.table, data.member, data.exclude)
+                masks = dict(member=data.member, exclude=data.exclude, passage=data.passage)
+                scores, ids = run(data.query_e, data.query_r, memory, data.table, **masks)
                 found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
         data = search_cases.recall_case()
         memory = search.shard_memory(data.topic, data.target, data.relations, mesh, int8=True)

@@ -37,10 +37,9 @@ def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact',
 def run(case, k, **options):
     mesh = make_mesh(1)
     int8 = options.get('mode') == 'int8'
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, int8)
-    return jit_topk(
-        case.query_e, case.query_r, memory, case.table, mesh, k, member=case.member, exclude=case.exclude, **options
-    )
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, int8, case.passages)
+    masks = dict(member=case.member, exclude=case.exclude, passage=case.passage)
+    return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, **masks, **options)
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])

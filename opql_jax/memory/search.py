@@ -58,6 +58,7 @@ class ShardedMemory(NamedTuple):
         relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`).
         codes: [N', d_r] int8, the relations by row in units of `scales`; None unless made for mode 'int8'.
         scales: [N'] float32, or None.
+        passages: [N', P] int32, where an entry was read, -1 in unused slots; None unless given.
     """
 
     topics: jax.Array
@@ -66,6 +67,7 @@ class ShardedMemory(NamedTuple):
     relations: jax.Array
     codes: jax.Array | None = None
     scales: jax.Array | None = None
+    passages: jax.Array | None = None
 
 
 class Retrieved(NamedTuple):
@@ -84,7 +86,7 @@ class Retrieved(NamedTuple):
     embedding: jax.Array
 
 
-def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = False) -> ShardedMemory:
+def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = False, passages=None) -> ShardedMemory:
     """Places a memory on a mesh, rows split over all its devices.
 
     Args:
@@ -93,12 +95,13 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
         mesh: as `parallel.mesh.make_mesh` makes them.
         alive: [N] bool, False for deleted entries; None if none is deleted.
         int8: also make what mode 'int8' reads.
+        passages: [N, P] int32, the passages each entry was read in, -1 in unused slots; for searches that bar some.
 
     Raises:
         InputError: the arrays differ in length, there is no row, or there are too many for int32 ids.
     """
     topic, target, relations = np.asarray(topic, np.int32), np.asarray(target, np.int32), np.asarray(relations)
-    lengths = [len(topic), len(target), len(relations)] + ([] if alive is None else [len(alive)])
+    lengths = [len(topic), len(target), len(relations), *(len(column) for column in (alive, passages) if column is not None)]
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
     if len(topic) >= 2**31 - mesh.size * _BUCKET:
@@ -122,7 +125,8 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     slot = np.where(used, slot, width).astype(np.int32)
 
     place = lambda array: jax.device_put(array, NamedSharding(mesh, P(mesh.axis_names)))
-    columns = (None if column is None else place(pad(column)) for column in (target, relation_bits(relations), codes, scales))
+    columns = target, relation_bits(relations), codes, scales, None if passages is None else np.asarray(passages, np.int32)
+    columns = (None if column is None else place(pad(column)) for column in columns)
     return ShardedMemory(place(topics), place(slot), *columns)
 
 
@@ -181,12 +185,18 @@ def _entity_scores(query_e, table, topics, member):
     return jnp.append(scores, -jnp.inf)
 
 
-def _without(exclude, target, scores):
-    """Scores, -inf where an entry's target is the one that is excluded."""
-    return scores if exclude is None else jnp.where(target == exclude, -jnp.inf, scores)
+def _without(barred, memory, rows_of, scores):
+    """Scores, -inf where an entry has the target, or was read in the passage, that is barred; `rows_of` takes their rows."""
+    exclude, passage = barred
+    if exclude is not None:
+        scores = jnp.where(rows_of(memory.target) == exclude, -jnp.inf, scores)
+    if passage is not None:
+        same = (rows_of(memory.passages) == passage).any(axis=-1) & (passage >= 0)
+        scores = jnp.where(same, -jnp.inf, scores)
+    return scores
 
 
-def _choose(query_r, exclude, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
+def _choose(query_r, barred, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
     """Rows in which the best k of this device are, [m] int32 rising, and which of them count, [m] bool."""
     rows = len(memory.slot)
     size = _bucket_size(rows, keep, mode)
@@ -207,7 +217,7 @@ def _choose(query_r, exclude, entity_scores, memory, k, keep, chunk, mode, dtype
             scores = _products(query_r, part(memory.codes), dtype) * part(memory.scales)
         else:
             scores = _products(query_r, relation_values(part(memory.relations)), dtype)
-        scores = _without(exclude, part(memory.target), scores + _at(entity_scores, part(memory.slot)))
+        scores = _without(barred, memory, part, scores + _at(entity_scores, part(memory.slot)))
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         if mode != 'approx':
             best, row = jnp.max(scores.reshape(-1, size), axis=1), bucket * size
@@ -234,7 +244,7 @@ def _choose(query_r, exclude, entity_scores, memory, k, keep, chunk, mode, dtype
     return (row[:, None] + jnp.arange(size)).reshape(-1), jnp.repeat(counts, size)
 
 
-def _best_of(query_r, exclude, entity_scores, memory, row, counts, k, group):
+def _best_of(query_r, barred, entity_scores, memory, row, counts, k, group):
     """Exact scores and rows [k] of the best of some rows [m]; 0 and -inf where there are none."""
     groups = -(-max(k, len(row)) // group)
     row, counts = (jnp.pad(x, (0, groups * group - len(x))).reshape(groups, group) for x in (row, counts))
@@ -243,7 +253,7 @@ def _best_of(query_r, exclude, entity_scores, memory, row, counts, k, group):
         row, counts = part
         relations = relation_values(_at(memory.relations, row))
         scores = _products(query_r, relations, jnp.float32) + _at(entity_scores, memory.slot[row])
-        scores = _without(exclude, memory.target[row], scores)
+        scores = _without(barred, memory, lambda column: _at(column, row), scores)
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
@@ -251,9 +261,9 @@ def _best_of(query_r, exclude, entity_scores, memory, row, counts, k, group):
     return best, row.reshape(-1)[place]
 
 
-def _search_shard(query_e, query_r, memory, table, member, exclude, *, batch, k, chunk, mode, dtype, total, platform):
+def _search_shard(query_e, query_r, memory, table, member, barred, *, batch, k, chunk, mode, dtype, total, platform):
     """The search on one device: scores and ids [B', k] of the best of all devices for its share of the queries."""
-    queries = batch.gather((query_e, query_r, member, exclude))
+    queries = batch.gather((query_e, query_r, member, barred))
     if total > len(memory.slot):  # else it is whole; XLA would copy it
         table = lax.all_gather(table, batch.axes, tiled=True)
     rows, count = len(memory.slot), len(queries[0])
@@ -270,10 +280,10 @@ def _search_shard(query_e, query_r, memory, table, member, exclude, *, batch, k,
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
 
     def one(query):
-        query_e, query_r, member, exclude = query
+        query_e, query_r, member, barred = query
         scores = _entity_scores(query_e, table, memory.topics, member)
-        row, counts = _choose(query_r, exclude, scores, memory, k, keep, chunk, mode, dtype, total, platform == 'tpu')
-        return _best_of(query_r, exclude, scores, memory, row, counts, k, min(group, len(row)))
+        row, counts = _choose(query_r, barred, scores, memory, k, keep, chunk, mode, dtype, total, platform == 'tpu')
+        return _best_of(query_r, barred, scores, memory, row, counts, k, min(group, len(row)))
 
     best, ids = jax.vmap(one)(queries) if block == count else lax.map(one, queries, batch_size=block)
     ids += lax.axis_index(batch.axes) * rows
@@ -291,8 +301,9 @@ def _placed(memory, axes):
 
 
 def topk(
-    query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None, exclude=None
-):
+    query_e, query_r, memory, entity_table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, member=None, exclude=None,
+    passage=None,
+):  # fmt: skip
     """The best k entries of the memory for each query, without gradient. Call it inside `jax.jit`.
 
     Args:
@@ -309,12 +320,13 @@ def topk(
         dtype: type of the products. With any but float32 twice as many buckets are chosen. The scores are exact always.
         member: [B, n] bool, the topics each query may find entries of; None for all.
         exclude: [B] int32, a target that each query must not find, -1 for any; None excludes nothing.
+        passage: [B] int32, a passage from which each query must find no entry, -1 for any; None bars none.
 
     Returns:
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
 
     Raises:
-        InputError: an unknown mode, no query, k or chunk below 1, or mode 'int8' on a memory made without it.
+        InputError: an unknown mode, no query, k or chunk below 1, mode 'int8' or `passage` on a memory made without it.
     """
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
@@ -324,6 +336,8 @@ def topk(
         raise InputError(f'k and chunk must be at least 1, not k={k}, chunk={chunk}')
     if mode == 'int8' and memory.codes is None:
         raise InputError("mode 'int8' needs a memory made by shard_memory(..., int8=True)")
+    if passage is not None and memory.passages is None:
+        raise InputError('to bar a passage a search needs a memory made by shard_memory(..., passages=...)')
     batch, axes = Batch.of(len(query_e), mesh), mesh.axis_names
     search = functools.partial(
         _search_shard, batch=batch, k=k, chunk=chunk, mode=mode, dtype=dtype, total=len(memory.slot),
@@ -331,8 +345,9 @@ def topk(
     )  # fmt: skip
     arguments = lax.stop_gradient((query_e, query_r, memory, _even(entity_table, mesh)))
     specs = (batch.spec, batch.spec, _placed(memory, axes), P(axes), batch.spec, batch.spec)
+    arguments += member, (exclude, passage)
     # Where each device has all queries their results are equal, which the check cannot see.
-    return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments, member, exclude)
+    return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments)
 
 
 def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
