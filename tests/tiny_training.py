@@ -14,7 +14,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import model_card, stages, step
 from opql_jax.training.build import build_memory
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.run import hardware, init_params, lineage_of, train
+from opql_jax.training.run import hardware, init_params, lineage_of, origin_of, train
 
 encoder = functools.partial(
     RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8
@@ -64,7 +64,7 @@ def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from
     workdir.mkdir(parents=True)
     model_card.save(workdir, module, prepared, stage.entry or 'relation')
     store = Checkpoints(workdir)
-    lineage = lineage_of(stage, prepared, seed, init_from)
+    lineage = lineage_of(stage, prepared, seed, origin_of(init_from))
     gin = f"WORKDIR = '{workdir}'"
     meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': hardware(), 'lineage': lineage, 'gin': gin}
     store.save(1, state.params, state.opt_state, meta)

@@ -12,8 +12,9 @@ import dataclasses
 import json
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +104,8 @@ class World:
         ranges: the ids of each kind of entity.
         facts: by relation name.
         split: `[n]` int8 per entity: the index in SPLITS of the questions it may be the topic of.
+        page_order: the entities that have a page, in an order that mixes the kinds.
+        writer: of its pages.
     """
 
     def __init__(self, seed: int = 0, num_documents: int = 2000):
@@ -141,7 +144,8 @@ class World:
             name: Facts(subjects, objects, _sides(RELATIONS[name], len(subjects), rng))
             for name, (subjects, objects) in _draw_pairs(self.ranges, rng).items()
         }
-        self._page_order = rng.permutation(num_documents)
+        self.page_order: list[int] = rng.permutation(num_documents).tolist()
+        self.writer = PageWriter(self.seed, self.names, self.keys, self.ranges)
 
     def kind(self, entity: int) -> str:
         """The kind of an entity."""
@@ -152,15 +156,17 @@ class World:
         return EntityVocab(self.keys, self.names, [[]] * len(self.names))
 
     def documents(self) -> Iterator[Document]:
-        """The page of every entity that has one, in an order that mixes the kinds."""
-        writer = PageWriter(self.seed, self.names, self.keys, self.ranges)
-        for number, entity in enumerate(self._page_order.tolist()):
-            kind = self.kind(entity)
-            related = {other for _, _, others in self._facts_about(entity, kind, on_page=False) for other in others}
-            yield writer.page(f'page-{number}', entity, kind, self._facts_about(entity, kind, on_page=True), related)
+        """The page of every entity that has one, in `page_order`."""
+        return (self.page(f'page-{number}', entity) for number, entity in enumerate(self.page_order))
 
-    def _facts_about(self, entity: int, kind: str, on_page: bool) -> Iterator[tuple[str, str, list[int]]]:
+    def page(self, document_id: str, entity: int, hidden: Container[tuple[str, str, int]] = frozenset()) -> Document:
+        """The page of `entity`, without what is `hidden` (see `PageWriter.page`)."""
+        related = {other for _, _, others in self.facts_about(entity, on_page=False) for other in others}
+        return self.writer.page(document_id, entity, self.kind(entity), self.facts_about(entity, on_page=True), related, hidden)
+
+    def facts_about(self, entity: int, on_page: bool) -> Iterator[tuple[str, str, list[int]]]:
         """Relation, the side of `entity` ('s' or 'o') and who is on the other; all, or what its page states."""
+        kind = self.kind(entity)
         for name, relation in RELATIONS.items():
             if relation.subject == kind:
                 yield name, 's', self.facts[name].objects_of(entity, _ON_SUBJECT if on_page else 0)
@@ -207,38 +213,44 @@ class World:
                 f'there are no {hops}-hop questions of split {split!r}; splits are {", ".join(SPLITS)} '
                 'with 1 to 3 hops, and unseen_wording with 1'
             )
-        streams = [self._questions_of_type(split, chain, wordings[chain]) for chain in chains]
-        while streams:
-            drawn = [(stream, next(stream, None)) for stream in streams]
-            yield from (question for _, question in drawn if question)
-            streams = [stream for stream, question in drawn if question]
+        yield from in_turn([self._questions_of_type(split, chain, wordings[chain]) for chain in chains])
 
     def _questions_of_type(self, split: str, key: str, wordings: Sequence[str]) -> Iterator[WorldQuestion]:
         chain = tuple(key.split('>'))
-        kind = _ends(chain[0])[0]
+        kind = ends(chain[0])[0]
         index = SPLITS.index('test' if split == 'unseen_wording' else split)
         rng = random.Random(f'{self.seed} questions {split} {key}')
         ids = self.ranges[kind]
         topics = (np.flatnonzero(self.split[ids.start : ids.stop] == index) + ids.start).tolist()
         rng.shuffle(topics)
-        asked = []
-        for topic in topics:
-            answers = tuple(self.answers(topic, chain))
-            if 0 < len(answers) <= MAX_ANSWERS:
-                asked.append((topic, answers, rng.randrange(len(wordings))))
-                yield self._question(asked[-1], wordings, 0, chain)
-        for turn in range(1, len(wordings)):
-            for row in asked:
-                yield self._question(row, wordings, turn, chain)
-
-    def _question(self, row: tuple, wordings: Sequence[str], turn: int, chain: tuple[str, ...]) -> WorldQuestion:
-        topic, answers, first = row
-        text = wordings[(first + turn) % len(wordings)].format(x=f'[{self.names[topic]}]')
-        via = tuple(tuple(self.answers(topic, chain[:hop])) for hop in range(1, len(chain)))
-        return WorldQuestion(text, topic, answers, via, chain, question_type(chain))
+        rows = ((topic, tuple(self.answers(topic, chain))) for topic in topics)
+        rows = (row for row in rows if 0 < len(row[1]) <= MAX_ANSWERS)
+        for (topic, answers), wording in in_passes(rows, wordings, rng):
+            via = tuple(tuple(self.answers(topic, chain[:hop])) for hop in range(1, len(chain)))
+            text = wording.format(x=f'[{self.names[topic]}]')
+            yield WorldQuestion(text, topic, answers, via, chain, question_type(chain))
 
 
-def _ends(step: str) -> tuple[str, str, str, str]:
+def in_turn(streams: Sequence[Iterator]) -> Iterator:
+    """One of each stream, then another of each, until all are used up."""
+    while streams:
+        drawn = [(stream, next(stream, None)) for stream in streams]
+        yield from (item for _, item in drawn if item)
+        streams = [stream for stream, item in drawn if item]
+
+
+def in_passes(rows: Iterable, wordings: Sequence[str], rng: random.Random) -> Iterator[tuple[Any, str]]:
+    """All rows, each with one of the wordings, then all with another, until all wordings are used."""
+    asked = []
+    for row in rows:
+        asked.append((row, rng.randrange(len(wordings))))
+        yield row, wordings[asked[-1][1]]
+    for turn in range(1, len(wordings)):
+        for row, first in asked:
+            yield row, wordings[(first + turn) % len(wordings)]
+
+
+def ends(step: str) -> tuple[str, str, str, str]:
     """Kinds of entity a step leads from and to, and what types call the two."""
     relation = RELATIONS[step.removesuffix('^-1')]
     if step.endswith('^-1'):
@@ -248,7 +260,7 @@ def _ends(step: str) -> tuple[str, str, str, str]:
 
 def question_type(chain: Sequence[str]) -> str:
     """The label of a chain, e.g. `director_to_film_to_actor` for directed_by^-1, starring."""
-    return '_to_'.join([_ends(chain[0])[2]] + [_ends(step)[3] for step in chain])
+    return '_to_'.join([ends(chain[0])[2]] + [ends(step)[3] for step in chain])
 
 
 def _sides(relation: Relation, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -330,22 +342,19 @@ def write(
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    _write_lines(directory / 'corpus.jsonl', world.documents(), _document_line)
-    _write_lines(
-        directory / 'entities.jsonl',
-        zip(world.keys, world.names),
-        lambda row: json.dumps({'id': row[0], 'name': row[1]}, ensure_ascii=False),
-    )
+    write_lines(directory / 'corpus.jsonl', world.documents(), document_line)
+    write_lines(directory / 'entities.jsonl', zip(world.keys, world.names), entity_line)
     files = [(hops, split) for hops in (1, 2, 3) for split in SPLITS] + [(1, 'unseen_wording')]
     for hops, split in files:
         folder = directory / 'questions' / f'{hops}-hop'
         folder.mkdir(parents=True, exist_ok=True)
         limit = num_train if split == 'train' else num_eval
         rows = (question for question, _ in zip(world.questions(split, hops), range(limit)))
-        _write_lines(folder / f'{split}.txt', rows, lambda question: question_line(world, question))
+        write_lines(folder / f'{split}.txt', rows, lambda question: question_line(world, question))
 
 
-def _document_line(document: Document) -> str:
+def document_line(document: Document) -> str:
+    """A document as a line of corpus.jsonl."""
     mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions]
     return json.dumps(
         {
@@ -359,13 +368,19 @@ def _document_line(document: Document) -> str:
     )
 
 
+def entity_line(row: tuple[str, str]) -> str:
+    """An entity's key and name as a line of entities.jsonl."""
+    return json.dumps({'id': row[0], 'name': row[1]}, ensure_ascii=False)
+
+
 def question_line(world: World, question: WorldQuestion) -> str:
     """A question as a line of a MetaQA file, with the gold chain as the fourth column."""
     answers = '|'.join(world.names[answer] for answer in question.answers)
     return '\t'.join((question.text, answers, question.type, '>'.join(question.chain)))
 
 
-def _write_lines(path: Path, rows: Iterable, line: Callable) -> None:
+def write_lines(path: Path, rows: Iterable, line: Callable) -> None:
+    """Writes a line per row, replacing the file."""
     with open(path, 'w', encoding='utf-8', newline='\n') as file:
         for row in rows:
             file.write(line(row) + '\n')

@@ -82,7 +82,13 @@ class PageWriter:
         self.seed, self.names, self.keys, self.ranges = seed, names, keys, ranges
 
     def page(
-        self, document_id: str, entity: int, kind: str, stated: Iterable[tuple[str, str, list[int]]], related: Container[int]
+        self,
+        document_id: str,
+        entity: int,
+        kind: str,
+        stated: Iterable[tuple[str, str, list[int]]],
+        related: Container[int],
+        hidden: Container[tuple[str, str, int]] = frozenset(),
     ) -> Document:
         """The page of `entity`.
 
@@ -94,12 +100,14 @@ class PageWriter:
             kind: its kind.
             stated: what to state: relation, side of the page's entity ('s' or 'o'), entities of the other side.
             related: entities in any fact with `entity`; no sentence without a fact mentions one.
+            hidden: what to leave out of `stated`, but not all of it: relation, side of the page's entity, other entity.
+                The other statements and the entities of other sentences are as they would be with nothing hidden.
 
         Returns:
             The document with all its mentions.
         """
         rng = random.Random(f'{self.seed} page {entity}')
-        sentences = self._statements(stated, rng) + self._distractors(entity, kind, related, rng)
+        sentences = self._statements(stated, rng, hidden) + self._distractors(entity, kind, related, rng)
         rng.shuffle(sentences)
         self._open_with_name(sentences)
         # Filled up after the opening sentence, counting names as two words and slots for them as one.
@@ -109,27 +117,39 @@ class PageWriter:
         while fillers and words < _MIN_WORDS:
             words += len(fillers[-1].split())
             sentences.insert(rng.randint(1, len(sentences)), (fillers.pop(), 's', []))
-        text = _Text(self.names, self.keys)
         gender = rng.choice(('she', 'he'))
+        return self._document(document_id, entity, sentences, gender if kind == 'person' else kind, rng)
+
+    def short_page(self, document_id: str, entity: int, stated: Iterable[tuple[str, str, list[int]]]) -> Document:
+        """A page of `entity` that says what is stated (see `page`) and nothing else, always by name."""
+        rng = random.Random(f'{self.seed} {document_id}')
+        sentences = self._statements(stated, rng)
+        rng.shuffle(sentences)
+        return self._document(document_id, entity, sentences, None, rng)
+
+    def _document(self, document_id: str, entity: int, sentences: list, reference: str | None, rng: random.Random) -> Document:
+        """Makes sentences a text; later ones call the page's entity as `reference`, or by name where it is None."""
+        text = _Text(self.names, self.keys)
         for i, (template, side, others) in enumerate(sentences):
             if i:
                 text.add(' ')
-            by_name = i == 0 or rng.random() < _NAME_RATE
-            reference = None if by_name else gender if kind == 'person' else kind
-            _realise(text, template, side, entity, others, reference, rng)
+            by_name = reference is None or i == 0 or rng.random() < _NAME_RATE
+            _realise(text, template, side, entity, others, None if by_name else reference, rng)
         return Document(document_id, self.names[entity], ''.join(text.parts), tuple(text.mentions), self.keys[entity])
 
-    def _statements(self, stated: Iterable, rng: random.Random) -> list[tuple[str, str, list[int]]]:
-        """(template, side of the page's entity, entities of the other side) for all that is stated."""
+    def _statements(
+        self, stated: Iterable, rng: random.Random, hidden: Container[tuple[str, str, int]] = frozenset()
+    ) -> list[tuple[str, str, list[int]]]:
+        """(template, side of the page's entity, entities of the other side) for all that is stated and not hidden."""
         sentences = []
         for relation, side, others in stated:
             together = len(others) > 1 and rng.random() < 0.6
             for group in [others] if together and len(others) < 5 else [[other] for other in others]:
                 group = rng.sample(group, len(group))
                 templates = rng.sample(SENTENCES[relation], 2)
-                sentences.append((templates[0], side, group))
-                if rng.random() < _REPEAT_RATE:
-                    sentences.append((templates[1], side, group))
+                told = [other for other in group if (relation, side, other) not in hidden]
+                times = 2 if rng.random() < _REPEAT_RATE else 1
+                sentences += [(template, side, told) for template in templates[:times] if told]
         return sentences
 
     def _distractors(self, entity: int, kind: str, related: Container[int], rng: random.Random) -> list:

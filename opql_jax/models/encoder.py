@@ -210,16 +210,29 @@ class RelationEncoder(nn.Module):
         Raises:
             InputError: L is more than max_length.
         """
+        return self.upper(self.lower(tokens, 0, deterministic), tokens, 0, deterministic, positions)
+
+    def lower(self, tokens, layers, deterministic=True):
+        """What `hidden` has after some of the layers (static): [n, L, hidden_size] in `dtype`."""
         length = tokens.shape[-1]
         if length > self.max_length:
             raise InputError(
                 f'Rows of {length} tokens do not fit the encoder: RelationEncoder.max_length={self.max_length}. '
                 'Raise it, or cut the text into shorter passages.'
             )
-        # Not -inf: a row that is all padding, which fills up a batch, must stay finite.
-        bias = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(length))
         h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
-        for layer in self.layers[:-1]:
-            h = layer(h, bias, deterministic)
-        return self.layers[-1](h, bias, deterministic, positions)
+        for layer in self.layers[:layers]:
+            h = layer(h, _attended(tokens), deterministic)
+        return h
+
+    def upper(self, h, tokens, layers, deterministic=True, positions=None):
+        """`hidden`, from what `lower` gave after as many layers, fewer than all."""
+        for layer in self.layers[layers:-1]:
+            h = layer(h, _attended(tokens), deterministic)
+        return self.layers[-1](h, _attended(tokens), deterministic, positions)
+
+
+def _attended(tokens):
+    """[n, 1, 1, L]: no token attends to padding. Not -inf: a row that is all padding, which fills up a batch, must stay finite."""
+    return jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]

@@ -93,3 +93,34 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
         found = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
     loss, correct = found
     return _mean(loss, entities >= 0), _mean(correct, entities >= 0)
+
+
+def retrieval_loss(log_probs, targets, answers, used, absent):
+    """L_re: entries that lead to an answer get the mass, or null does where the memory is known to have none (paper section 3.3).
+
+    Args:
+        log_probs: [n T, 1 + k] float32, of null and of the entries retrieved.
+        targets: [n T, k] int32, of the entries; -1 in unused slots.
+        answers: [n, A] int32, -1 in unused slots.
+        used: [n, T] bool, topics there are.
+        absent: [n, T] bool, topics for which null is right.
+
+    Returns:
+        (loss, metrics): the mean over topics for which null is right or some retrieved entry is; others, which the search did not
+        serve, teach nothing and are counted by `reachable`. `retrieval_accuracy`: the share of these whose best is right.
+        `null_absent`, `null_present`: the mean mass of null where it is right, and where an entry is.
+    """
+    places = used.shape[1]
+    answers, used, absent = jnp.repeat(answers, places, axis=0), used.reshape(-1), absent.reshape(-1)
+    right = (targets[:, :, None] == answers[:, None, :]).any(axis=-1) & (targets >= 0) & ~absent[:, None]
+    right = jnp.concatenate([absent[:, None], right], axis=1)
+    counted = used & right.any(axis=1)
+    mass = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)
+    best = jnp.take_along_axis(right, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
+    null = jnp.exp(log_probs[:, 0])
+    return _mean(jnp.where(counted, -mass, 0.0), counted), {
+        'reachable': _mean(counted, used),
+        'retrieval_accuracy': _mean(best, counted),
+        'null_absent': _mean(null, used & absent),
+        'null_present': _mean(null, counted & ~absent),
+    }

@@ -1,4 +1,4 @@
-"""The entity table E over the devices of a mesh, and softmax cross-entropy over all of its rows (paper §3.2, L_el).
+"""The entity table E over the devices of a mesh, softmax cross-entropy over all of its rows (paper §3.2, L_el), and attention.
 
 Rows are split over all devices, padded with zero rows to a multiple of their number. Each device scores its own rows chunk
 by chunk with an online log-sum-exp, forward and again backward, so that no array [mentions, n_entities] exists. Devices
@@ -213,3 +213,34 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
     lse = jnp.logaddexp(label_score, jax.nn.logsumexp(estimates, axis=1))
     linked = labels >= 0
     return jnp.where(linked, lse - label_score, 0.0), linked & ~(better & other).any(axis=1)
+
+
+def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK):
+    """softmax(E m)^T E of each vector m: the entities it retrieves, in one embedding. Call it inside `jax.jit`.
+
+    Args:
+        vectors: [M, d_e] float.
+        table: [n', d_e] float, placed.
+        chunk: rows a device scores at once (static), forward and again backward.
+
+    Returns:
+        [M, d_e] float32, whole on each device, with gradient to the vectors and the table.
+    """
+    axes = layout.mesh.axis_names
+
+    @jax.checkpoint
+    def step(carry, start, ids, scores, rows):
+        top, total, summed = carry
+        highest = jnp.maximum(top, lax.stop_gradient(scores.max(axis=1)))
+        old, new = jnp.exp(top - highest), jnp.exp(scores - highest[:, None])
+        return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows
+
+    def shard(vectors, table):
+        count, dim = vectors.shape
+        start = jnp.full(count, _MASKED, jnp.float32), jnp.zeros(count, jnp.float32), jnp.zeros((count, dim), jnp.float32)
+        start = jax.tree.map(lambda x: lax.pcast(x, axes, to='varying'), start)
+        top, total, summed = _scan_rows(step, start, vectors, table, layout, chunk)
+        here = jnp.exp(top - lax.stop_gradient(lax.pmax(lax.stop_gradient(top), axes)))
+        return lax.psum(summed * here[:, None], axes) / lax.psum(total * here, axes)[:, None]
+
+    return jax.shard_map(shard, mesh=layout.mesh, in_specs=(P(), P(axes)), out_specs=P())(vectors.astype(jnp.float32), table)

@@ -50,7 +50,7 @@ def start_params(encoder, prepared, init_from, bert_folder, seed):
         params = store.params()
         store.close()
         wanted = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
-        found = {name: value for name, value in params.items() if name != 'follower'}
+        found = {name: value for name, value in params.items() if name not in ('follower', 'lm')}
         checkpoints.check_shapes(wanted, found, f'the checkpoint in {init_from}')
         return params
     params = init_params(encoder, len(prepared.vocab), seed)
@@ -112,6 +112,7 @@ def train(
             f'the encoder has no size, which the files in gin/models give ({str(error).splitlines()[0]})'
         ) from error
     stage.open(prepared)
+    origin = origin_of(init_from)
     source = stage.source(prepared, num_steps=num_steps, seed=seed)
     optimizer = step_lib.make_optimizer(num_steps, learning_rate, warmup_steps, weight_decay, clip_norm)
 
@@ -122,7 +123,7 @@ def train(
     if dry_run:
         if init_from or bert_folder:
             params = fresh_params()
-            stage.check_init(params)
+            stage.check_init(params, origin['lineage'] if origin else None)
         else:
             params = jax.eval_shape(fresh_params)
         print_shapes(params, source[0], stage)
@@ -133,7 +134,7 @@ def train(
     layout = Layout(mesh, len(prepared.vocab))
     place = lambda tree: step_lib.place(tree, layout, stage.trainable)
     store = checkpoints.Checkpoints(workdir)
-    lineage = lineage_of(stage, prepared, seed, init_from)
+    lineage = lineage_of(stage, prepared, seed, origin)
     start, spent = store.latest_step() or 0, 0.0
     if start > num_steps:
         raise TrainingError(
@@ -151,7 +152,7 @@ def train(
         _log.info('resuming %s at step %d of %d', workdir, start, num_steps)
     else:
         params = fresh_params()
-        stage.check_init(params)
+        stage.check_init(params, origin['lineage'] if origin else None)
         # The moments of a table that is placed already are made where its rows lie.
         state = place(step_lib.init_state(place(params), stage.trainable, optimizer))
         entry = stage.entry or (model_card.read(init_from)['entry'] if init_from else 'relation')
@@ -189,14 +190,20 @@ def train(
     return last
 
 
-def lineage_of(stage: Stage, prepared: Prepared, seed: int, init_from: str | None) -> dict:
+def origin_of(init_from: str | None) -> dict | None:
+    """The meta data of the checkpoint that training starts from."""
+    if not init_from:
+        return None
+    model_card.read(init_from)  # says more clearly that a folder is none
+    store = checkpoints.Checkpoints(init_from, read_only=True)
+    meta = store.meta()
+    store.close()
+    return meta
+
+
+def lineage_of(stage: Stage, prepared: Prepared, seed: int, origin: dict | None) -> dict:
     """What a run's parameters come from, as JSON values: the stage, the data, the seed, and the checkpoint it starts from."""
-    init_hash = None
-    if init_from:
-        model_card.read(init_from)  # says more clearly that a folder is none
-        store = checkpoints.Checkpoints(init_from, read_only=True)
-        init_hash = store.meta()['params_hash']
-        store.close()
+    init_hash = origin['params_hash'] if origin else None
     found = {**stage.lineage(), 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': init_hash}
     return json.loads(json.dumps(found))
 

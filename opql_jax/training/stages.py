@@ -62,8 +62,8 @@ class Stage:
         """The parameters training starts from, with what only this stage needs added."""
         return params
 
-    def check_init(self, params) -> None:
-        """Raises if the parameters training starts from do not fit what the stage opened."""
+    def check_init(self, params, origin: dict | None = None) -> None:
+        """Raises if the parameters training starts from, of the lineage `origin` if they are a run's, do not fit what it opened."""
 
     def trainable(self, name: str) -> bool:
         return name.startswith(self.trains)
@@ -313,7 +313,7 @@ class FollowStage(Stage):
         dims = dict(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
         return Follower(**dims, max_hops=self.max_hops, shared_hops=self.shared_hops)
 
-    def check_init(self, params):
+    def check_init(self, params, origin=None):
         self._memory.check_encoder(params['encoder'])
 
     def trainable(self, name):

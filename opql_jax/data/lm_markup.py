@@ -1,0 +1,94 @@
+"""Input of the language model: topics stay visible and are followed by [R1], the answer is [ENT] [R2] (paper section 3.3)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.data import markup
+from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.tokenizer import SpecialIds
+
+
+class LMInput(NamedTuple):
+    """One input of the language model, with its t topics in the order they were given."""
+
+    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
+    starts: np.ndarray  # [t] int32, position of each topic's first token
+    r1: np.ndarray  # [t] int32, position of [R1] after each topic
+    r2: int  # position of [R2], after the [ENT] of the answer
+
+
+def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], special: SpecialIds) -> LMInput:
+    """Hides a mention of a passage; the other mentions of its entity, which would give the answer away, are hidden too.
+
+    Args:
+        passage: the tokenised passage.
+        target: index of the mention to be predicted.
+        topics: indices of topics, from `topics_beside`.
+        special: marker ids.
+    """
+    edits = [(int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))]
+    for i in np.flatnonzero(passage.entities == passage.entities[target]):
+        start, end = int(passage.starts[i]), int(passage.ends[i])
+        if all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
+            edits.append((start, end, (special.ent,)))
+    return _edited(passage.tokens, edits, passage.starts[topics], passage.ends[topics], special)
+
+
+def topics_beside(passage: TokenisedPassage, target: int) -> np.ndarray:
+    """Indices of the mentions that may be topics when a mention is hidden: of other entities, and apart from all that is hidden."""
+    hidden = np.flatnonzero(passage.entities == passage.entities[target])
+    whole = (passage.entities != passage.entities[target]) & (passage.ends > passage.starts)
+    free = [i for i in np.flatnonzero(whole) if not any(_overlap(passage, i, j) for j in hidden)]
+    # Of nested mentions the outermost, which comes first, is the topic.
+    apart: list[int] = []
+    for i in free:
+        if not any(_overlap(passage, i, j) for j in apart):
+            apart.append(int(i))
+    return np.array(apart, np.int64)
+
+
+def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]], special: SpecialIds) -> LMInput:
+    """A question with the boundaries of its topics, and [ENT] [R2] for the answer at its end.
+
+    Args:
+        tokenizer: see `tokenizer.load_tokenizer`.
+        text: the question.
+        mentions: (start, end) in code points, half-open, by start, disjoint.
+        special: marker ids.
+    """
+    passage = markup.tokenise_passage(tokenizer, text, [(start, end, 0) for start, end in mentions])
+    end = len(passage.tokens)
+    return _edited(passage.tokens, [(end, end, (special.ent, special.r2))], passage.starts, passage.ends, special)
+
+
+def _overlap(passage, i, j):
+    return max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
+
+
+def _edited(tokens, hidden, starts, ends, special):
+    """Puts marks in place of hidden tokens, (start, end, marks), the answer's first, and [R1] after each topic; all are disjoint."""
+    replaced = {start: (end, marks) for start, end, marks in hidden}
+    answer, followed = hidden[0][0], set(ends.tolist())
+    out, where, r1, r2, at = [special.cls], {}, {}, 0, 0
+    while at < len(tokens) or replaced:
+        if at in followed and at not in r1:
+            r1[at] = len(out)
+            out.append(special.r1)
+        elif at in replaced:
+            end, marks = replaced.pop(at)
+            out += marks
+            r2 = len(out) - 1 if at == answer else r2
+            at = end
+        else:
+            where[at] = len(out)
+            out.append(int(tokens[at]))
+            at += 1
+    if at in followed and at not in r1:
+        r1[at] = len(out)
+        out.append(special.r1)
+    out.append(special.sep)
+    # A topic whose characters all normalise to nothing has no token: its mark stands for it.
+    places = [where.get(int(start), r1[int(end)]) for start, end in zip(starts, ends)]
+    return LMInput(*(np.array(x, np.int32) for x in (out, places, [r1[int(end)] for end in ends])), r2)

@@ -1,0 +1,206 @@
+"""Batches of the language model: passages with a hidden mention, and open questions.
+
+Features of both, for each bucket length L with n rows and T places for topics: `tokens_{L}` [n, L], `start_{L}` and `r1_{L}`
+[n, T], positions of each topic's first token and of its [R1], `r2_{L}` [n], that of [R2], just after the [ENT] of the answer,
+`passage_{L}` [n], where the text is from, -1 for nowhere, `label_{L}` [n], the entity to predict, -1 in unused rows, `answers_{L}`
+[n, A], all that are right, `topic_{L}` [n, T], the topics' entities where these are given, else -1, and `gold_{L}` [n, T, G], entries
+of the memory that state an answer, -1 where there is none; all int32. `used_{L}` [n, T] says which places hold a topic, and
+`absent_{L}` [n, T] for which of them the memory is known to have no such entry; both bool.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import OpenQuestion
+from opql_jax.data import buckets, lm_markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import Epochs, answer_width, pad_answers, round_up
+from opql_jax.data.sources import Source
+from opql_jax.data.tokenizer import SpecialIds
+
+# Tokens that marks add to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
+_ROOM = 4
+
+
+class Entries:
+    """Finds the entries of a memory by topic and target."""
+
+    def __init__(self, topic: np.ndarray, target: np.ndarray, passages: np.ndarray):
+        """Takes the memory's columns: topic and target [N], passages [N, P] with -1 in unused places."""
+        order = np.lexsort((target, topic))
+        self._rows, self._passages = order, passages
+        self._topic, self._target = topic[order], target[order]
+
+    def find(self, topic: int, target: int, passage: int) -> np.ndarray:
+        """Rows of the entries (topic, target) that were read elsewhere than in a passage only; -1 bars none."""
+        first, end = np.searchsorted(self._topic, [topic, topic + 1])
+        first, end = first + np.searchsorted(self._target[first:end], [target, target + 1])
+        rows = self._rows[first:end]
+        return rows[~((self._passages[rows] == passage).any(axis=1) & (passage >= 0))]
+
+
+def pack(
+    rows: Sequence[dict],
+    capacities: dict[int, int],
+    places: Sequence[int],
+    topics: int,
+    answers: int,
+    gold: int,
+    special: SpecialIds,
+) -> dict[str, np.ndarray]:
+    """Packs rows into the features above.
+
+    Args:
+        rows: dicts of `input` (LMInput), `topic` [t], `gold` (t arrays of rows), `absent` [t], `passage`, `label`, `answers` [a].
+        capacities: {bucket length: rows}.
+        places: the bucket length of each row.
+        topics, answers, gold: T, A and G; what exceeds the last two is cut, topics must fit.
+        special: marker ids.
+    """
+    batch = {}
+    for length, n in capacities.items():
+        members = [row for row, place in zip(rows, places) if place == length]
+        padded = lambda shape, fill=-1: np.full((n, *shape), fill, np.int32)
+        start, r1, topic, r2 = padded((topics,), 0), padded((topics,), 0), padded((topics,)), padded((), 0)
+        used, absent = np.zeros((2, n, topics), bool)
+        found, passage, label, right = padded((topics, gold)), padded(()), padded(()), padded((answers,))
+        for i, row in enumerate(members):
+            t = len(row['input'].r1)
+            start[i, :t], r1[i, :t], r2[i] = row['input'].starts, row['input'].r1, row['input'].r2
+            topic[i, :t], used[i, :t], absent[i, :t] = row['topic'], True, row['absent']
+            passage[i], label[i] = row['passage'], row['label']
+            right[i, : len(row['answers'])] = row['answers'][:answers]
+            for j, entries in enumerate(row['gold']):
+                found[i, j, : len(entries)] = entries[:gold]
+        tokens = buckets.pad_tokens([row['input'].tokens for row in members], n, length, special)
+        features = dict(tokens=tokens, start=start, r1=r1, r2=r2, topic=topic, used=used, absent=absent, gold=found)
+        features |= dict(passage=passage, label=label, answers=right)
+        batch |= {f'{name}_{length}': value for name, value in features.items()}
+    return batch
+
+
+class ClozeSource(Source):
+    """Passages in which one mention is to be predicted and others are topics (second-stage pretraining, paper section 3.3)."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        num_steps: int,
+        seed: int,
+        entries: Entries | None,
+        rows: int = 64,
+        topics: int = 2,
+        gold: int = 4,
+        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        multiple: int = 8,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        """Plans the batches.
+
+        Args:
+            prepared: the text.
+            num_steps, seed, shard_index, shard_count: see `Source`.
+            entries: of the memory; None for a model without one.
+            rows: of a batch.
+            topics: T; of a passage with more, as many are chosen at random.
+            gold: G.
+            bucket_lengths, multiple: see `buckets.plan_capacities`.
+        """
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        self._records, self._special, self._entries = prepared.records, prepared.special, entries
+        self._topics, self._gold = topics, gold
+        tokens, mentions = self._records.sizes()
+        self._passages = np.flatnonzero(mentions)
+        if not len(self._passages):
+            raise InputError(f'{self._records.path}: no passage has a mention')
+        lengths = np.minimum(tokens[self._passages] + _ROOM + topics, max(bucket_lengths))
+        self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
+
+    def batch(self, step, rng):
+        packer, rows = buckets.Packer(self.capacities), []
+        for _ in range(2):  # a second draw fills what the first one's lengths left free
+            drawn = rng.choice(self._passages, sum(packer.free.values()))
+            for number, passage in zip(drawn.tolist(), self._records.read(drawn)):
+                row = self._row(number, passage, rng)
+                if len(row['input'].tokens) <= max(self.capacities) and packer.add(len(row['input'].tokens)):
+                    rows.append(row)
+        return pack(rows, self.capacities, packer.places, self._topics, 1, self._gold, self._special)
+
+    def _row(self, number, passage, rng):
+        target = int(rng.integers(len(passage.entities)))
+        label = int(passage.entities[target])
+        topics = rng.permutation(lm_markup.topics_beside(passage, target))[: self._topics]
+        entities = passage.entities[topics]
+        gold = [] if self._entries is None else [rng.permutation(self._entries.find(e, label, number)) for e in entities]
+        return {
+            'input': lm_markup.mark_cloze(passage, target, topics, self._special),
+            'topic': entities,
+            'gold': gold,
+            'absent': [not len(rows) for rows in gold] if gold else False,
+            'passage': number,
+            'label': label,
+            'answers': [label],
+        }
+
+
+class OpenQuestionSource(Source):
+    """Open questions, one number of hops per step, taken in turn; of several answers one, at random, is the label.
+
+    Attributes:
+        hop_counts: the numbers of hops, increasing.
+        num_questions, num_left_out: questions used, and those without an answer in the vocabulary, which teach nothing.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        questions: Sequence[OpenQuestion],
+        *,
+        num_steps: int,
+        seed: int,
+        rows: int = 64,
+        max_answers: int = 64,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        usable = [q for q in questions if q.answers]
+        if not usable:
+            raise InputError('no question has an answer in the entity vocabulary')
+        self.num_questions, self.num_left_out = len(usable), len(questions) - len(usable)
+        self._special, self._count = prepared.special, rows
+        self._inputs = [lm_markup.mark_open_question(prepared.tokenizer, q.text, q.mentions, self._special) for q in usable]
+        self._answers = [np.array(q.answers, np.int32) for q in usable]
+        self._width = answer_width(self._answers, max_answers)
+        longest = max(self._inputs, key=lambda marked: len(marked.tokens))
+        buckets.bucket_of(len(longest.tokens), buckets.BUCKET_LENGTHS)  # raises when one is too long
+        self.capacities = {round_up(len(longest.tokens), 8): rows}
+        self._topics = max(len(q.mentions) for q in usable)
+        hops = np.array([q.hops for q in usable])
+        self.hop_counts = [int(h) for h in np.unique(hops)]
+        self._by_hops = [np.flatnonzero(hops == h) for h in self.hop_counts]
+        self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._by_hops, self.hop_counts)]
+
+    def batch(self, step, rng):
+        turn, which = divmod(step, len(self.hop_counts))
+        ids = self._by_hops[which][self._dealt(self._orders[which], turn, self._count)]
+        answers = pad_answers([self._answers[i] for i in ids], len(ids), self._width, rng)
+        rows = [
+            {
+                'input': self._inputs[i],
+                'topic': -1,
+                'gold': [],
+                'absent': False,
+                'passage': -1,
+                'label': rng.choice(self._answers[i]),
+                'answers': answers[at],
+            }
+            for at, i in enumerate(ids)
+        ]
+        places = [*self.capacities] * len(rows)
+        batch = pack(rows, self.capacities, places, self._topics, self._width, 1, self._special)
+        return {**batch, 'hops': np.int32(self.hop_counts[which])}

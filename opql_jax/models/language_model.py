@@ -1,0 +1,237 @@
+"""OPQL-LM: a transformer that asks the memory and mixes what it finds into its own prediction (paper section 3.3).
+
+The transformer is the relation encoder's, so that a pretrained one is where training starts, with EaE's entity memory after one
+of its layers (Févry et al., 2020). A topic mention e1, with the answer hidden, gives a query over the whole memory,
+
+    q = W_q^T [e ; W_t^T r],   e = softmax(E m_e1)^T E,   r = W_r^T [h_R1 ; h_R2]
+
+and beside the k best entries stands one for "nothing", k_null = W_k^T [e ; r_null], with value 0. The softmax over these k + 1
+gives the weights beta of the entries and the mass of null, lambda. (The paper mixes with 1 - lambda in the text and lambda in
+the appendix, and its softmax over one score is always 1: design.md, decision 1.)
+
+    m' = lambda m_ENT + W_v^T sum_i beta_i E[target_i]
+
+is compared with all of E. The next hop asks with lambda e_ENT + sum_i beta_i E[target_i] in the place of e. With several topics each
+asks for itself, with its own lambda, and m' is the mean. e rather than m_e1 because m is several times as long as the rows
+of E it is to be compared with, so that null, which alone would hold m, would always win; W_v for the same reason.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jax import lax
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.memory import search
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.follower import Follower
+from opql_jax.parallel import entity_table
+from opql_jax.parallel.entity_table import Layout
+
+# W_v at first: rows of a trained E have a length near 1, and E[y] must win a softmax over all of E.
+_VALUE_SCALE = 8.0
+# Large and finite, see `losses.MASKED`.
+_UNUSED = -1e30
+
+
+class Heads(nn.Module):
+    """What the language model has besides encoder, E and follower.
+
+    Attributes:
+        hidden_size, relation_dim, entity_dim: of the encoder.
+    """
+
+    hidden_size: int
+    relation_dim: int
+    entity_dim: int
+
+    def setup(self):
+        init = nn.initializers.truncated_normal(0.02)
+        self.w_f = nn.Dense(self.entity_dim, use_bias=False, kernel_init=init)
+        # At first the entity memory changes nothing, so that a pretrained encoder starts as it was.
+        self.w_b = nn.Dense(self.hidden_size, use_bias=False, kernel_init=nn.initializers.zeros)
+        self.r_null = self.param('r_null', nn.initializers.zeros, (self.relation_dim,))
+        self.w_v = self.param('w_v', lambda _, n: _VALUE_SCALE * jnp.eye(n), self.entity_dim)
+
+    def __call__(self, h):
+        """Touches all parameters, for `init`."""
+        return self.embed(self.mentions(h)), self.r_null, self.w_v
+
+    def mentions(self, h):
+        """What mentions ask the entity memory, from h_start [..., hidden_size]: [..., d_e] float32."""
+        return self.w_f(h.astype(jnp.float32))
+
+    def embed(self, entities):
+        """What the entity memory adds to h_start, from what it found, [..., d_e]."""
+        return self.w_b(entities)
+
+
+class Read(NamedTuple):
+    """What one hop of one topic read, for B = n T queries.
+
+    Attributes:
+        log_probs: [B, 1 + k] float32, of null and of the entries; very negative in unused slots.
+        entries: [B, k] int32, rows of the memory, best first; -1 in unused slots. In training gold entries follow.
+        targets: [B, k] int32.
+    """
+
+    log_probs: jax.Array
+    entries: jax.Array
+    targets: jax.Array
+
+
+class Output(NamedTuple):
+    """What the model makes of n texts with T places for topics.
+
+    Attributes:
+        prediction: m' [n, d_e], to be compared with E.
+        own: m_ENT [n, d_e], what it would be without the memory.
+        topics: m_e1 [n, T, d_e].
+        asked: [n, T, d_e], what the topics asked the entity memory; None without one.
+        hops: a Read per hop; none without a memory.
+    """
+
+    prediction: jax.Array
+    own: jax.Array
+    topics: jax.Array
+    asked: jax.Array | None
+    hops: list[Read]
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModel:
+    """The language model as a function of its parameters, `{encoder, entity_table, follower, lm}`.
+
+    Attributes:
+        encoder: the transformer with W_r and W_e.
+        max_hops: the number of W_t.
+        entity_layer: layers below EaE's entity memory; 0 for none.
+        k: entries kept per hop.
+        mode: of the search, see `memory.search.topk`.
+        own_prediction: mixes the model's own prediction in; without, the answer is what the memory says (OPQL-follow).
+        null_entity: k_null knows the entity; without, it is the same for all queries (the paper's ablation).
+    """
+
+    encoder: RelationEncoder
+    max_hops: int = 3
+    entity_layer: int = 0
+    k: int = 32
+    mode: str = 'exact'
+    own_prediction: bool = True
+    null_entity: bool = True
+
+    def __post_init__(self):
+        if not 0 <= self.entity_layer < self.encoder.num_layers:
+            raise InputError(
+                f'entity_layer={self.entity_layer}: 0 for none, or fewer than the {self.encoder.num_layers} layers'
+            )
+
+    @property
+    def follower(self) -> Follower:
+        """Whose W_q, W_k and W_t the queries go through."""
+        return Follower(self.encoder.relation_dim, self.encoder.entity_dim, self.max_hops)
+
+    @property
+    def heads(self) -> Heads:
+        return Heads(self.encoder.hidden_size, self.encoder.relation_dim, self.encoder.entity_dim)
+
+    def init(self, key) -> dict:
+        """Fresh parameters of what the encoder lacks: `{follower, lm}`."""
+        relation, centroid = jnp.zeros((1, self.encoder.relation_dim)), jnp.zeros((1, self.encoder.entity_dim))
+        follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)['params']
+        return {'follower': follower, 'lm': self.heads.init(key, jnp.zeros((1, self.encoder.hidden_size)))['params']}
+
+    def read_text(self, params, layout: Layout, text, rng=None):
+        """Encodes texts.
+
+        Args:
+            params: the parameters.
+            layout: how E lies on the devices.
+            text: dict of tokens [n, L], start, r1 [n, T], r2 [n], used [n, T]; see `data.lm_sources`.
+            rng: key of dropout; None for none.
+
+        Returns:
+            (own [n, d_e], topics [n, T, d_e], relations [n, T, d_r], asked [n, T, d_e] or None).
+        """
+        plain = rng is None
+        encoder = self.encoder.bind({'params': params['encoder']}, rngs=None if plain else {'dropout': rng})
+        heads = self.heads.bind({'params': params['lm']})
+        tokens, starts, ent = text['tokens'], text['start'], text['r2'][:, None] - 1
+        h, asked = encoder.lower(tokens, self.entity_layer, plain), None
+        if self.entity_layer:
+            places = jnp.concatenate([starts, ent], axis=1)
+            queries = heads.mentions(jnp.take_along_axis(h, places[:, :, None], axis=1))
+            found = entity_table.attend(queries.reshape(-1, queries.shape[-1]), params['entity_table'], layout)
+            used = jnp.pad(text['used'], ((0, 0), (0, 1)), constant_values=True)  # [ENT] always is
+            added = jnp.where(used[:, :, None], heads.embed(found.reshape(queries.shape)), 0.0)
+            h, asked = h.at[jnp.arange(len(h))[:, None], places].add(added.astype(h.dtype)), queries[:, :-1]
+        places = jnp.concatenate([starts, ent, text['r1'], text['r2'][:, None]], axis=1)
+        h = encoder.upper(h, tokens, self.entity_layer, plain, places).astype(jnp.float32)
+        topics, own, r1, r2 = jnp.split(h, np.cumsum([starts.shape[1], 1, starts.shape[1]]), axis=1)
+        pair = jnp.concatenate([r1, jnp.broadcast_to(r2, r1.shape)], axis=-1)
+        return encoder.w_e(own[:, 0]), encoder.w_e(topics), encoder.w_r(pair), asked
+
+    def __call__(self, params, layout: Layout, texts: list[dict], hops: int, memory, rng=None) -> Output:
+        """Predicts the hidden entities.
+
+        Args:
+            params, layout: as in `read_text`.
+            texts: a dict for each bucket of lengths, as in `read_text`, and `passage` [n], whose entries must not be found;
+                and `gold` [n, T, G], entries that are scored in the last hop whether found or not.
+            hops: 1 .. max_hops (static).
+            memory: ShardedMemory over the layout's mesh; None for no memory.
+            rng: key of dropout; None for none, and then `passage` and `gold` are not read.
+
+        Returns:
+            Output, the texts of all buckets one after the other.
+        """
+        keys = [None if rng is None else jax.random.fold_in(rng, i) for i in range(len(texts))]
+        parts = [self.read_text(params, layout, text, key) for text, key in zip(texts, keys)]
+        join = lambda items: None if items[0] is None else jnp.concatenate(items)
+        own, topics, relations, asked = (join(items) for items in zip(*parts))
+        if memory is None:
+            return Output(own, own, topics, asked, [])
+        table, (count, places) = params['entity_table'], topics.shape[:2]
+        link = lambda mentions: entity_table.attend(mentions, table, layout)
+        flat = lambda x: x.reshape(count * places, *x.shape[2:])
+        spread = lambda x: jnp.repeat(x, places, axis=0)
+        used, reads = join([text['used'] for text in texts]), []
+        passage = gold = None
+        if rng is not None:
+            passage = spread(join([text['passage'] for text in texts])) if memory.passages is not None else None
+            gold = flat(join([text['gold'] for text in texts]))
+        entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
+        for hop in range(hops):
+            read, null, found = self._read(
+                params, layout, flat(relations), entity, hop, memory, passage, gold if hop == hops - 1 else None
+            )
+            reads.append(read)
+            entity = found + (null * own_entity if self.own_prediction else 0.0)
+        value = jnp.matmul(found, params['lm']['w_v'], precision=lax.Precision.HIGHEST)
+        mixed = (value + (null * spread(own) if self.own_prediction else 0.0)).reshape(count, places, -1)
+        share = used / jnp.maximum(used.sum(axis=1, keepdims=True), 1)
+        return Output(jnp.einsum('nt,ntd->nd', share, mixed), own, topics, asked, reads)
+
+    def _read(self, params, layout, relation, entity, hop, memory, passage, gold):
+        """One retrieval: (Read, the mass of null [B, 1], sum_i beta_i E[target_i] [B, d_e])."""
+        table, mesh = params['entity_table'], layout.mesh
+        query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, hop, method=Follower.query)
+        _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, passage=passage)
+        if gold is not None:
+            known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
+            entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)
+        scores, targets = search.rescore(query_e, query_r, entries, memory, table, mesh)
+        null = jnp.matmul(query_r, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
+        if self.null_entity:
+            null += (query_e * entity).sum(axis=-1, keepdims=True)
+        if not self.own_prediction:
+            null = jnp.full_like(null, _UNUSED)
+        logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, _UNUSED)], axis=1)
+        log_probs = jax.nn.log_softmax(logits)
+        probs = jnp.where(logits > _UNUSED / 2, jnp.exp(log_probs), 0.0)
+        found = search.target_embedding(targets, jnp.where(entries >= 0, probs[:, 1:], 0.0), table, mesh)
+        return Read(log_probs, entries, targets), probs[:, :1], found

@@ -1,0 +1,189 @@
+"""Stages of the language model: second-stage pretraining on text, and finetuning on open questions (paper sections 3.3, 4.2)."""
+
+import dataclasses
+import hashlib
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.data import buckets, lm_sources
+from opql_jax.memory.search import shard_memory
+from opql_jax.memory.store import Memory, params_hash
+from opql_jax.models import losses
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.language_model import LanguageModel
+from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.stages import Stage
+
+_FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'passage', 'gold')
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelStage(Stage):
+    """What both stages share; see `LanguageModel` for the fields that are its own.
+
+    Attributes:
+        memory_dir: the memory, built by the encoder that pretraining of the language model starts from; its relations stay as they
+            are while E is trained. '' for none, which makes the model EaE.
+        rows: texts per step.
+        retrieval_weight: of L_re.
+        entity_weight: of L_el, where the topics' entities are given.
+    """
+
+    memory_dir: str = ''
+    rows: int = 64
+    k: int = 32
+    mode: str = 'exact'
+    max_hops: int = 3
+    entity_layer: int = 0
+    own_prediction: bool = True
+    null_entity: bool = True
+    retrieval_weight: float = 1.0
+    entity_weight: float = 1.0
+
+    def open(self, prepared):
+        memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+        if memory is None and not self.own_prediction:
+            raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
+        object.__setattr__(self, '_memory', memory)
+
+    def constants(self, mesh):
+        if self._memory is None:
+            return None
+        return search_arrays(self._memory, mesh, self.passages())
+
+    def passages(self):
+        """[N, P] where the entries were read, if a step must not find those of its own text."""
+        return None
+
+    def lineage(self):
+        found = {'memory_hash': None, 'memory_encoder': None}
+        if self._memory is not None:
+            found = {'memory_hash': self._memory.hash(), 'memory_encoder': self._memory.manifest['hashes']['encoder']}
+        return {**super().lineage(), 'memory_dir': None, **found}
+
+    def model(self, encoder) -> LanguageModel:
+        """The model that the stage trains."""
+        if not isinstance(encoder, RelationEncoder):
+            raise InputError('a language model needs a transformer: one of the other files in gin/models')
+        names = ('max_hops', 'entity_layer', 'k', 'mode', 'own_prediction', 'null_entity')
+        return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
+
+    def init(self, encoder, params):
+        fresh = self.model(encoder).init(jax.random.key(0))
+        return {**fresh, **params}
+
+    def check_init(self, params, origin=None):
+        if self._memory is None:
+            return
+        # Training a language model changes the encoder, but not what the memory was built with.
+        wanted = (origin or {}).get('memory_encoder') or params_hash(params['encoder'])
+        if self._memory.manifest['hashes']['encoder'] != wanted:
+            raise CheckpointError(
+                f'{self.memory_dir} was not built by the encoder that training starts from, nor by the one its language model began with:'
+                ' build it with that model, or start from another'
+            )
+
+    def trainable(self, name):
+        if name.startswith(('lm/w_f', 'lm/w_b')):
+            return self.entity_layer > 0
+        if name.startswith(('lm/', 'follower/')):
+            return bool(self.memory_dir)
+        return name.startswith(('encoder/', 'entity_table'))
+
+    def static(self, batch):
+        return (int(batch.pop('hops', 1)),)
+
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
+        (hops,) = static
+        lengths = buckets.lengths_in(batch)
+        texts = [{name: batch[f'{name}_{length}'] for name in _FEATURES} for length in lengths]
+        out = self.model(encoder)(params, layout, texts, hops, constants, rng)
+        gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
+        table = params['entity_table']
+        loss, accuracy = losses.entity_loss(out.prediction, gather('label'), table, layout)
+        metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
+        if out.hops:
+            retrieval, found = losses.retrieval_loss(
+                out.hops[-1].log_probs, out.hops[-1].targets, gather('answers'), gather('used'), gather('absent')
+            )
+            loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **found}
+        if self.entity_weight and self.links_topics:
+            for name, mentions in (('L_el', out.topics), ('L_el_inside', out.asked)):
+                if mentions is not None:
+                    linking, metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, gather('topic'), table, layout)
+                    loss, metrics[name] = loss + self.entity_weight * linking, linking
+        suffix = f'_{hops}hop' if self.max_hops > 1 and not self.links_topics else ''
+        return loss, {f'{name}{suffix}': value for name, value in metrics.items()}
+
+
+def search_arrays(memory: Memory, mesh, passages=None):
+    """A memory as the language model searches it, its rows over the devices of the mesh."""
+    return shard_memory(memory.topic, memory.target, memory.relations(), mesh, passages=passages)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClozeStage(LanguageModelStage):
+    """Second-stage pretraining: L_mel + L_re + L_el over passages with one mention hidden.
+
+    Attributes:
+        topics: mentions of a passage that ask the memory, at most.
+    """
+
+    topics: int = 2
+    links_topics = True
+
+    def open(self, prepared):
+        super().open(prepared)
+        object.__setattr__(self, '_passages', None if self._memory is None else passages_of(self._memory))
+
+    def passages(self):
+        return self._passages
+
+    def source(self, prepared, num_steps, seed):
+        entries = None
+        if self._memory is not None:
+            entries = lm_sources.Entries(self._memory.topic, self._memory.target, self._passages)
+        return lm_sources.ClozeSource(
+            prepared, num_steps=num_steps, seed=seed, entries=entries, rows=self.rows, topics=self.topics
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenQuestionStage(LanguageModelStage):
+    """Finetuning on questions whose topics are marked but not linked: L_mel + L_re of the last hop.
+
+    Attributes:
+        questions: a file of open questions, see `corpus.open_questions`.
+    """
+
+    questions: str = ''
+    links_topics = False
+
+    def open(self, prepared):
+        super().open(prepared)
+        object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
+
+    def source(self, prepared, num_steps, seed):
+        return lm_sources.OpenQuestionSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
+
+    def lineage(self):
+        digest = hashlib.sha256(pathlib.Path(self.questions).read_bytes()).hexdigest()
+        return {**super().lineage(), 'questions': digest}
+
+
+def passages_of(memory: Memory) -> np.ndarray:
+    """[N, P] int32: the passages each entry of a memory was read in, -1 in unused places."""
+    columns = memory.mentions(np.arange(len(memory)))
+    row = np.searchsorted(memory.ids[order := np.argsort(memory.ids, kind='stable')], columns['entry'])
+    row = order[row]
+    by_row = np.argsort(row, kind='stable')
+    row, passage = row[by_row], columns['passage'][by_row]
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    out = np.full((len(memory), int(place.max(initial=0)) + 1), -1, np.int32)
+    out[row, place] = passage
+    return out

@@ -1,0 +1,66 @@
+"""The language model's input: what is visible, what is hidden, and where the marks are."""
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from opql_jax.data import lm_markup
+from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.tokenizer import SpecialIds
+
+SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=4, r1=5, r2=6)
+
+
+def passage(tokens, *mentions):
+    starts, ends, entities = np.array(mentions, np.int32).reshape(-1, 3).T
+    return TokenisedPassage(np.array(tokens, np.int32), starts, ends, entities)
+
+
+# Mentions: 10 11 is entity 1, 13 entity 2, 15 16 entity 3 with 16 entity 4 nested in it, 18 entity 2 again.
+TEXT = passage([10, 11, 12, 13, 14, 15, 16, 17, 18], (0, 2, 1), (3, 4, 2), (5, 7, 3), (6, 7, 4), (8, 9, 2))
+
+
+def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
+    found = lm_markup.mark_cloze(TEXT, 1, [0, 2], SPECIAL)
+    assert found.tokens.tolist() == [2, 10, 11, 5, 12, 4, 6, 14, 15, 16, 5, 17, 4, 3]
+    assert found.tokens[found.starts].tolist() == [10, 15]
+    assert found.r1.tolist() == [3, 10] and found.r2 == 6
+
+
+def test_a_hidden_mention_takes_the_ones_inside_it_along():
+    text = passage([10, 11, 12, 13], (0, 3, 7), (1, 2, 7), (3, 4, 8))
+    assert lm_markup.mark_cloze(text, 0, [2], SPECIAL).tokens.tolist() == [2, 4, 6, 13, 5, 3]
+    found = lm_markup.mark_cloze(text, 1, [2], SPECIAL)
+    assert found.tokens.tolist() == [2, 10, 4, 6, 12, 13, 5, 3] and found.tokens[found.starts].tolist() == [13]
+
+
+def test_neighbours_keep_their_own_marks():
+    text = passage([10, 11, 12], (0, 1, 1), (1, 2, 2), (2, 3, 3))
+    found = lm_markup.mark_cloze(text, 1, [2, 0], SPECIAL)
+    assert found.tokens.tolist() == [2, 10, 5, 4, 6, 12, 5, 3]
+    assert found.starts.tolist() == [5, 1] and found.r1.tolist() == [6, 2] and found.r2 == 4
+
+
+def test_topics_are_of_other_entities_and_apart():
+    assert lm_markup.topics_beside(TEXT, 1).tolist() == [0, 2]
+    assert lm_markup.topics_beside(TEXT, 3).tolist() == [0, 1, 4], 'the outer name would give the inner one away'
+    assert lm_markup.topics_beside(TEXT, 0).tolist() == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    'text, mentions, words',
+    [
+        ('who made heat', [(9, 13)], 'C who made heat R1 E R2 S'),
+        ('heat or ronin ?', [(0, 4), (8, 13)], 'C heat R1 or ronin R1 ? E R2 S'),
+        ('the big heat', [(4, 12)], 'C the big heat R1 E R2 S'),
+    ],
+)
+def test_a_question_ends_with_its_answer(text, mentions, words):
+    vocabulary = {w: 10 + i for i, w in enumerate('who made heat or ronin ? the big'.split())}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary | {'[UNK]': 1}, unk_token='[UNK]'))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    found = lm_markup.mark_open_question(tokenizer, text, mentions, SPECIAL)
+    names = {v: k for k, v in vocabulary.items()} | {2: 'C', 3: 'S', 4: 'E', 5: 'R1', 6: 'R2'}
+    assert ' '.join(names[t] for t in found.tokens.tolist()) == words
+    assert [names[t] for t in found.tokens[found.starts].tolist()] == [text[s:e].split()[0] for s, e in mentions]
+    assert found.tokens[found.r1].tolist() == [5] * len(mentions) and found.tokens[found.r2] == 6
