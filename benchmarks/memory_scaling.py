@@ -51,7 +51,7 @@ def main():
     import jax
     from timing import medians
 
-    from opql_jax.memory import search
+    from opql_jax.memory import retrieval, search
     from opql_jax.parallel import mesh as mesh_lib
 
     half = options.dim // 2
@@ -78,7 +78,7 @@ def main():
 
     if not devices:
         return
-    cases = {number: case(options.device_rows, mesh_lib.make_mesh(number), search.retrieve) for number in devices}
+    cases = {number: case(options.device_rows, mesh_lib.make_mesh(number), retrieval.retrieve) for number in devices}
     times = medians({number: lambda pair=pair: pair[0](*pair[1]) for number, pair in cases.items()})
     for number, (run, arguments) in cases.items():
         b, table = options.queries, arguments[3]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.memory import search
+from opql_jax.memory import retrieval, search
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
@@ -125,7 +125,7 @@ def gradient(mesh):
 
     def loss(w_k, query_e, query_r, relations, table, memory):
         memory = memory._replace(relations=relations)
-        found = search.retrieve(*projected(w_k, query_e, query_r), memory, table, mesh, GRADIENT_K, chunk=5)
+        found = retrieval.retrieve(*projected(w_k, query_e, query_r), memory, table, mesh, GRADIENT_K, chunk=5)
         onehot = jax.nn.one_hot(found.followed.entities, NUM_ENTITIES)  # -1 gives a row of zeros
         return loss_of(jnp.einsum('bk,bkn->bn', found.followed.weights, onehot), found.embedding)
 

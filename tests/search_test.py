@@ -13,7 +13,7 @@ import search_cases
 
 import eight_devices
 from opql_jax.corpus.errors import InputError
-from opql_jax.memory import search
+from opql_jax.memory import retrieval, search
 from opql_jax.parallel.mesh import make_mesh
 
 QUERIES = (search_cases.FEW, search_cases.MANY)
@@ -197,7 +197,7 @@ def test_an_empty_memory_gives_nothing_and_no_nan():
     memory = search.shard_memory(case.topic, case.target, case.relations, mesh, np.zeros(len(case.topic), bool))
 
     def loss(query_e):
-        found = search.retrieve(query_e, case.query_r, memory, jnp.asarray(case.table), mesh, 4)
+        found = retrieval.retrieve(query_e, case.query_r, memory, jnp.asarray(case.table), mesh, 4)
         return jnp.sum(found.embedding) + jnp.sum(found.followed.beta), found
 
     (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)

@@ -102,7 +102,7 @@ class VirtualKB:
             )
         if memory.manifest.get('covers') or not trained_over:
             covered(memory, prepared)
-        params = params | {'entity_table': _with_new_entities(params['entity_table'], memory, prepared)}
+        params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
         given = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         given = {name: value for name, value in given.items() if value is not None}
@@ -172,25 +172,8 @@ class VirtualKB:
         return self.follow([question], hops)[0]
 
     def evidence(self, entries) -> list[dict]:
-        """Where each memory entry was read: `{topic, target, title, sentence}`.
-
-        The sentence is the one that mentions the target, after the one that mentions the topic where that is another.
-        """
-        out = []
-        for entry, at in zip(entries, self.memory.rows(entries)):
-            row = self.memory.provenance([entry])[0]  # an averaged entry names its first mention
-            passage = self.prepared.passages.slice(row['passage'], 1).to_pylist()[0]
-            spans = sorted({row['topic_sentence'], row['target_sentence']})
-            between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
-            out.append(
-                {
-                    'topic': self.vocab.names[int(self.memory.topic[at])],
-                    'target': self.vocab.names[int(self.memory.target[at])],
-                    'title': passage['title'],
-                    'sentence': between.join(passage['text'][start:end].strip() for start, end in spans),
-                }
-            )
-        return out
+        """Where each memory entry was read, see the function `evidence`."""
+        return evidence(self.prepared, self.memory, entries)
 
     def _hop(self, step, i: int) -> Hop:
         kept, used = step.entities[i] >= 0, step.entry_ids[i] >= 0
@@ -198,7 +181,29 @@ class VirtualKB:
         return Hop(step.entities[i][kept], step.weights[i][kept], entries, step.beta[i][used])
 
 
-def _with_new_entities(table, memory, prepared):
+def evidence(prepared: Prepared, memory: Memory, entries) -> list[dict]:
+    """Where each memory entry was read: `{topic, target, title, sentence}`.
+
+    The sentence is the one that mentions the target, after the one that mentions the topic where that is another.
+    """
+    out, names = [], prepared.vocab.names
+    for entry, at in zip(entries, memory.rows(entries)):
+        row = memory.provenance([entry])[0]  # an averaged entry names its first mention
+        passage = prepared.passages.slice(row['passage'], 1).to_pylist()[0]
+        spans = sorted({row['topic_sentence'], row['target_sentence']})
+        between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
+        out.append(
+            {
+                'topic': names[int(memory.topic[at])],
+                'target': names[int(memory.target[at])],
+                'title': passage['title'],
+                'sentence': between.join(passage['text'][start:end].strip() for start, end in spans),
+            }
+        )
+    return out
+
+
+def with_new_entities(table, memory, prepared):
     """E [n_entities, d_e] with the embeddings of the entities that were injected into the memory."""
     table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
     if len(table) != len(prepared.vocab):

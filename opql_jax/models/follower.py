@@ -8,7 +8,8 @@ from jax.sharding import Mesh
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, follow, safe_log, set_embedding
-from opql_jax.memory.search import ShardedMemory, retrieve
+from opql_jax.memory.retrieval import retrieve
+from opql_jax.memory.search import ShardedMemory
 
 
 def _identity(key, shape, dtype=jnp.float32):

@@ -26,7 +26,7 @@ from flax import linen as nn
 from jax import lax
 
 from opql_jax.corpus.errors import InputError
-from opql_jax.memory import search
+from opql_jax.memory import retrieval, search
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel import entity_table
@@ -224,7 +224,7 @@ class LanguageModel:
         if gold is not None:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)
-        scores, targets = search.rescore(query_e, query_r, entries, memory, table, mesh)
+        scores, targets = retrieval.rescore(query_e, query_r, entries, memory, table, mesh)
         null = jnp.matmul(query_r, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
         if self.null_entity:
             null += (query_e * entity).sum(axis=-1, keepdims=True)
@@ -233,5 +233,5 @@ class LanguageModel:
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, _UNUSED)], axis=1)
         log_probs = jax.nn.log_softmax(logits)
         probs = jnp.where(logits > _UNUSED / 2, jnp.exp(log_probs), 0.0)
-        found = search.target_embedding(targets, jnp.where(entries >= 0, probs[:, 1:], 0.0), table, mesh)
+        found = retrieval.target_embedding(targets, jnp.where(entries >= 0, probs[:, 1:], 0.0), table, mesh)
         return Read(log_probs, entries, targets), probs[:, :1], found

@@ -1,0 +1,294 @@
+"""Open questions answered by a language model with a memory, and how well (paper section 4.2)."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
+from opql_jax.corpus.tables import atomic_path
+from opql_jax.data import buckets, lm_markup
+from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import round_up
+from opql_jax.evaluation import metrics
+from opql_jax.evaluation.virtual_kb import evidence, with_new_entities
+from opql_jax.memory.store import Memory
+from opql_jax.parallel.entity_table import Layout, place
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training import lm_stages, model_card
+from opql_jax.training.checkpoints import CheckpointError
+
+STAGES = {stage.__name__: stage for stage in (lm_stages.ClozeStage, lm_stages.OpenQuestionStage)}
+# Answers that are kept, best first.
+TOP = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Retrieval:
+    """What one topic read in one hop.
+
+    Attributes:
+        null: lambda, the mass of null; 0 in a model without it.
+        entries, weights: ids of memory entries, best first, and their mass.
+        targets: their targets.
+    """
+
+    null: float
+    entries: np.ndarray
+    weights: np.ndarray
+    targets: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a model says to one question.
+
+    Attributes:
+        entities, scores: the best entities of all and their probabilities, [TOP].
+        own: the best entities of the model's own prediction m_ENT, before the memory is mixed in, [TOP].
+        hops: for each hop one Retrieval for each topic; empty without a memory.
+    """
+
+    entities: np.ndarray
+    scores: np.ndarray
+    own: np.ndarray
+    hops: list[list[Retrieval]]
+
+
+class OpenQA:
+    """A language model with the memory it asks; open one with `OpenQA.open`.
+
+    Attributes:
+        prepared, vocab: the text that the memory is of.
+        memory: Memory, or None for a model without one.
+    """
+
+    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, tokenizer, stage):
+        self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
+        self._model, self._tokenizer, self._special = stage.model(encoder), tokenizer, tokenizer_lib.special_ids(tokenizer)
+        mesh = make_mesh(1)
+        self._layout = Layout(mesh, len(prepared.vocab))
+        self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
+        self._arrays = None if memory is None else lm_stages.search_arrays(memory, mesh)
+
+    @classmethod
+    def open(cls, prepared_dir, model_dir, memory_dir: str = '', *, step: int | None = None, k: int | None = None) -> 'OpenQA':
+        """Opens a model and the memory it is to ask.
+
+        Args:
+            prepared_dir: the folder whose text the memory holds: that of the model, or one that continues it.
+            model_dir: workdir of a language model stage.
+            memory_dir: a memory of the encoder that the model's memory was built with; '' for a model trained without one.
+            step: checkpoint to use; the newest if None.
+            k: entries kept per hop; as in training if None.
+
+        Raises:
+            CheckpointError: no language model, one of another vocabulary or of another encoder's memory, or a memory for a
+                model that was trained without.
+            MemoryFormatError: the memory is unfinished or damaged.
+        """
+        prepared = Prepared(prepared_dir)
+        encoder, params, card, meta = model_card.load(model_dir, step)
+        lineage = meta['lineage']
+        if lineage['stage'] not in STAGES:
+            raise CheckpointError(f'{model_dir} holds no language model: it is not the workdir of {" or ".join(STAGES)}')
+        model_card.check_vocabulary(card, prepared, model_dir, grown=True)
+        if bool(memory_dir) != bool(lineage['memory_hash']):
+            trained = 'with a memory: give one' if lineage['memory_hash'] else 'without a memory: leave memory_dir empty'
+            raise CheckpointError(f'{model_dir} was trained {trained}')
+        memory = None
+        if memory_dir:
+            memory = Memory.open(memory_dir)
+            memory.check_vocabulary(prepared.vocab)
+            if lineage['memory_encoder'] != memory.manifest['hashes']['encoder']:
+                raise CheckpointError(
+                    f'{memory_dir} was built with another encoder than the memory that {model_dir} learnt to ask'
+                )
+            params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
+        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
+        stage = STAGES[lineage['stage']].of_lineage({**lineage, 'memory_dir': memory_dir})
+        if k is not None:
+            stage = dataclasses.replace(stage, k=k)
+        return cls(prepared, encoder, params, memory, tokenizer, stage)
+
+    @functools.partial(jax.jit, static_argnums=(0, 2))
+    def _run(self, text, hops: int, params, arrays):
+        out = self._model(params, self._layout, [text], hops, arrays)
+        table = params['entity_table'][: len(self.vocab)]
+        scores = jax.nn.log_softmax(out.prediction @ table.T)
+        best, entities = jax.lax.top_k(scores, min(TOP, len(table)))
+        _, own = jax.lax.top_k(out.own @ table.T, min(TOP, len(table)))
+        return jnp.exp(best), entities, own, out.hops
+
+    def answer(self, questions: list[OpenQuestion], hops: int) -> list[Answer]:
+        """Answers questions of one number of hops; InputError names one that is too long."""
+        if not questions:
+            return []
+        marked = [lm_markup.mark_open_question(self._tokenizer, q.text, q.mentions, self._special) for q in questions]
+        # Lengths and counts are rounded up, so that few shapes are compiled.
+        length, topics = round_up(max(len(m.tokens) for m in marked), 16), max(len(m.r1) for m in marked)
+        if length > self._model.encoder.max_length:
+            worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))[1]
+            raise InputError(
+                f"question {worst.id} is longer than the encoder's {self._model.encoder.max_length} tokens: {worst.text!r}"
+            )
+        size = 1 << (len(questions) - 1).bit_length()
+        start, r1 = np.zeros((2, size, topics), np.int32)
+        r2, used = np.ones(size, np.int32), np.zeros((size, topics), bool)
+        for i, m in enumerate(marked):
+            start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = m.starts, m.r1, True, m.r2
+        tokens = buckets.pad_tokens([m.tokens for m in marked], size, length, self._special)
+        text = dict(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
+        scores, entities, own, reads = jax.device_get(self._run(text, hops, self._params, self._arrays))
+        return [
+            Answer(
+                entities[i],
+                scores[i],
+                own[i],
+                [[self._retrieval(read, i * topics + t) for t in range(len(m.r1))] for read in reads],
+            )
+            for i, m in enumerate(marked)
+        ]
+
+    def _retrieval(self, read, row):
+        found = read.entries[row] >= 0
+        weights = np.exp(read.log_probs[row])
+        return Retrieval(
+            float(weights[0]), self.memory.ids[read.entries[row][found]], weights[1:][found], read.targets[row][found]
+        )
+
+    def record(self, question: OpenQuestion, answer: Answer, shown: int = 3) -> dict:
+        """A question's answer and its trace as JSON values: what each hop retrieved, lambda, the model's own top answers."""
+        names, keys = self.vocab.names, self.vocab.keys
+        trace = [
+            [
+                {
+                    'mention': question.text[slice(*mention)],
+                    'null': round(read.null, 6),
+                    'entries': [
+                        {**found, 'weight': round(float(weight), 6)}
+                        for found, weight in zip(evidence(self.prepared, self.memory, read.entries[:shown]), read.weights)
+                    ],
+                }
+                for mention, read in zip(question.mentions, reads)
+            ]
+            for reads in answer.hops
+        ]
+        return {
+            'id': question.id,
+            'question': question.text,
+            'answers': [
+                {'entity': names[e], 'key': keys[e], 'weight': round(float(s), 6)}
+                for e, s in zip(answer.entities, answer.scores)
+            ],
+            'own': [names[e] for e in answer.own],
+            'trace': trace,
+        }
+
+
+def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]) -> dict:
+    """Scores answers; those that the vocabulary lacks count as answers that cannot be found.
+
+    Returns:
+        hits@{1,5,10}, mrr; questions, answerable: how many have an answer in the vocabulary, and the same as
+        answer_coverage, their share. Of questions whose mentions' entities are known, with a memory: memory_coverage, the share from
+        one of which an answer can be reached in as many hops; retrieval_accuracy, the share of topics in the last hop whose
+        best entry has an answer as target; null_present and null_absent, the mean lambda of topics for which the memory has an entry
+        (topic, answer), and has none, in questions of one hop.
+    """
+    scored = []
+    for question, answer in zip(questions, answers):
+        gold = {*question.answers, *question.unknown_answers}
+        if not gold:
+            raise InputError(f'{question.id} ({question.text!r}) has no gold answers, so it cannot be scored')
+        scored.append(metrics.score(answer.entities.tolist(), answer.scores.tolist(), gold))
+    out = metrics.summarise(scored)
+    del out['set_f1']
+    known = [bool(q.answers) for q in questions]
+    out |= {'questions': len(questions), 'answerable': sum(known), 'answer_coverage': float(np.mean(known))}
+    if model.memory is None:
+        return out
+    graph = metrics.adjacency(model.memory.topic, model.memory.target, len(model.vocab))
+    covered, right, null = [], [], {True: [], False: []}
+    for question, answer in zip(questions, answers):
+        right += [bool(len(read.targets)) and int(read.targets[0]) in question.answers for read in answer.hops[-1]]
+        topics = [e for e in question.entities if e >= 0]
+        if topics:
+            lead = metrics.reachable(graph, [question.answers], question.hops)[question.hops, :, 0]
+            covered.append(bool(lead[topics].any()))
+            for topic, read in zip(question.entities, answer.hops[0] if question.hops == 1 else []):
+                if topic >= 0:
+                    null[bool(lead[topic])].append(read.null)
+    out['retrieval_accuracy'] = float(np.mean(right))
+    if covered:
+        out['memory_coverage'] = float(np.mean(covered))
+    for name, present in (('null_present', True), ('null_absent', False)):
+        if null[present]:
+            out[name] = float(np.mean(null[present]))
+    return out
+
+
+def evaluate_files(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str = '',
+    questions: tuple[str, ...],
+    output_dir: str,
+    batch_size: int = 64,
+    k: int | None = None,
+    step: int | None = None,
+    show: int = 0,
+    dry_run: bool = False,
+) -> dict[str, dict]:
+    """Answers files of open questions and scores them.
+
+    Args:
+        prepared_dir, model_dir, memory_dir, k, step: see `OpenQA.open`.
+        questions: the files, see `corpus.open_questions`.
+        output_dir: receives <file stem>.predictions.jsonl, with traces, and metrics.json.
+        show: questions of each file, from its start, that are printed with their traces.
+
+    Returns:
+        {file stem: metrics}.
+    """
+    if isinstance(questions, str):
+        raise InputError(f"questions: write a tuple, ('{questions}',)")
+    model = OpenQA.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
+    sets = {pathlib.Path(path).stem: read_open_questions(path, model.vocab) for path in questions}
+    if len(sets) < len(questions):
+        raise InputError('questions: two files have the same name, so that their results would be one')
+    if dry_run:
+        for name, asked in sets.items():
+            print(f'# {name}: {len(asked):,} questions')
+        return {}
+    directory, out = pathlib.Path(output_dir), {}
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, asked in sets.items():
+        answers: list = [None] * len(asked)
+        for hops in sorted({q.hops for q in asked}):
+            members = [i for i, q in enumerate(asked) if q.hops == hops]
+            for start in range(0, len(members), batch_size):
+                chosen = members[start : start + batch_size]
+                for i, answer in zip(chosen, model.answer([asked[i] for i in chosen], hops)):
+                    answers[i] = answer
+        with atomic_path(directory / f'{name}.predictions.jsonl') as path, open(path, 'w', encoding='utf-8') as file:
+            for number, (question, answer) in enumerate(zip(asked, answers)):
+                record = model.record(question, answer)
+                record['gold'] = [*(model.vocab.names[e] for e in question.answers), *question.unknown_answers]
+                file.write(json.dumps(record, ensure_ascii=False) + '\n')
+                if number < show:
+                    print(json.dumps(record, ensure_ascii=False, indent=1))
+        out[name] = evaluate(model, asked, answers)
+    with atomic_path(directory / 'metrics.json') as path:
+        path.write_text(json.dumps(out, indent=2))
+    for name, values in out.items():
+        shown = (f'{key} {value:.4f}' if isinstance(value, float) else f'{key} {value}' for key, value in values.items())
+        print(f'{name}: {"  ".join(shown)}')
+    return out
