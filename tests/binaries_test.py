@@ -119,6 +119,19 @@ def chain(tmp_path_factory):
         ]
     ]
     (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
+    known = [q for q, _ in zip(world.questions('train', 1), range(2))]
+    rows = [
+        {
+            'id': str(i),
+            'question': q.text,
+            'mentions': [[q.text.index('['), q.text.index(']')]],
+            'answers': [world.keys[q.answers[0]]],
+        }
+        for i, q in enumerate(known)
+    ]
+    (root / 'open.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
+    asks = [f'--gin.INIT_FROM={root / "aligned"}', f'--gin.QUESTIONS={root / "open.jsonl"}', '--gin.ENTITY_LAYER=0', steps]
+    run('train', *train('lm_questions', prepared, root / 'lm', *asks))
     asked = [f'--gin.QUESTION_FILE={file}', '--gin.HOPS=2']
     splits = "--gin.SPLITS=('2-hop/test',)"
     printed = {

@@ -1,7 +1,19 @@
 """What every file under gin/ is run with in binaries_test."""
 
 # What each file under gin/ is run with: binary, flags (with names of the folders below), and what --dry_run must print.
-FOLDERS = ('prepared', 'entities', 'pretrained', 'aligned', 'follow', 'memory', 'mine.txt', 'labelled.jsonl', 'new')
+FOLDERS = (
+    'prepared',
+    'entities',
+    'pretrained',
+    'aligned',
+    'follow',
+    'memory',
+    'mine.txt',
+    'labelled.jsonl',
+    'open.jsonl',
+    'lm',
+    'new',
+)
 OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
 INTO = '--gin.PREPARED_DIR={prepared} --gin.WORKDIR={new}'
 # Settings that no gin file names.
@@ -77,6 +89,26 @@ GIN = {
         'train',
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}}',
         ['follower/w_t  (3, 8, 8)', 'FollowStage.exclude_topic = True', *DEFAULTS],
+    ),
+    'runs/lm_cloze': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}} --gin.ENTITY_LAYER=0',
+        ['gold_32  (', 'lm/r_null  (8,)', 'ClozeStage.topics = 2', *DEFAULTS],
+    ),
+    'runs/lm_questions': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
+        ['used_', 'lm/w_v  (8, 8)', 'OpenQuestionStage.k = 32', *DEFAULTS],
+    ),
+    'runs/eval_open': (
+        'eval_open',
+        "--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={lm} --gin.OUTPUT_DIR={new} --gin.QUESTIONS=('{open.jsonl}',)",
+        ['# open: 2 questions', 'evaluate_files.k = None'],
+    ),
+    'runs/convert_questions': (
+        'convert_questions',
+        '--gin.PREPARED_DIR={prepared} --gin.FORMAT=metaqa --gin.QUESTIONS={mine.txt} --gin.OUTPUT={new}',
+        ['(metaqa) over 64 entities', 'convert_questions.hops = 1'],
     ),
     'runs/build_memory': (
         'build_memory',

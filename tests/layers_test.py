@@ -41,6 +41,8 @@ EDGE = {
     'delete',
     'compact',
     'eval',
+    'eval_open',
+    'convert_questions',
     'infer',
     'ask',
     'results',

@@ -1,0 +1,29 @@
+"""Open questions of other formats, with the entities of a prepared folder."""
+
+from opql_jax.corpus.openqa_formats import convert
+from opql_jax.data.prepared import Prepared
+
+
+def convert_questions(
+    *,
+    prepared_dir: str,
+    format: str,
+    path: str,
+    output: str,
+    hops: int = 1,
+    mid_to_qid: str | None = None,
+    qid_labels: str | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Turns a file of another format into one of open questions, and says how much of it the vocabulary covers.
+
+    Args:
+        prepared_dir: whose entities topics and answers are.
+        format, path, output, hops, mid_to_qid, qid_labels: see `corpus.openqa_formats.convert`.
+    """
+    vocab = Prepared(prepared_dir).vocab
+    if dry_run:
+        print(f'# {path} ({format}) over {len(vocab):,} entities')
+        return
+    tables = {'mid_to_qid': mid_to_qid, 'qid_labels': qid_labels}
+    print(convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables).report())

@@ -1,0 +1,107 @@
+"""A small language model over a random memory, for language_model_test.py and the process that it starts on several devices."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.memory.search import shard_memory
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.language_model import LanguageModel
+from opql_jax.parallel import entity_table
+
+# Numbers that devices do not divide evenly.
+ENTITIES, ENTRIES, TEXTS, TOPICS, LENGTH, K = 11, 61, 5, 2, 12, 4
+
+
+class Setting(NamedTuple):
+    model: LanguageModel
+    params: dict
+    table: np.ndarray  # [n, d_e]
+    topic: np.ndarray
+    target: np.ndarray
+    relations: np.ndarray
+    passages: np.ndarray
+    text: dict
+
+    def with_row(self, entity, row):
+        table = self.table.copy()
+        table[entity] = row
+        return self._replace(table=table, params=self.params | {'entity_table': table})
+
+    def with_unused_topics_elsewhere(self):
+        text = dict(self.text)
+        for name in ('start', 'r1'):
+            text[name] = np.where(text['used'], text[name], 7).astype(np.int32)
+        return self._replace(text=text)
+
+
+def make(**options) -> Setting:
+    rng = np.random.default_rng(3)
+    encoder = RelationEncoder(
+        vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16, relation_dim=6, entity_dim=8,
+        dropout_rate=0.0,
+    )  # fmt: skip
+    model = LanguageModel(encoder, max_hops=2, k=K, **options)
+    draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+    zeros = jnp.zeros((1,), jnp.int32)
+    params = {'encoder': encoder.init(jax.random.key(0), jnp.zeros((1, 8), jnp.int32), zeros, zeros)['params']}
+    params |= model.init(jax.random.key(1))
+    # Every part must matter, also what starts at zero or as an identity.
+    params = jax.tree.map(lambda x: np.asarray(x) + 0.3 * draw(*x.shape), params)
+    table = draw(ENTITIES, 8)
+    used = rng.random((TEXTS, TOPICS)) < 0.5
+    used[:, 0] = True
+    used[0] = True
+    places = np.where(used, rng.integers(1, 8, (2, TEXTS, TOPICS)), 0).astype(np.int32)
+    topic = np.sort(rng.integers(0, ENTITIES, ENTRIES)).astype(np.int32)
+    text = dict(
+        tokens=rng.integers(1, 40, (TEXTS, LENGTH)).astype(np.int32),
+        start=places[0],
+        r1=places[1],
+        r2=rng.integers(9, LENGTH, TEXTS).astype(np.int32),
+        used=used,
+        passage=np.arange(TEXTS, dtype=np.int32) - 1,
+        gold=np.where(rng.random((TEXTS, TOPICS, 3)) < 0.5, rng.integers(0, ENTRIES, (TEXTS, TOPICS, 3)), -1).astype(np.int32),
+    )
+    target = rng.integers(0, ENTITIES, ENTRIES).astype(np.int32)
+    passages = rng.integers(-1, 4, (ENTRIES, 2)).astype(np.int32)
+    # Gold entries are never of the text's own passage, and none is named twice.
+    for n in range(TEXTS):
+        for t in range(TOPICS):
+            gold = text['gold'][n, t]
+            own = (passages[gold] == text['passage'][n]).any(axis=1)
+            kept = [g for i, g in enumerate(gold) if g >= 0 and not own[i] and g not in gold[:i]]
+            text['gold'][n, t] = kept + [-1] * (3 - len(kept))
+    return Setting(model, params | {'entity_table': table}, table, topic, target, draw(ENTRIES, 6), passages, text)
+
+
+def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) -> dict:
+    """What the model makes of the texts, as numpy arrays."""
+    layout = entity_table.Layout(mesh, ENTITIES)
+    params = setting.params | {'entity_table': entity_table.place(setting.table, layout)}
+    arrays = None
+    if memory:
+        passages = setting.passages if train else None
+        arrays = shard_memory(setting.topic, setting.target, setting.relations, mesh, passages=passages)
+    rng = jax.random.key(0) if train else None
+
+    def compute(params, text, arrays):
+        out = setting.model(params, layout, [text], hops, arrays, rng)
+        return out, setting.model.read_text(params, layout, text, None if rng is None else jax.random.fold_in(rng, 0))
+
+    out, read = jax.device_get(jax.jit(compute)(params, setting.text, arrays))
+    found = {
+        'prediction': out.prediction,
+        'read': read,
+        'log_probs': [hop.log_probs for hop in out.hops],
+        'entries': [hop.entries for hop in out.hops],
+    }
+    if gradient:
+        probe = np.cos(np.arange(out.prediction.size)).reshape(out.prediction.shape)
+        loss = lambda params: (compute(params, setting.text, arrays)[0].prediction * probe).sum()
+        gradients = jax.jit(jax.grad(loss))(params)
+        gradients['entity_table'] = entity_table.without_padding(gradients['entity_table'], layout)
+        found['gradients'] = jax.device_get(gradients)
+    return found

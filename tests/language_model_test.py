@@ -1,0 +1,160 @@
+"""OPQL-LM against a slow reference in float64, and what its memory, null and hops do to an answer."""
+
+import functools
+
+import jax
+import language_model_cases as cases
+import numpy as np
+import pytest
+from language_model_cases import K, Setting
+
+import eight_devices
+from opql_jax.corpus.errors import InputError
+from opql_jax.models import losses
+from opql_jax.models.language_model import LanguageModel
+from opql_jax.parallel.mesh import make_mesh
+
+DEVICES = [1, 2, 4, 8]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def reference(setting: Setting, read, hops, passage=None, gold=None):
+    """m' and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
+    own, topics, relations, _ = (None if x is None else np.asarray(x, np.float64) for x in read)
+    f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
+    table, memory, null = (
+        np.asarray(x, np.float64) for x in (setting.table, setting.relations, setting.params['lm']['r_null'])
+    )
+    keys = np.concatenate([table[setting.topic], memory], axis=1) @ f64('w_k')
+    w_v, model = np.asarray(setting.params['lm']['w_v'], np.float64), setting.model
+    link = lambda m: softmax(m @ table.T) @ table
+    predictions, hop_traces = [], [{} for _ in range(hops)]
+    for n in range(len(own)):
+        values = []
+        for t in np.flatnonzero(setting.text['used'][n]):
+            entity = link(topics[n, t])
+            for hop in range(hops):
+                q = np.concatenate([entity, relations[n, t] @ f64('w_t')[hop]]) @ f64('w_q')
+                scores = keys @ q
+                barred = np.zeros(len(scores), bool)
+                if passage is not None and passage[n] >= 0:
+                    barred = (setting.passages == passage[n]).any(axis=1)
+                best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
+                if gold is not None and hop == hops - 1:
+                    best += [g for g in gold[n, t] if g >= 0 and g not in best]
+                k_null = np.concatenate([entity if model.null_entity else 0 * entity, null]) @ f64('w_k')
+                logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
+                p = softmax(logits)
+                found = p[1:] @ table[setting.target[best]]
+                entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
+                hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
+            values.append(found @ w_v + (p[0] * own[n] if model.own_prediction else 0))
+        predictions.append(np.mean(values, axis=0))
+    return np.array(predictions), hop_traces
+
+
+@functools.cache
+def computed(hops=1, train=False, **options):
+    setting = cases.make(**options)
+    return setting, cases.run(setting, make_mesh(1), hops, train)
+
+
+@pytest.mark.parametrize('options', [{}, {'own_prediction': False}, {'null_entity': False}, {'entity_layer': 1}], ids=str)
+@pytest.mark.parametrize('hops', [1, 2])
+def test_predictions_and_traces_are_those_of_the_reference(hops, options):
+    setting, found = computed(hops, **options)
+    expected, traces = reference(setting, found['read'], hops)
+    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
+    for hop, trace in enumerate(traces):
+        for (n, t), (entries, null) in trace.items():
+            row = n * cases.TOPICS + t
+            probs = np.exp(found['log_probs'][hop][row])
+            assert dict(zip(found['entries'][hop][row].tolist(), probs[1:])) == pytest.approx(entries, rel=2e-4, abs=1e-6)
+            assert probs[0] == pytest.approx(null, rel=2e-4, abs=1e-6)
+
+
+def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
+    setting, found = computed(1, train=True)
+    expected, traces = reference(setting, found['read'], 1, setting.text['passage'], setting.text['gold'])
+    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
+    barred = [n for n in range(cases.TEXTS) if setting.text['passage'][n] >= 0]
+    assert barred
+    for n in barred:
+        for entry in found['entries'][0][n * cases.TOPICS][:K]:
+            assert setting.text['passage'][n] not in setting.passages[entry]
+    golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text['gold']) for t, g in enumerate(row)}
+    for (n, t), (entries, _) in traces[0].items():
+        assert golds[n, t] <= set(entries)
+
+
+@pytest.fixture(scope='module')
+def on_devices(tmp_path_factory):
+    path = tmp_path_factory.mktemp('lm') / 'found.npz'
+    eight_devices.run('language_model_on_devices.py', path)
+    with np.load(path) as found:
+        return dict(found)
+
+
+@pytest.mark.parametrize('devices', DEVICES)
+def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devices):
+    names = [name.removeprefix('1/') for name in on_devices if name.startswith('1/')]
+    assert {'prediction', 'entries', 'gradient/entity_table', 'gradient/lm/w_v'} <= set(names)
+    for name in names:
+        close = (
+            np.testing.assert_array_equal
+            if name == 'entries'
+            else functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5)
+        )
+        close(on_devices[f'{devices}/{name}'], on_devices[f'1/{name}'], err_msg=name)
+
+
+def test_keys_follow_the_entity_table():
+    setting = cases.make()
+    before = cases.run(setting, make_mesh(1), 1)
+    # The topic that the first question retrieves from becomes the opposite entity: no entry was written anew.
+    topic = setting.topic[before['entries'][0][0][0]]
+    moved = setting.with_row(topic, -8 * setting.table[topic])
+    after = cases.run(moved, make_mesh(1), 1)
+    expected, traces = reference(moved, after['read'], 1)
+    np.testing.assert_allclose(after['prediction'], expected, rtol=2e-4, atol=2e-5)
+    assert after['entries'][0][0].tolist() == list(traces[0][0, 0][0])
+    assert after['entries'][0][0].tolist() != before['entries'][0][0].tolist()
+
+
+def test_without_a_memory_a_prediction_is_the_models_own():
+    setting, found = computed()
+    out = cases.run(setting, make_mesh(1), 1, memory=False)
+    np.testing.assert_array_equal(out['prediction'], out['read'][0])
+    assert not len(out['entries'])
+
+
+def test_topics_that_are_not_there_change_nothing():
+    setting, found = computed()
+    changed = setting.with_unused_topics_elsewhere()
+    np.testing.assert_array_equal(cases.run(changed, make_mesh(1), 1)['prediction'], found['prediction'])
+
+
+def test_an_entity_memory_needs_a_layer_above_it():
+    encoder = cases.make().model.encoder
+    with pytest.raises(InputError, match='entity_layer=2'):
+        LanguageModel(encoder, entity_layer=2)
+
+
+def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
+    log_probs = np.log(np.array([[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]], np.float32))
+    targets = np.array([[4, 5], [4, 4], [6, -1], [5, 9]], np.int32)
+    answers = np.array([[5, 7], [9, -1]], np.int32)
+    used = np.array([[True, True], [True, True]])
+    absent = np.array([[False, True], [False, False]])
+    loss, metrics = losses.retrieval_loss(log_probs, targets, answers, used, absent)
+    # Topic 1: entry 2 leads to an answer. Topic 2: null is right. Topic 3: nothing found leads to one. Topic 4: entry 2 does.
+    assert loss == pytest.approx(-(np.log(0.3) + np.log(0.7) + np.log(0.4)) / 3, rel=1e-5)
+    assert metrics['reachable'] == pytest.approx(3 / 4)
+    assert metrics['retrieval_accuracy'] == pytest.approx(2 / 3)
+    assert metrics['null_absent'] == pytest.approx(0.7) and metrics['null_present'] == pytest.approx((0.1 + 0.3) / 2)
+    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent)[0])(log_probs)
+    assert np.isfinite(gradient).all() and not gradient[2].any()
