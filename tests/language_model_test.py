@@ -104,12 +104,12 @@ def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devic
     names = [name.removeprefix('1/') for name in on_devices if name.startswith('1/')]
     assert {'prediction', 'entries', 'gradient/entity_table', 'gradient/lm/w_v'} <= set(names)
     for name in names:
-        close = (
-            np.testing.assert_array_equal
-            if name == 'entries'
-            else functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5)
-        )
-        close(on_devices[f'{devices}/{name}'], on_devices[f'1/{name}'], err_msg=name)
+        expected = on_devices[f'1/{name}']
+        if name == 'entries':
+            np.testing.assert_array_equal(on_devices[f'{devices}/entries'], expected)
+        else:  # sums in another order: of gradients the large terms leave their rounding in the small sums
+            scale = np.abs(expected).max()
+            np.testing.assert_allclose(on_devices[f'{devices}/{name}'], expected, rtol=1e-3, atol=1e-5 * scale, err_msg=name)
 
 
 def test_keys_follow_the_entity_table():

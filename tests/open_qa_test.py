@@ -1,0 +1,161 @@
+"""Training a language model and asking it, from a prepared folder to predictions with traces; and what is refused."""
+
+import functools
+import json
+import shutil
+import types
+
+import numpy as np
+import pytest
+
+import tiny_training
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import OpenQuestion, write_open_questions
+from opql_jax.data.prepared import Prepared
+from opql_jax.evaluation import open_qa
+from opql_jax.evaluation.open_qa import Answer, OpenQA, Retrieval
+from opql_jax.memory.store import Memory
+from opql_jax.memory.update import delete
+from opql_jax.training import lm_stages
+from opql_jax.training.checkpoints import CheckpointError
+
+encoder = functools.partial(tiny_training.encoder, num_layers=2)
+OPTIONS = dict(rows=16, k=4, entity_layer=1)
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A language model pretrained and finetuned for a few steps over a memory, and one without a memory."""
+    root = tmp_path_factory.mktemp('world')
+    folder = tiny_training.write_prepared(root / 'prepared')
+    prepared = Prepared(folder)
+    start = tiny_training.run(folder, root / 'entities', encoder=encoder, num_steps=2)
+    assert start
+    memory = tiny_training.write_memory(folder, root / 'entities', root / 'memory')
+    asked = [q for hops in (1, 2) for q in prepared.questions(f'{hops}-hop/train')[:8]]
+    records = [
+        {
+            'id': q.id,
+            'question': q.text,
+            'mentions': [list(q.topic)],
+            'entities': [prepared.vocab.keys[q.topic_entity]],
+            'answers': [prepared.vocab.keys[a] for a in q.answers] or ['Nobody'],
+            'hops': q.hops,
+        }
+        for q in asked
+    ]
+    write_open_questions(root / 'asked.jsonl', records)
+    run = functools.partial(tiny_training.run, folder, encoder=encoder)
+    cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
+    run(root / 'cloze', cloze, init_from=str(root / 'entities'))
+    asking = lm_stages.OpenQuestionStage(memory_dir=str(memory), questions=str(root / 'asked.jsonl'), **OPTIONS)
+    run(root / 'lm', asking, init_from=str(root / 'cloze'))
+    run(root / 'eae', lm_stages.ClozeStage(**OPTIONS), init_from=str(root / 'entities'))
+    return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run)
+
+
+def evaluate(world, model, memory, output, **options):
+    return open_qa.evaluate_files(
+        prepared_dir=str(world.folder),
+        model_dir=str(world.root / model),
+        memory_dir=str(memory),
+        questions=(str(world.root / 'asked.jsonl'),),
+        output_dir=str(output),
+        **options,
+    )['asked']
+
+
+def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
+    found = evaluate(world, 'lm', world.memory, tmp_path)
+    assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
+    rows = [json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()]
+    assert len(rows) == found['questions'] == 16
+    right = [row['answers'][0]['entity'] in row['gold'] for row in rows]
+    assert found['hits@1'] == pytest.approx(np.mean(right))
+    pairs = {(world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)]) for a, b in pairs_of(world.memory)}
+    for row, hops in zip(rows, [1] * 8 + [2] * 8):
+        assert len(row['trace']) == hops and all(len(topics) == 1 for topics in row['trace'])
+        weights = [answer['weight'] for answer in row['answers']]
+        assert weights == sorted(weights, reverse=True) and len(row['own']) == 10
+        for (read,) in row['trace']:
+            assert 0 <= read['null'] <= 1 and read['mention'] in row['question']
+            assert read['null'] + sum(entry['weight'] for entry in read['entries']) <= 1 + 1e-5
+            assert {(entry['topic'], entry['target']) for entry in read['entries']} <= pairs
+
+
+def pairs_of(directory):
+    memory = Memory.open(directory)
+    return zip(memory.topic, memory.target)
+
+
+def test_answers_do_not_depend_on_what_is_asked_beside(world):
+    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    for question, together in zip(asked, model.answer(asked, 1)):
+        (alone,) = model.answer([question], 1)
+        np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
+        assert [read.entries.tolist() for read in alone.hops[0]] == [read.entries.tolist() for read in together.hops[0]]
+
+
+def test_deleted_entries_are_not_read_again(world, tmp_path):
+    copy = tmp_path / 'memory'
+    shutil.copytree(world.memory, copy)
+    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:4]
+    read = {int(e) for answer in model.answer(asked, 1) for e in answer.hops[0][0].entries}
+    delete(copy, entries=sorted(read))
+    after = OpenQA.open(world.folder, world.root / 'lm', copy)
+    for answer in after.answer(asked, 1):
+        assert len(answer.hops[0][0].entries) == 4 and read.isdisjoint(answer.hops[0][0].entries.tolist())
+
+
+def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
+    found = evaluate(world, 'eae', '', tmp_path)
+    assert 'retrieval_accuracy' not in found and found['questions'] == 16
+    row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
+    assert row['trace'] == [] and [answer['entity'] for answer in row['answers']] == row['own']
+
+
+def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
+    with pytest.raises(CheckpointError, match='was trained without a memory: leave memory_dir empty'):
+        OpenQA.open(world.folder, world.root / 'eae', world.memory)
+    with pytest.raises(CheckpointError, match='was trained with a memory: give one'):
+        OpenQA.open(world.folder, world.root / 'lm')
+    with pytest.raises(CheckpointError, match='holds no language model'):
+        OpenQA.open(world.folder, world.root / 'entities', world.memory)
+    other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
+    with pytest.raises(CheckpointError, match='was built with another encoder'):
+        OpenQA.open(world.folder, world.root / 'lm', other)
+    with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
+        stage = lm_stages.ClozeStage(memory_dir=str(other), **OPTIONS)
+        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'cloze'))
+    with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
+        world.run(tmp_path / 'new', lm_stages.ClozeStage(own_prediction=False), init_from=str(world.root / 'entities'))
+
+
+def test_pretraining_trains_encoder_entities_and_queries(world):
+    before, after = (tiny_training.params_of(world.root / name) for name in ('entities', 'cloze'))
+    for name in ('encoder/w_r/kernel', 'entity_table'):
+        assert (after[name] != before[name]).any(), name
+    assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
+
+
+def test_scores_count_unknown_answers_and_tell_null_apart():
+    memory = types.SimpleNamespace(topic=np.array([0, 0, 1]), target=np.array([2, 3, 2]))
+    model = types.SimpleNamespace(memory=memory, vocab=range(5))
+    asked = [
+        OpenQuestion('a', 'x', ((0, 1),), (0,), [2], [], 1, ''),
+        OpenQuestion('b', 'x', ((0, 1),), (1,), [3], ['Nobody'], 1, ''),
+        OpenQuestion('c', 'x', ((0, 1),), (-1,), [], ['Nobody'], 1, ''),
+    ]
+    read = lambda null, target: [[Retrieval(null, np.array([0]), np.array([1 - null]), np.array([target]))]]
+    entities = [[2, 0, 1, 3, 4], [2, 3, 0, 1, 4], [0, 1, 2, 3, 4]]
+    answers = [
+        Answer(np.array(e), np.linspace(1, 0.1, 5), np.array(e), read(null, target))
+        for e, null, target in zip(entities, (0.1, 0.9, 0.5), (2, 2, 4))
+    ]
+    found = open_qa.evaluate(model, asked, answers)
+    assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
+    assert (found['questions'], found['answerable']) == (3, 2) and found['answer_coverage'] == pytest.approx(2 / 3)
+    assert found['memory_coverage'] == pytest.approx(1 / 2) and found['retrieval_accuracy'] == pytest.approx(1 / 3)
+    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(0.9)
