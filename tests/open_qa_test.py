@@ -48,7 +48,7 @@ def world(tmp_path_factory):
     run = functools.partial(tiny_training.run, folder, encoder=encoder)
     cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
-    asking = lm_stages.OpenQuestionStage(memory_dir=str(memory), questions=str(root / 'asked.jsonl'), **OPTIONS)
+    asking = lm_stages.OpenQuestionStage(memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, **OPTIONS)
     run(root / 'lm', asking, init_from=str(root / 'cloze'))
     run(root / 'eae', lm_stages.ClozeStage(**OPTIONS), init_from=str(root / 'entities'))
     return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run)

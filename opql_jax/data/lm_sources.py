@@ -204,3 +204,20 @@ class OpenQuestionSource(Source):
         places = [*self.capacities] * len(rows)
         batch = pack(rows, self.capacities, places, self._topics, self._width, 1, self._special)
         return {**batch, 'hops': np.int32(self.hop_counts[which])}
+
+
+class Beside(Source):
+    """Batches of two sources as one: those of the second under names that begin with 'text/'."""
+
+    def __init__(self, first: Source, second: Source):
+        super().__init__(min(len(first), len(second)), 0, 0, 1)
+        self._first, self._second = first, second
+
+    def batch(self, step, rng):
+        return {**self._first[step], **{f'text/{name}': value for name, value in self._second[step].items()}}
+
+    @staticmethod
+    def apart(batch: dict) -> tuple[dict, dict]:
+        """The two batches; the second is empty if there is none."""
+        first = {name: value for name, value in batch.items() if not name.startswith('text/')}
+        return first, {name.removeprefix('text/'): value for name, value in batch.items() if name not in first}

@@ -50,15 +50,13 @@ class LanguageModelStage(Stage):
         if memory is None and not self.own_prediction:
             raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
         object.__setattr__(self, '_memory', memory)
+        # Where the entries were read, as a step must not find those of its own text.
+        object.__setattr__(self, '_passages', None if memory is None else passages_of(memory))
 
     def constants(self, mesh):
         if self._memory is None:
             return None
-        return search_arrays(self._memory, mesh, self.passages())
-
-    def passages(self):
-        """[N, P] where the entries were read, if a step must not find those of its own text."""
-        return None
+        return search_arrays(self._memory, mesh, self._passages)
 
     def lineage(self):
         found = {'memory_hash': None, 'memory_encoder': None}
@@ -95,30 +93,32 @@ class LanguageModelStage(Stage):
             return bool(self.memory_dir)
         return name.startswith(('encoder/', 'entity_table'))
 
-    def static(self, batch):
-        return (int(batch.pop('hops', 1)),)
-
-    def loss(self, encoder, layout, params, batch, constants, static, rng):
-        (hops,) = static
+    def loss_over(self, encoder, layout, params, batch, memory, hops, rng, linked=True):
+        """The losses over a batch in the form of `data.lm_sources`: L_mel, L_re, and L_el if its topics are linked."""
         lengths = buckets.lengths_in(batch)
         texts = [{name: batch[f'{name}_{length}'] for name in _FEATURES} for length in lengths]
-        out = self.model(encoder)(params, layout, texts, hops, constants, rng)
+        out = self.model(encoder)(params, layout, texts, hops, memory, rng)
         gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
         table = params['entity_table']
         loss, accuracy = losses.entity_loss(out.prediction, gather('label'), table, layout)
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
         if out.hops:
-            retrieval, found = losses.retrieval_loss(
-                out.hops[-1].log_probs, out.hops[-1].targets, gather('answers'), gather('used'), gather('absent')
-            )
+            last = out.hops[-1]
+            features = (gather(name) for name in ('answers', 'used', 'absent'))
+            retrieval, found = losses.retrieval_loss(last.log_probs, last.targets, *features)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **found}
-        if self.entity_weight and self.links_topics:
-            for name, mentions in (('L_el', out.topics), ('L_el_inside', out.asked)):
-                if mentions is not None:
-                    linking, metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, gather('topic'), table, layout)
-                    loss, metrics[name] = loss + self.entity_weight * linking, linking
-        suffix = f'_{hops}hop' if self.max_hops > 1 and not self.links_topics else ''
-        return loss, {f'{name}{suffix}': value for name, value in metrics.items()}
+        for name, mentions in (('L_el', out.topics), ('L_el_inside', out.asked)):
+            if linked and self.entity_weight and mentions is not None:
+                linking, metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, gather('topic'), table, layout)
+                loss, metrics[name] = loss + self.entity_weight * linking, linking
+        return loss, metrics
+
+    def clozes(self, prepared, num_steps, seed, rows, topics) -> lm_sources.ClozeSource:
+        """Passages with a hidden mention, and what the memory has on it."""
+        entries = None
+        if self._memory is not None:
+            entries = lm_sources.Entries(self._memory.topic, self._memory.target, self._passages)
+        return lm_sources.ClozeSource(prepared, num_steps=num_steps, seed=seed, entries=entries, rows=rows, topics=topics)
 
 
 def search_arrays(memory: Memory, mesh, passages=None):
@@ -135,22 +135,12 @@ class ClozeStage(LanguageModelStage):
     """
 
     topics: int = 2
-    links_topics = True
-
-    def open(self, prepared):
-        super().open(prepared)
-        object.__setattr__(self, '_passages', None if self._memory is None else passages_of(self._memory))
-
-    def passages(self):
-        return self._passages
 
     def source(self, prepared, num_steps, seed):
-        entries = None
-        if self._memory is not None:
-            entries = lm_sources.Entries(self._memory.topic, self._memory.target, self._passages)
-        return lm_sources.ClozeSource(
-            prepared, num_steps=num_steps, seed=seed, entries=entries, rows=self.rows, topics=self.topics
-        )
+        return self.clozes(prepared, num_steps, seed, self.rows, self.topics)
+
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
+        return self.loss_over(encoder, layout, params, batch, constants, 1, rng)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,21 +149,41 @@ class OpenQuestionStage(LanguageModelStage):
 
     Attributes:
         questions: a file of open questions, see `corpus.open_questions`.
+        text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question of
+            the file names are forgotten (see WORKSPACE.md).
+        text_topics: their topics, at most.
     """
 
     questions: str = ''
-    links_topics = False
+    text_rows: int = 64
+    text_topics: int = 2
 
     def open(self, prepared):
         super().open(prepared)
         object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
 
     def source(self, prepared, num_steps, seed):
-        return lm_sources.OpenQuestionSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
+        asked = lm_sources.OpenQuestionSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
+        if not self.text_rows:
+            return asked
+        return lm_sources.Beside(asked, self.clozes(prepared, num_steps, seed, self.text_rows, self.text_topics))
 
     def lineage(self):
         digest = hashlib.sha256(pathlib.Path(self.questions).read_bytes()).hexdigest()
         return {**super().lineage(), 'questions': digest}
+
+    def static(self, batch):
+        return (int(batch.pop('hops')),)
+
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
+        (hops,) = static
+        batch, text = lm_sources.Beside.apart(batch)
+        loss, metrics = self.loss_over(encoder, layout, params, batch, constants, hops, rng, linked=False)
+        metrics = {f'{name}_{hops}hop': value for name, value in metrics.items()}
+        if text:
+            text_loss, of_text = self.loss_over(encoder, layout, params, text, constants, 1, jax.random.fold_in(rng, 1))
+            loss, metrics = loss + text_loss, metrics | {f'text_{name}': value for name, value in of_text.items()}
+        return loss, metrics
 
 
 def passages_of(memory: Memory) -> np.ndarray:
