@@ -156,3 +156,15 @@ def test_bad_arguments_are_named():
         cases.full(case, layout_of(case), chunk=0)
     with pytest.raises(InputError, match='10 entities cannot be sampled from 9'):
         cases.sampled(case, layout_of(case), num_sampled=10)
+
+
+@pytest.mark.parametrize('chunk', [4, 100])
+def test_attention_over_entities_and_its_gradients_are_those_of_the_plain_formula(chunk):
+    rng, layout = np.random.default_rng(0), entity_table.Layout(make_mesh(1), 37)
+    table, vectors, probe = (rng.normal(size=size).astype(np.float32) for size in ((37, 5), (7, 5), (7, 5)))
+    plain = lambda v, t: jax.nn.softmax(3 * v @ t.T) @ t
+    chunked = lambda v, t: entity_table.attend(3 * v, t, layout, chunk)
+    np.testing.assert_allclose(jax.jit(chunked)(vectors, table), plain(vectors, table), rtol=1e-4, atol=1e-5)
+    gradients = (jax.grad(lambda v, t, f=f: (f(v, t) * probe).sum(), argnums=(0, 1))(vectors, table) for f in (plain, chunked))
+    for expected, found in zip(*gradients):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -215,6 +215,63 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
     return jnp.where(linked, lse - label_score, 0.0), linked & ~(better & other).any(axis=1)
 
 
+def _attend_shard(vectors, table, *, layout, chunk):
+    """(softmax(E m)^T E [M, d_e], log-sum-exp [M]), the same on all devices."""
+    axes, (count, dim) = layout.mesh.axis_names, vectors.shape
+
+    def step(carry, start, ids, scores, rows):
+        top, total, summed = carry
+        highest = jnp.maximum(top, scores.max(axis=1))
+        old, new = jnp.exp(top - highest), jnp.exp(scores - highest[:, None])
+        return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows
+
+    start = jnp.full(count, _MASKED, jnp.float32), jnp.zeros(count, jnp.float32), jnp.zeros((count, dim), jnp.float32)
+    top, total, summed = _scan_rows(step, start, vectors, table, layout, chunk)
+    highest = lax.pmax(top, axes)
+    here = jnp.exp(top - highest)
+    total = lax.psum(total * here, axes)
+    return lax.psum(summed * here[:, None], axes) / total[:, None], highest + jnp.log(total)
+
+
+def _attend_backward_shard(vectors, lse, found, change, table, *, layout, chunk):
+    """Gradients of sum(change * softmax(E m)^T E): to the vectors, summed over devices, and to this device's rows."""
+    common = (change * found).sum(axis=1, keepdims=True)
+
+    def step(carry, start, ids, scores, rows):
+        to_vectors, to_table = carry
+        probs = jnp.exp(scores - lse[:, None])
+        to_scores = probs * (change @ rows.T - common)
+        to_rows = lax.dynamic_slice_in_dim(to_table, start, ids.shape[0]) + probs.T @ change + to_scores.T @ vectors
+        return to_vectors + to_scores @ rows, lax.dynamic_update_slice_in_dim(to_table, to_rows, start, 0)
+
+    start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
+    to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk)
+    return lax.psum(to_vectors, layout.mesh.axis_names), to_table.astype(table.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _attend(vectors, table, layout, chunk):
+    return _attend_forward(vectors, table, layout, chunk)[0]
+
+
+def _attend_forward(vectors, table, layout, chunk):
+    shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
+    specs = dict(in_specs=(P(), P(layout.mesh.axis_names)), out_specs=P())
+    found, lse = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, table)
+    return found, (vectors, table, found, lse)
+
+
+def _attend_backward(layout, chunk, kept, change):
+    vectors, table, found, lse = kept
+    rows = P(layout.mesh.axis_names)
+    shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
+    specs = dict(in_specs=(P(), P(), P(), P(), rows), out_specs=(P(), rows))
+    return jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, lse, found, change, table)
+
+
+_attend.defvjp(_attend_forward, _attend_backward)
+
+
 def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK):
     """softmax(E m)^T E of each vector m: the entities it retrieves, in one embedding. Call it inside `jax.jit`.
 
@@ -226,21 +283,4 @@ def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK):
     Returns:
         [M, d_e] float32, whole on each device, with gradient to the vectors and the table.
     """
-    axes = layout.mesh.axis_names
-
-    @jax.checkpoint
-    def step(carry, start, ids, scores, rows):
-        top, total, summed = carry
-        highest = jnp.maximum(top, lax.stop_gradient(scores.max(axis=1)))
-        old, new = jnp.exp(top - highest), jnp.exp(scores - highest[:, None])
-        return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows
-
-    def shard(vectors, table):
-        count, dim = vectors.shape
-        start = jnp.full(count, _MASKED, jnp.float32), jnp.zeros(count, jnp.float32), jnp.zeros((count, dim), jnp.float32)
-        start = jax.tree.map(lambda x: lax.pcast(x, axes, to='varying'), start)
-        top, total, summed = _scan_rows(step, start, vectors, table, layout, chunk)
-        here = jnp.exp(top - lax.stop_gradient(lax.pmax(lax.stop_gradient(top), axes)))
-        return lax.psum(summed * here[:, None], axes) / lax.psum(total * here, axes)[:, None]
-
-    return jax.shard_map(shard, mesh=layout.mesh, in_specs=(P(), P(axes)), out_specs=P())(vectors.astype(jnp.float32), table)
+    return _attend(vectors.astype(jnp.float32), table, layout, chunk)

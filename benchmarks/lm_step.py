@@ -1,0 +1,120 @@
+"""A training step of the language model beside that of the same model with the memory off, in one run, and where its time goes.
+
+python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --json
+
+`parts` are differences between steps: the transformer alone (memory off, no entity memory, loss against E), the entity memory
+after a layer, linking of topics to E and reading (search, rescoring, embedding, losses). Texts are random; the step is that of
+`ClozeStage`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
+"""
+
+import argparse
+import json
+
+import jax
+import numpy as np
+from timing import medians
+
+from opql_jax.memory.search import shard_memory
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel import entity_table
+from opql_jax.parallel.mesh import make_mesh, shard_batch
+from opql_jax.training import lm_stages, run, step
+
+SIZES = {
+    'tiny': dict(hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64),
+    'small': dict(hidden_size=256, num_layers=4, num_heads=4, mlp_size=1024, relation_dim=256, entity_dim=64),
+    'base': dict(hidden_size=768, num_layers=12, num_heads=12, mlp_size=3072, relation_dim=512, entity_dim=256),
+}
+VOCABULARY = 30_000
+
+
+def batch_of(rows, length, topics, entities, entries, rng):
+    """A random batch in the form of `data.lm_sources`."""
+    places = np.sort(rng.integers(1, length - 2, (rows, 2 * topics)), axis=1).astype(np.int32)
+    features = dict(
+        tokens=rng.integers(10, VOCABULARY, (rows, length)),
+        start=places[:, ::2],
+        r1=places[:, 1::2],
+        r2=np.full(rows, length - 1),
+        topic=rng.integers(0, entities, (rows, topics)),
+        gold=rng.integers(0, entries, (rows, topics, 4)),
+        passage=np.arange(rows),
+        label=rng.integers(0, entities, rows),
+        answers=rng.integers(0, entities, (rows, 1)),
+    )
+    flags = dict(used=np.ones((rows, topics), bool), absent=rng.random((rows, topics)) < 0.5)
+    named = {name: value.astype(np.int32) for name, value in features.items()} | flags
+    return {f'{name}_{length}': value for name, value in named.items()}
+
+
+def measure(options):
+    """{name: seconds} of one step each, medians, and bytes of scratch memory of each program."""
+    rng, mesh = np.random.default_rng(0), make_mesh()
+    sizes = SIZES[options.size]
+    encoder = RelationEncoder(vocab_size=VOCABULARY, max_length=options.length, **sizes)
+    layout = entity_table.Layout(mesh, options.entities)
+    topic = np.sort(rng.integers(0, options.entities, options.entries)).astype(np.int32)
+    target = rng.integers(0, options.entities, options.entries).astype(np.int32)
+    relations = rng.standard_normal((options.entries, sizes['relation_dim']), np.float32)
+    passages = rng.integers(0, options.entries // 10, (options.entries, 1)).astype(np.int32)
+    memory = shard_memory(topic, target, relations, mesh, int8=options.mode == 'int8', passages=passages)
+    batch = batch_of(options.rows, options.length, options.topics, options.entities, options.entries, rng)
+    batch = shard_batch(batch, mesh)
+    layer = sizes['num_layers'] // 2
+    common = dict(rows=options.rows, topics=options.topics, mode=options.mode, k=options.k)
+    ways = {
+        'transformer': (lm_stages.ClozeStage(entity_layer=0, entity_weight=0.0, **common), None),
+        'with_linking': (lm_stages.ClozeStage(entity_layer=0, **common), None),
+        'memory_off': (lm_stages.ClozeStage(entity_layer=layer, **common), None),
+        # A path that is never opened: what it says is that there is a memory.
+        'memory_on': (lm_stages.ClozeStage(entity_layer=layer, memory_dir='given', **common), memory),
+    }
+    calls, scratch = {}, {}
+    for name, (stage, constants) in ways.items():
+        params = stage.init(encoder, run.init_params(encoder, options.entities, 0))
+        optimizer = step.make_optimizer(1000)
+        place = lambda tree, stage=stage: step.place(tree, layout, stage.trainable)
+        state = place(step.init_state(place(params), stage.trainable, optimizer))
+
+        def loss(params, batch, constants, static, rng, stage=stage):
+            return stage.loss(encoder, layout, params, batch, constants, static, rng)
+
+        compiled = step.make_train_step(loss, stage.trainable, optimizer, 0).lower(state, batch, constants, ()).compile()
+        scratch[name] = compiled.memory_analysis().temp_size_in_bytes
+        held = [state]
+
+        def call(held=held, compiled=compiled, constants=constants):
+            held[0], metrics = compiled(held[0], batch, constants)  # the old state's buffers are reused
+            return metrics
+
+        calls[name] = call
+    return medians(calls, options.calls, options.limit), scratch
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--size', default='tiny', choices=SIZES)
+    parser.add_argument('--entries', type=int, default=200_000)
+    parser.add_argument('--entities', type=int, default=40_000)
+    parser.add_argument('--rows', type=int, default=64)
+    parser.add_argument('--length', type=int, default=96, help='tokens of a row')
+    parser.add_argument('--topics', type=int, default=2)
+    parser.add_argument('--k', type=int, default=32)
+    parser.add_argument('--mode', default='exact', choices=('exact', 'approx', 'int8'))
+    parser.add_argument('--calls', type=int, default=7, help='of each way, at most')
+    parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
+    parser.add_argument('--json', action='store_true')
+    options = parser.parse_args()
+    seconds, scratch = measure(options)
+    order = ['transformer', 'with_linking', 'memory_off', 'memory_on']
+    parts = {'transformer': seconds['transformer']}
+    for name, (before, after) in zip(('linking', 'entity_memory', 'reading'), zip(order, order[1:])):
+        parts[name] = seconds[after] - seconds[before]
+    shown = ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k', 'mode')
+    line = {name: getattr(options, name) for name in shown} | {'devices': jax.device_count(), 'seconds': seconds}
+    line |= {'parts': parts, 'scratch_bytes': scratch, 'on_over_off': seconds['memory_on'] / seconds['memory_off']}
+    print(json.dumps(line) if options.json else line, flush=True)
+
+
+if __name__ == '__main__':
+    main()
