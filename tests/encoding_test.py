@@ -53,11 +53,16 @@ def hidden(module, params, special, plain):
     return np.asarray(module.apply({'params': params}, tokens, method=module.hidden)[0], np.float64)
 
 
-def passage(module, params, special, plain, i, j):
-    """W_r^T [topic ; target], each the mean of its mention's first and last token in the plain passage."""
+def places(module, params, special, plain, i, j):
+    """W_r^T [first ; second], each the mean of its mention's first and last token in the plain passage, as they come in it.
+
+    Where the topic is the second, the halves are swapped.
+    """
     h = hidden(module, params, special, plain)
-    pair = np.concatenate([(h[1 + plain.starts[k]] + h[plain.ends[k]]) / 2 for k in (i, j)])
-    return pair @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2
+    pair = np.concatenate([(h[1 + plain.starts[k]] + h[plain.ends[k]]) / 2 for k in sorted((i, j))])
+    code = pair @ np.asarray(params['w_r']['kernel'], np.float64)
+    left, right = np.split(code, 2)
+    return np.concatenate([right, left]) if i > j else code, len(plain.tokens) + 2
 
 
 def mention(module, params, special, plain, i, j):
@@ -67,7 +72,7 @@ def mention(module, params, special, plain, i, j):
     return ends @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2
 
 
-ALONE = {'relation': relation, 'passage': passage, 'mention': mention}
+ALONE = {'relation': relation, 'places': places, 'mention': mention}
 
 
 def test_every_kind_of_entry_is_tested():
@@ -135,7 +140,7 @@ def test_a_row_that_exceeds_every_bucket_is_refused(folder, entry, rows):
 
 
 def test_an_entry_that_there_is_not_is_refused():
-    with pytest.raises(InputError, match="entry='mentions' must be one of relation, passage, mention"):
+    with pytest.raises(InputError, match="entry='mentions' must be one of relation, places, mention"):
         encoder_of('mentions')
 
 
@@ -153,7 +158,7 @@ def test_any_number_of_devices_gives_the_same_bits(entry, one_by_one, on_devices
         np.testing.assert_array_equal(on_devices[f'{entry}-relations-{devices}'], on_devices[f'{entry}-relations-1'])
 
 
-@pytest.mark.parametrize('kind', ['passage', 'mention'])
+@pytest.mark.parametrize('kind', ['places', 'mention'])
 def test_a_passage_is_encoded_once_for_all_of_its_pairs(folder, rows, kind, monkeypatch):
     encode, read = make(folder, kind)[0], []
     of = encode._records.read

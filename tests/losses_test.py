@@ -36,15 +36,19 @@ def slow_relation_loss(relations, topic, target, anchor):
 def slow_alignment_loss(questions, question_topic, answers, relations, topic, target):
     """(loss, accuracy): each question looks for a mention of its topic with an answer among the mentions of its topic."""
     questions, relations = np.asarray(questions, np.float64), np.asarray(relations, np.float64)
-    losses, right = [], []
+    losses, right, above, below = [], [], [], []
     for q in range(len(questions)):
         own = [j for j in range(len(topic)) if topic[j] >= 0 and topic[j] == question_topic[q]]
         positive = [target[j] in set(answers[q][answers[q] >= 0].tolist()) for j in own]
+        scores = np.array([questions[q] @ relations[j] for j in own])
+        if any(positive):
+            above.append(np.log1p(np.exp(4 - scores[positive])).mean())
         if any(positive) and not all(positive):
-            log_probs = log_softmax(np.array([questions[q] @ relations[j] for j in own]))
+            below.append(np.log1p(np.exp(scores[~np.array(positive)] - 4)).mean())
+            log_probs = log_softmax(scores)
             losses.append(-np.log(np.exp(log_probs[positive]).sum()))
             right.append(positive[int(np.argmax(log_probs))])
-    return np.mean(losses or [0]), np.mean(right or [0])
+    return sum(np.mean(terms or [0]) for terms in (losses, above, below)), np.mean(right or [0])
 
 
 def slow_entity_loss(mentions, entities, table):
@@ -137,18 +141,21 @@ def test_several_positives_share_the_mass():
 
 
 def test_all_positives_of_a_question_count_as_one():
-    """A question is satisfied by one of its mentions: which one, is for the encoder to find out."""
-    questions, relations = np.array([[1.0, 0]], np.float32), np.array([[20, 0], [0, 0], [0, 5]], np.float32)
+    """Which of its mentions wins, is for the encoder to find out: what orders them is satisfied by one."""
+    questions, relations = np.array([[1.0, 0]], np.float32), np.array([[40, 0], [4, 0], [-40, 5]], np.float32)
     loss, accuracy = alignment_loss(
         questions, np.array([3]), np.array([[7, 8]]), relations, np.array([3, 3, 3]), np.array([7, 8, 9])
     )
-    assert loss < 1e-6 and accuracy == 1
+    # Of the two that must lie above the threshold of 4 one lies on it.
+    np.testing.assert_allclose(loss, np.log(2) / 2, rtol=1e-5)
+    assert accuracy == 1
 
 
 def test_a_question_sees_only_mentions_of_its_own_topic():
     questions, relations = np.array([[1.0]], np.float32), np.array([[0.0], [0.0], [50.0]], np.float32)
     loss, _ = alignment_loss(questions, np.array([3]), np.array([[7]]), relations, np.array([3, 3, 4]), np.array([7, 9, 9]))
-    np.testing.assert_allclose(loss, np.log(2), rtol=1e-5)
+    # The two are level at 0: neither is preferred, one lies below the threshold of 4 and the other should not.
+    np.testing.assert_allclose(loss, np.log(2) + np.log1p(np.exp(4)) + np.log1p(np.exp(-4)), rtol=1e-5)
 
 
 @pytest.mark.parametrize('loss', [

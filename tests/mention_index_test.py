@@ -102,8 +102,8 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
 @pytest.mark.parametrize(
     'stage, said',
     [
-        (stages.RelationStage(entry='pair'), "entry='pair' must be one of relation, passage, mention"),
-        (PassageAlignStage(entry='relation'), "entry='relation': what a passage is encoded for is 'passage' or 'mention'"),
+        (stages.RelationStage(entry='pair'), "entry='pair' must be one of relation, places, mention"),
+        (PassageAlignStage(entry='relation'), "entry='relation': what a passage is encoded for is 'places' or 'mention'"),
     ],
 )
 def test_an_entry_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
@@ -112,7 +112,7 @@ def test_an_entry_that_the_stage_does_not_train_is_refused(world, tmp_path, stag
     assert not (tmp_path / 'run').exists()
 
 
-@pytest.mark.parametrize('entry', ['relation', 'passage'])
+@pytest.mark.parametrize('entry', ['relation', 'places'])
 def test_a_pretrained_model_says_what_its_memories_are_encoded_from(world, tmp_path, entry):
     prepared = Prepared(world / 'prepared')
     tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', stages.RelationStage(entry=entry))

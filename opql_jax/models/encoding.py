@@ -157,7 +157,7 @@ class PassageEncoder:
         bucket_lengths: Sequence[int] = LENGTHS,
         tokens_per_batch: int | None = None,
         mesh: Mesh | None = None,
-        entry: str = 'passage',
+        entry: str = 'places',
     ):
         self._records, self._pairs, self._special, self._dim = records, pairs, special, encoder.relation_dim
 
@@ -166,9 +166,7 @@ class PassageEncoder:
             return spans if entry == 'mention' else spans.mean(axis=2, keepdims=True)
 
         self._encode = _Batches(ends, params, bucket_lengths, tokens_per_batch, mesh)
-        self._relate = jax.jit(
-            lambda topic, target: encoder.apply({'params': params}, topic, target, entry, method=encoder.relate)
-        )
+        self._relate = jax.jit(lambda *pairs: encoder.apply({'params': params}, *pairs, entry, method=encoder.relate))
         _, mentions = records.sizes()
         self._first = np.append(0, np.cumsum(mentions))
         self._most = int(mentions.max(initial=1))
@@ -182,12 +180,12 @@ class PassageEncoder:
         passage = self._pairs['passage'][rows]
         new = np.unique(passage)
         self._read(new[~self._known[new]])
-        topic, target = (
-            self._ends[self._first[passage] + self._pairs[f'{side}_mention'][rows]] for side in ('topic', 'target')
-        )
+        places = [self._pairs[f'{side}_mention'][rows] for side in ('topic', 'target')]
+        topic, target = (self._ends[self._first[passage] + place] for place in places)
+        columns = topic, target, places[0] > places[1]
         # Few shapes, so that few programs are compiled.
         parts = range(0, len(rows), RELATED)
-        padded = [[np.resize(x[i : i + RELATED], (RELATED, *x.shape[1:])) for x in (topic, target)] for i in parts]
+        padded = [[np.resize(x[i : i + RELATED], (RELATED, *x.shape[1:])) for x in columns] for i in parts]
         related = [np.asarray(self._relate(*part)) for part in padded]
         return np.concatenate([np.empty((0, self._dim), np.float32), *related])[: len(rows)]
 
@@ -214,7 +212,7 @@ class PassageEncoder:
 # once for all of them, or the place of its target alone (DrKIT).
 ENTRIES = {
     'relation': PairEncoder,
-    'passage': functools.partial(PassageEncoder, entry='passage'),
+    'places': functools.partial(PassageEncoder, entry='places'),
     'mention': functools.partial(PassageEncoder, entry='mention'),
 }
 

@@ -7,6 +7,8 @@ from opql_jax.parallel import entity_table as table_lib
 
 # Large and finite: a masked logit must vanish from a softmax without making the NaN that inf - inf would.
 MASKED = -1e30
+# Of the score of a pair that answers a question.
+_THRESHOLD = 4.0
 
 
 def _mean(values, weights):
@@ -51,6 +53,10 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target)
     and would be a false negative. The probability mass of all positives counts as one, because a pair's mentions need
     not all state the relation that was asked for (paper §4.1, finetuned memory).
 
+    That orders the mentions of one topic. A second loss asks of each by itself to score above a threshold if its target is an
+    answer, and below if not, positives and negatives of a question weighing the same: whether a pair is a fact is then no matter
+    of what else its topic is mentioned with, and what one question tells of it serves questions about its other side.
+
     Args:
         questions: [q, d_r] float, relation embeddings of the questions.
         question_topic: [q] int32, -1 marks padding.
@@ -68,7 +74,12 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target)
     counted = positives.any(axis=1) & (candidates & ~positives).any(axis=1)
     best = jnp.where(candidates, logits, MASKED).argmax(axis=1)
     correct = jnp.take_along_axis(positives, best[:, None], axis=1)[:, 0]
-    return _mean(jnp.where(counted, everything - right, 0.0), counted), _mean(correct, counted)
+    ordering = _mean(jnp.where(counted, everything - right, 0.0), counted)
+    negatives = candidates & ~positives & positives.any(axis=1, keepdims=True)
+    share = lambda of: of / jnp.maximum(of.sum(axis=1, keepdims=True), 1)
+    above = _mean(jax.nn.softplus(_THRESHOLD - logits), share(positives))
+    below = _mean(jax.nn.softplus(logits - _THRESHOLD), share(negatives))
+    return ordering + above + below, _mean(correct, counted)
 
 
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):

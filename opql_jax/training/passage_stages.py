@@ -18,7 +18,7 @@ class PassageAlignStage(Stage):
 
     Attributes:
         split: the questions.
-        entry: 'passage' for the relation of the places of topic and target; 'mention' for an index of mentions (DrKIT), whose
+        entry: 'places' for the relation of the places of topic and target; 'mention' for an index of mentions (DrKIT), whose
             entries know their topic by the passage only.
         passages: encoded per step.
         pairs: 'title', 'sentence' or 'all', what the memory will be built from.
@@ -29,7 +29,7 @@ class PassageAlignStage(Stage):
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     split: str = '1-hop/train'
-    entry: str = 'passage'
+    entry: str = 'places'
     passages: int = 128
     pairs: str = 'title'
     held_out: tuple[str, ...] = ()
@@ -40,8 +40,8 @@ class PassageAlignStage(Stage):
     questions_per_topic: int = 4
 
     def open(self, prepared):
-        if self.entry not in ('passage', 'mention'):
-            raise InputError(f"entry={self.entry!r}: what a passage is encoded for is 'passage' or 'mention'")
+        if self.entry not in ('places', 'mention'):
+            raise InputError(f"entry={self.entry!r}: what a passage is encoded for is 'places' or 'mention'")
 
     def source(self, prepared, num_steps, seed):
         return passages.PassageAlignSource(
@@ -83,10 +83,8 @@ def _encode_passages(encoder, params, batch, rng, entry):
             rngs={'dropout': jax.random.fold_in(rng, i)},
             method=encoder.spans,
         )
-        topic, target = (
-            jnp.take_along_axis(spans, batch[f'{side}_mention_{length}'][:, :, None, None], axis=1)
-            for side in ('topic', 'target')
-        )
-        relations.append(encoder.apply(variables, topic, target, entry, method=encoder.relate))
+        places = [batch[f'{side}_mention_{length}'] for side in ('topic', 'target')]
+        topic, target = (jnp.take_along_axis(spans, place[:, :, None, None], axis=1) for place in places)
+        relations.append(encoder.apply(variables, topic, target, places[0] > places[1], entry, method=encoder.relate))
     flat = lambda arrays: jnp.concatenate([array.reshape(-1, *array.shape[2:]) for array in arrays])
     return flat(relations), lambda name: flat([batch[f'{name}_{length}'] for length in lengths])

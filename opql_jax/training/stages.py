@@ -160,7 +160,7 @@ class RelationStage(Stage):
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
-        entry: what memories are to be encoded from: 'relation', marked and masked as in training, or 'passage', much cheaper.
+        entry: what memories are to be encoded from: 'relation', marked and masked as in training, or 'places', much cheaper.
         frozen_layers: this many of the lower layers, and the embeddings below them, stay as they are; 0 trains all. No
             gradient is computed for them, so half of the layers frozen save a third of a step.
     """
