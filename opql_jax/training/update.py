@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.memory import update as update_lib
@@ -77,7 +78,8 @@ def inject(
         prepared_dir: folder written by `prepare`: the one the memory was built from, or one that continues it (`extends`).
         model_dir: workdir of the training run whose encoder built the memory.
         memory_dir: the memory.
-        questions: splits of the prepared folder, such as ('1-hop/test',).
+        questions: splits of the prepared folder, such as ('1-hop/test',), or files of open questions (*.jsonl) that say what their
+            mentions are.
         pairs_per_entity: see above.
         step: checkpoint to use; the newest if None.
         dry_run: print shapes and return.
@@ -130,7 +132,7 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
     """Rows of the pair table: the best pairs of the topics of the questions that the memory has no entry of."""
     if covers['passages'] < len(prepared.passages):
         raise InputError(f'{memory.directory} lacks the new passages of {prepared.directory}: inject without questions first')
-    topics = {question.topic_entity for split in questions for question in prepared.questions(split)} - {-1}
+    topics = {entity for name in questions for entity in _topics_of(prepared, name)} - {-1}
     if not topics:
         raise InputError(f'{", ".join(questions)}: no question has a known topic')
     rows = pair_rows(prepared, covers['pairs'])
@@ -140,6 +142,12 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
     best = selection.best_of_topics(mutual_information(prepared.passages), keys, n, list(topics), pairs_per_entity)
     has = np.isin(topic * np.int64(n) + target, memory.topic * np.int64(n) + memory.target)
     return rows[np.isin(keys, best) & ~has]
+
+
+def _topics_of(prepared, name):
+    if name.endswith('.jsonl'):
+        return [entity for question in read_open_questions(name, prepared.vocab) for entity in question.entities]
+    return [question.topic_entity for question in prepared.questions(name)]
 
 
 def delete(
