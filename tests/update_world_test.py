@@ -11,6 +11,7 @@ import pytest
 
 import tiny_training
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import write_open_questions
 from opql_jax.corpus.readers import JsonLines
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
@@ -259,6 +260,23 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert set(added) == wanted - had
         assert mentions == 'all' or len(added) == len(set(added))
         assert len(changed.manifest['segments']) == 2
+
+
+def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_path):
+    prepared = Prepared(world / 'prepared')
+    asked = [q for q in prepared.questions('1-hop/test') if q.topic_entity >= 0]
+    keys = prepared.vocab.keys
+    records = [
+        {'id': q.id, 'question': q.text, 'mentions': [list(q.topic)], 'entities': [keys[q.topic_entity]], 'answers': ['?']}
+        for q in asked
+    ]
+    # A mention that nobody knows brings nothing.
+    records.append({'id': 'unknown', 'question': 'who?', 'mentions': [[0, 3]], 'entities': [None], 'answers': ['?']})
+    write_open_questions(tmp_path / 'asked.jsonl', records)
+    for name, questions in (('splits', '1-hop/test'), ('open', str(tmp_path / 'asked.jsonl'))):
+        tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / name, max_pairs=40, min_count=2)
+        add(world, tmp_path / name, 'prepared', questions=(questions,), pairs_per_entity=3)
+    assert held(Memory.open(tmp_path / 'open')) == held(Memory.open(tmp_path / 'splits'))
 
 
 def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_path):
