@@ -10,14 +10,22 @@ be neither shuffled nor batched again:
 
 import functools
 import os
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import seqio
 import tensorflow as tf
 
-from opql_jax.data import passages, sources
+from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.data import lm_sources, passages, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
+
+
+def open_questions(prepared: Prepared, *, questions: str | os.PathLike, **fields) -> lm_sources.OpenQuestionSource:
+    """The source over a file of open questions, see `corpus.open_questions`; `fields` are its other arguments."""
+    return lm_sources.OpenQuestionSource(prepared, read_open_questions(questions, prepared.vocab), **fields)
+
 
 KINDS = {
     'entities': sources.EntitySource,
@@ -25,6 +33,9 @@ KINDS = {
     'align': sources.AlignSource,
     'align_passages': passages.PassageAlignSource,
     'follow': sources.FollowSource,
+    # Tasks open no memory: whoever has one gives its `Entries`.
+    'lm_cloze': functools.partial(lm_sources.ClozeSource, entries=None),
+    'lm_questions': open_questions,
 }
 
 
@@ -32,11 +43,12 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
     """Registers a task with one split, 'train', of `num_steps` batches.
 
     Args:
-        kind: 'entities', 'relations', 'align', 'align_passages' or 'follow'.
+        kind: one of `KINDS`.
         prepared_dir: a prepared directory.
         num_steps: batches.
         name: of the task; `opql_{kind}` by default.
-        **fields: arguments of the source, e.g. `sampler` of `RelationSource` or `splits` of `FollowSource`.
+        **fields: arguments of the source, e.g. `sampler` of `RelationSource`, `splits` of `FollowSource`, or the file
+            `questions` of 'lm_questions'.
 
     Returns:
         The task. `get_dataset(..., seed=s)` gives the batches of seed s; without a seed, those of seed 0.
@@ -47,18 +59,36 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
     """
     if kind not in KINDS:
         raise ValueError(f'kind is {kind!r}; it must be one of {sorted(KINDS)}')
+    train = lambda seed: KINDS[kind](Prepared(prepared_dir), num_steps=num_steps, seed=seed, **fields)
+    return add(name or f'opql_{kind}', prepared_dir, {'train': train})
 
-    @functools.lru_cache(maxsize=2)
-    def open_source(seed):
-        return KINDS[kind](Prepared(prepared_dir), num_steps=num_steps, seed=seed, **fields)
+
+def add(
+    name: str,
+    prepared_dir: str | os.PathLike,
+    splits: Mapping[str, Callable[[int], sources.Source]],
+    metric_fns: Sequence[Callable] = (),
+) -> seqio.Task:
+    """Registers a task whose splits are sources.
+
+    Args:
+        name: of the task.
+        prepared_dir: whose tokenizer the features named 'tokens' are read with.
+        splits: for each split what opens its source for a seed; features are alike in names, types and ranks.
+        metric_fns: see `seqio.Task`.
+    """
+
+    @functools.lru_cache(maxsize=2 * len(splits))
+    def open_source(split, seed):
+        return splits[split](seed)
 
     def dataset_fn(split, shuffle_files, seed=None):
-        del split
         if shuffle_files:
-            raise ValueError(f'{kind}: batches are already drawn at random; call get_dataset with shuffle=False')
-        return as_dataset(open_source(seed or 0))
+            raise ValueError(f'{name}: batches are already drawn at random; call get_dataset with shuffle=False')
+        return as_dataset(open_source(split, seed or 0))
 
-    first = open_source(0)[0]
+    opened = {split: open_source(split, 0) for split in splits}
+    first = next(iter(opened.values()))[0]
     tokens, ids = WordPieceVocabulary(prepared_dir), seqio.PassThroughVocabulary(np.iinfo(np.int32).max)
     features = {
         key: seqio.Feature(
@@ -67,12 +97,16 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
         for key, value in first.items()
     }
     return seqio.TaskRegistry.add(
-        name or f'opql_{kind}',
+        name,
         source=seqio.FunctionDataSource(
-            dataset_fn, splits=['train'], num_input_examples={'train': num_steps}, caching_permitted=False
+            dataset_fn,
+            splits=list(splits),
+            num_input_examples={split: len(source) for split, source in opened.items()},
+            caching_permitted=False,
         ),
         preprocessors=[],
         output_features=features,
+        metric_fns=metric_fns,
     )
 
 

@@ -13,6 +13,7 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 import tensorflow as tf  # noqa: E402
 
+from opql_jax.corpus.open_questions import write_open_questions  # noqa: E402
 from opql_jax.data import pipeline, sources  # noqa: E402
 from opql_jax.data.prepared import Prepared  # noqa: E402
 from opql_jax_tasks import opql  # noqa: E402
@@ -25,12 +26,34 @@ FIELDS = {
     'align': dict(split='1-hop/train', topics=4, rows_per_topic=4),
     'align_passages': dict(split='1-hop/train', passages=16, topics=4, questions=16),
     'follow': dict(splits=['1-hop/train', '2-hop/train'], questions=4),
+    'lm_cloze': dict(rows=16, topics=3),
+    'lm_questions': dict(questions='asked.jsonl', rows=4),
 }
 
 
 @pytest.fixture(scope='module')
 def directory(tmp_path_factory):
-    return tiny_prepared.write(tmp_path_factory.mktemp('prepared'))
+    folder = tiny_prepared.write(tmp_path_factory.mktemp('prepared'))
+    prepared = Prepared(folder)
+    asked = [q for hops in (1, 2) for q in prepared.questions(f'{hops}-hop/train')]
+    records = [
+        {
+            'id': q.id,
+            'question': q.text,
+            'mentions': [q.topic],
+            'answers': [prepared.vocab.keys[a] for a in q.answers] or ['nobody'],
+            'hops': q.hops,
+        }
+        for q in asked
+    ]
+    write_open_questions(folder / FIELDS['lm_questions']['questions'], records)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_the_directory(directory, monkeypatch):
+    """Files of `FIELDS` are found."""
+    monkeypatch.chdir(directory)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,175 @@
+"""Sets of open questions as SeqIO tasks, to train a language model on and to score one.
+
+    webqsp('/data/prepared', {'train': 'webqsp.train.jsonl', 'test': 'webqsp.test.jsonl'}, num_steps=20_000)
+    complexwebq('/data/prepared', {'train': 'cwq.train.jsonl', 'dev': 'cwq.dev.jsonl'}, num_steps=20_000)
+    seqio.MixtureRegistry.add('asked', [('opql_webqsp', 1), ('opql_complexwebq', 3)])
+
+    evaluator = seqio.Evaluator('opql_webqsp', EvaluatedBatches(), eval_split='test', target_field_name='answers')
+    metrics, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
+
+Files are those that `opql_jax.convert_questions` writes. An element is a batch of questions of one number of hops (see
+`opql.py`), so elements of a mixture come whole from one task. Features are those of `data.lm_sources` without the length in
+their names, as tasks of a mixture have the same names: `tokens` is [n, L]. `hops` is [n], as SeqIO's evaluator takes no scalar.
+
+The split 'train' is what `OpenQuestionSource` draws. Every other split is `EachQuestion`. `predict_fn` gives for each of its
+elements (index, entity ids [n, K], best first).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import seqio
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
+from opql_jax.data import buckets, lm_markup, lm_sources
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import round_up
+from opql_jax.data.sources import Source
+from opql_jax_tasks import opql
+
+CUTOFFS = (1, 5, 10)
+# An answer that the vocabulary lacks, in `answers` of `EachQuestion`.
+UNKNOWN = -2
+
+
+class EachQuestion(Source):
+    """Each question once, in batches of one number of hops, few hops first.
+
+    Features as of `OpenQuestionSource`, but `answers` are all answers, UNKNOWN in place of those that the vocabulary lacks (-1
+    where there is none, so only unused rows hold nothing else), and `label` is the first one, -1 if the vocabulary lacks them all.
+    """
+
+    def __init__(self, prepared: Prepared, questions: Sequence[OpenQuestion], *, rows: int = 64):
+        """Takes questions and the rows of a batch; InputError names a question that has no answers or is too long."""
+        self._questions, self._special, self._rows = sorted(questions, key=lambda q: q.hops), prepared.special, rows
+        self._inputs = [
+            lm_markup.mark_open_question(prepared.tokenizer, q.text, q.mentions, prepared.special) for q in self._questions
+        ]
+        self._answers = [[*q.answers, *[UNKNOWN] * len(q.unknown_answers)] for q in self._questions]
+        for question, marked, answers in zip(self._questions, self._inputs, self._answers):
+            if not answers:
+                raise InputError(
+                    f'question {question.id} ({question.text!r}) has no answers, so it cannot be scored: remove it'
+                )
+            if len(marked.tokens) > max(buckets.BUCKET_LENGTHS):
+                raise InputError(
+                    f'question {question.id} has {len(marked.tokens)} tokens, at most {max(buckets.BUCKET_LENGTHS)} are read:'
+                    ' shorten or remove it'
+                )
+        self._length = round_up(max(len(marked.tokens) for marked in self._inputs), 8)
+        self._topics = max(len(q.mentions) for q in self._questions)
+        self._width = round_up(max(map(len, self._answers)), 8)
+        hops = np.array([q.hops for q in self._questions])
+        runs = [np.flatnonzero(hops == h) for h in np.unique(hops)]
+        self._batches = [run[at : at + rows] for run in runs for at in range(0, len(run), rows)]
+        super().__init__(len(self._batches), 0, 0, 1)
+
+    def batch(self, step, rng):
+        ids = self._batches[step]
+        rows = [
+            {
+                'input': self._inputs[i],
+                'topic': -1,
+                'gold': [],
+                'absent': False,
+                'passage': -1,
+                'label': max(self._answers[i][0], -1),
+                'answers': self._answers[i],
+            }
+            for i in ids
+        ]
+        places = [self._length] * len(rows)
+        batch = lm_sources.pack(rows, {self._length: self._rows}, places, self._topics, self._width, 1, self._special)
+        return {**batch, 'hops': np.int32(self._questions[ids[0]].hops)}
+
+
+class OneBucket(Source):
+    """Batches of a source of questions with the features that this module states."""
+
+    def __init__(self, source: Source):
+        super().__init__(len(source), 0, 0, 1)
+        self._source = source
+
+    def batch(self, step, rng):
+        batch = self._source[step]
+        (length,) = buckets.lengths_in(batch)
+        named = {name.removesuffix(f'_{length}'): value for name, value in batch.items()}
+        return named | {'hops': np.full(len(named['tokens']), batch['hops'])}
+
+
+class EvaluatedBatches(seqio.PassThroughFeatureConverter):
+    """SeqIO's converter that changes nothing, with what its evaluator asks of one besides."""
+
+    TASK_FEATURES = {}
+    pack = False
+
+
+def ranked_entities(targets, predictions) -> dict[str, float]:
+    """SeqIO metric function: Hits@{1,5,10}, and `answer_coverage`, the share of questions that the vocabulary has an answer to.
+
+    Questions that it has no answer to count, as wrong.
+
+    Args:
+        targets: `answers` of each batch, [n, A], of `EachQuestion`.
+        predictions: entity ids of each batch, [n, K], best first; -1 where there are fewer.
+    """
+    rows = [row for batch in zip(targets, predictions, strict=True) for row in zip(*map(np.asarray, batch), strict=True)]
+    rows = [(answers[answers >= 0], ranked) for answers, ranked in rows if (answers != -1).any()]
+    found = [np.flatnonzero(np.isin(ranked, known)) for known, ranked in rows]
+    hits = {f'hits@{cutoff}': float(np.mean([bool((at < cutoff).any()) for at in found])) for cutoff in CUTOFFS}
+    return hits | {'answer_coverage': float(np.mean([len(known) > 0 for known, _ in rows]))}
+
+
+def register_questions(
+    name: str, prepared_dir: str | os.PathLike, files: Mapping[str, str | os.PathLike], *, num_steps: int, rows: int = 64
+) -> seqio.Task:
+    """Registers files of open questions as the splits of a task.
+
+    Args:
+        name: of the task.
+        prepared_dir: the prepared directory whose entities the answers are.
+        files: for each split its file.
+        num_steps: batches of the split 'train'.
+        rows: of a batch.
+
+    Raises:
+        InputError: for a file that cannot be read, or whose questions cannot be trained on or scored.
+        ValueError: a name that is already registered.
+    """
+    prepared = Prepared(prepared_dir)
+    asked = {split: read_open_questions(path, prepared.vocab) for split, path in files.items()}
+
+    def opener(split):
+        if split != 'train':
+            return lambda seed: OneBucket(EachQuestion(prepared, asked[split], rows=rows))
+        drawn = lambda seed: lm_sources.OpenQuestionSource(prepared, asked[split], num_steps=num_steps, seed=seed, rows=rows)
+        return lambda seed: OneBucket(drawn(seed))
+
+    return opql.add(name, prepared_dir, {split: opener(split) for split in files}, [ranked_entities])
+
+
+def webqsp(prepared_dir: str | os.PathLike, files: Mapping, **options) -> seqio.Task:
+    """WebQuestionsSP, as `opql_webqsp`; see `register_questions`."""
+    return register_questions('opql_webqsp', prepared_dir, files, **options)
+
+
+def complexwebq(prepared_dir: str | os.PathLike, files: Mapping, **options) -> seqio.Task:
+    """ComplexWebQuestions, as `opql_complexwebq`; see `register_questions`."""
+    return register_questions('opql_complexwebq', prepared_dir, files, **options)
+
+
+def metaqa_lm(
+    prepared_dir: str | os.PathLike, files: Mapping[int, Mapping], rates: Mapping[int, float], **options
+) -> seqio.Mixture:
+    """MetaQA, as tasks `opql_metaqa_lm_{hops}hop` and their mixture `opql_metaqa_lm`; evaluated, it is scored by hops.
+
+    Args:
+        prepared_dir, **options: see `register_questions`.
+        files: for each number of hops its files, by split.
+        rates: for each number of hops how often it comes, in proportion.
+    """
+    for hops, by_split in files.items():
+        register_questions(f'opql_metaqa_lm_{hops}hop', prepared_dir, by_split, **options)
+    return seqio.MixtureRegistry.add('opql_metaqa_lm', [(f'opql_metaqa_lm_{hops}hop', rates[hops]) for hops in files])
