@@ -6,6 +6,8 @@
 #   stage TITLE BINARY [FLAG...]    runs opql_jax.BINARY and says how long it took
 #   steps N                         N scaled by PERCENT (default 100): for a quick look, or a longer run
 #   folder PATH                     makes a folder and prints its absolute path
+#   quoted COMMAND...               prints the command as a line that a shell reads back: what --dry_run shows
+#   need NAME EXAMPLE               fails unless the environment variable NAME is set
 #   say, fail                       messages
 #
 # Sets ROOT (the checkout) and PYTHON (the environment's interpreter).
@@ -24,6 +26,14 @@ PYTHON=$VENV/bin/python
 
 say() { printf '[opql_jax] %s\n' "$*"; }
 fail() { printf '[opql_jax] error: %s\n' "$*" >&2; exit 1; }
+
+quoted() {
+  local line
+  printf -v line '%q ' "$@"
+  printf '%s\n' "${line% }"
+}
+
+need() { [ -n "${!1-}" ] || fail "$1 is not set; for example: $1=$2"; }
 
 # The first interpreter that can make an environment; 3.11 comes first because the lock was made with it.
 find_python() {

@@ -61,6 +61,7 @@ train() {
 # inject MEMORY CORPUS: a copy of the memory, with the pairs of another corpus; made once
 inject() {
   [ ! -e "$OUT/$1" ] || return 0
+  rm -rf -- "$OUT/$1.partial"
   cp -r -- "$OUT/memory" "$OUT/$1.partial"
   stage "injecting: $1" inject --gin_file=gin/runs/inject.gin --gin.PREPARED_DIR="$OUT/$2" --gin.MODEL_DIR="$OUT/pretrained" \
     --gin.MEMORY_DIR="$OUT/$1.partial"

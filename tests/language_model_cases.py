@@ -12,6 +12,8 @@ from opql_jax.models.language_model import LanguageModel
 from opql_jax.parallel import entity_table
 
 # Numbers that devices do not divide evenly.
+# And a text that asks nothing.
+NO_TOPIC = 3
 ENTITIES, ENTRIES, TEXTS, TOPICS, LENGTH, K = 11, 61, 5, 2, 12, 4
 
 
@@ -54,6 +56,7 @@ def make(**options) -> Setting:
     used = rng.random((TEXTS, TOPICS)) < 0.5
     used[:, 0] = True
     used[0] = True
+    used[NO_TOPIC] = False
     places = np.where(used, rng.integers(1, 8, (2, TEXTS, TOPICS)), 0).astype(np.int32)
     topic = np.sort(rng.integers(0, ENTITIES, ENTRIES)).astype(np.int32)
     text = dict(

@@ -53,7 +53,8 @@ def reference(setting: Setting, read, hops, passage=None, gold=None):
                 entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
                 hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
             values.append(found @ w_v + (p[0] * own[n] if model.own_prediction else 0))
-        predictions.append(np.mean(values, axis=0))
+        nothing = own[n] if model.own_prediction else 0 * own[n]
+        predictions.append(np.mean(values, axis=0) if values else nothing)
     return np.array(predictions), hop_traces
 
 
@@ -142,6 +143,13 @@ def test_an_entity_memory_needs_a_layer_above_it():
     encoder = cases.make().model.encoder
     with pytest.raises(InputError, match='entity_layer=2'):
         LanguageModel(encoder, entity_layer=2)
+    with pytest.raises(InputError, match="mode must be one of exact, approx, int8, not 'fast'"):
+        LanguageModel(encoder, mode='fast')
+
+
+def test_there_are_no_more_hops_than_matrices():
+    with pytest.raises(InputError, match='hops=3 is not in 1..2'):
+        cases.run(cases.make(), make_mesh(1), 3)
 
 
 def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
@@ -150,11 +158,14 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
     answers = np.array([[5, 7], [9, -1]], np.int32)
     used = np.array([[True, True], [True, True]])
     absent = np.array([[False, True], [False, False]])
-    loss, metrics = losses.retrieval_loss(log_probs, targets, answers, used, absent)
+    loss, metrics = losses.retrieval_loss(log_probs, targets, answers, used, absent, 2)
     # Topic 1: entry 2 leads to an answer. Topic 2: null is right. Topic 3: nothing found leads to one. Topic 4: entry 2 does.
     assert loss == pytest.approx(-(np.log(0.3) + np.log(0.7) + np.log(0.4)) / 3, rel=1e-5)
     assert metrics['reachable'] == pytest.approx(3 / 4)
     assert metrics['retrieval_accuracy'] == pytest.approx(2 / 3)
     assert metrics['null_absent'] == pytest.approx(0.7) and metrics['null_present'] == pytest.approx((0.1 + 0.3) / 2)
-    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent)[0])(log_probs)
+    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0])(log_probs)
     assert np.isfinite(gradient).all() and not gradient[2].any()
+    # Were only the first entry found and the other gold, the loss would be the same and topics 1 and 4 not reached.
+    same, fewer = losses.retrieval_loss(log_probs, targets, answers, used, absent, 1)
+    assert same == loss and fewer['reachable'] == pytest.approx(2 / 4)

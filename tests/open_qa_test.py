@@ -1,5 +1,6 @@
 """Training a language model and asking it, from a prepared folder to predictions with traces; and what is refused."""
 
+import dataclasses
 import functools
 import json
 import shutil
@@ -128,7 +129,15 @@ def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_
         OpenQA.open(world.folder, world.root / 'lm', other)
     with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
         stage = lm_stages.ClozeStage(memory_dir=str(other), **OPTIONS)
+        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
+    with pytest.raises(CheckpointError, match='starts from has entity_layer=1, not 0: give the same'):
+        stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'cloze'))
+    with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
+        asked = str(world.root / 'asked.jsonl')
+        world.run(
+            tmp_path / 'new', lm_stages.OpenQuestionStage(questions=asked, max_hops=1), init_from=str(world.root / 'entities')
+        )
     with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
         world.run(tmp_path / 'new', lm_stages.ClozeStage(own_prediction=False), init_from=str(world.root / 'entities'))
 
@@ -138,6 +147,45 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
     for name in ('encoder/w_r/kernel', 'entity_table'):
         assert (after[name] != before[name]).any(), name
     assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
+
+
+def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tmp_path):
+    other = tiny_training.write_prepared(tmp_path / 'other', seed=0)
+    rows = Prepared(other).pairs
+    # The same vocabulary and encoder, but the pairs of other passages.
+    tiny_training.write_memory(other, world.root / 'entities', tmp_path / 'memory', pairs='all')
+    assert len(rows['topic'])
+    stage = lm_stages.ClozeStage(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
+    stage.open(world.prepared)  # of the same text, in another folder
+    extended = tmp_path / 'memory'
+    manifest = json.loads((extended / 'manifest.json').read_text())
+    manifest['pairs_sha256'] = '0' * 64
+    (extended / 'manifest.json').write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match='is a memory of other text than'):
+        stage.open(world.prepared)
+    free = dataclasses.replace(stage, own_text=False)
+    free.open(world.prepared)
+    assert free._passages is None
+    source = free.source(world.prepared, 1, 0)
+    assert source[0]
+
+
+def test_without_own_predictions_absent_topics_ask_for_no_null(world, tmp_path):
+    stage = lm_stages.ClozeStage(memory_dir=str(world.memory), own_prediction=False, **OPTIONS)
+    found = world.run(tmp_path / 'follow', stage, init_from=str(world.root / 'entities'), num_steps=2)
+    assert found['null_present'] == 0 and found['null_absent'] == 0 and 0 < found['L_re'] < 100 and found['loss'] < 100
+
+
+def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wrong(world, tmp_path):
+    lines = (world.root / 'asked.jsonl').read_text().splitlines()
+    extra = json.loads(lines[0]) | {'id': 'none', 'answers': []}
+    path = tmp_path / 'asked.jsonl'
+    path.write_text('\n'.join([*lines, json.dumps(extra)]))
+    (tmp_path / 'asked.jsonl.coverage.json').write_text('{"no_mention": 16}')
+    arguments = dict(prepared_dir=str(world.folder), model_dir=str(world.root / 'lm'), memory_dir=str(world.memory))
+    found = open_qa.evaluate_files(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
+    assert (found['questions'], found['unscored'], found['unmarked']) == (16, 1, 16)
+    assert found['hits@1_of_all'] == pytest.approx(found['hits@1'] / 2)
 
 
 def test_scores_count_unknown_answers_and_tell_null_apart():

@@ -28,8 +28,11 @@ def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], sp
         topics: indices of topics, from `topics_beside`.
         special: marker ids.
     """
+    same = np.flatnonzero(passage.entities == passage.entities[target])
+    # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
+    target = next(int(i) for i in same if _overlap(passage, i, target))
     edits = [(int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))]
-    for i in np.flatnonzero(passage.entities == passage.entities[target]):
+    for i in same:
         start, end = int(passage.starts[i]), int(passage.ends[i])
         if all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
             edits.append((start, end, (special.ent,)))

@@ -8,6 +8,7 @@ of the memory that state an answer, -1 where there is none; all int32. `used_{L}
 `absent_{L}` [n, T] for which of them the memory is known to have no such entry; both bool.
 """
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import Epochs, answer_width, pad_answers, round_up
 from opql_jax.data.sources import Source
 from opql_jax.data.tokenizer import SpecialIds
+
+_log = logging.getLogger(__name__)
 
 # Tokens that marks add to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
 _ROOM = 4
@@ -172,12 +175,19 @@ class OpenQuestionSource(Source):
         if not usable:
             raise InputError('no question has an answer in the entity vocabulary')
         self.num_questions, self.num_left_out = len(usable), len(questions) - len(usable)
+        if self.num_left_out:
+            _log.warning(
+                '%d of %d questions have no answer in the vocabulary and teach nothing', self.num_left_out, len(questions)
+            )
         self._special, self._count = prepared.special, rows
         self._inputs = [lm_markup.mark_open_question(prepared.tokenizer, q.text, q.mentions, self._special) for q in usable]
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         self._width = answer_width(self._answers, max_answers)
-        longest = max(self._inputs, key=lambda marked: len(marked.tokens))
-        buckets.bucket_of(len(longest.tokens), buckets.BUCKET_LENGTHS)  # raises when one is too long
+        longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
+        if len(longest.tokens) > max(buckets.BUCKET_LENGTHS):
+            raise InputError(
+                f'question {question.id} has {len(longest.tokens)} tokens, at most {max(buckets.BUCKET_LENGTHS)} are read: shorten or remove it'
+            )
         self.capacities = {round_up(len(longest.tokens), 8): rows}
         self._topics = max(len(q.mentions) for q in usable)
         hops = np.array([q.hops for q in usable])

@@ -23,6 +23,7 @@ from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lm_stages, model_card
 from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.update import covered
 
 STAGES = {stage.__name__: stage for stage in (lm_stages.ClozeStage, lm_stages.OpenQuestionStage)}
 # Answers that are kept, best first.
@@ -75,7 +76,8 @@ class OpenQA:
         mesh = make_mesh(1)
         self._layout = Layout(mesh, len(prepared.vocab))
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
-        self._arrays = None if memory is None else lm_stages.search_arrays(memory, mesh)
+        self._arrays = None if memory is None else stage.search_arrays(memory, mesh)
+        self._own_text = stage.own_text
 
     @classmethod
     def open(cls, prepared_dir, model_dir, memory_dir: str = '', *, step: int | None = None, k: int | None = None) -> 'OpenQA':
@@ -98,7 +100,7 @@ class OpenQA:
         lineage = meta['lineage']
         if lineage['stage'] not in STAGES:
             raise CheckpointError(f'{model_dir} holds no language model: it is not the workdir of {" or ".join(STAGES)}')
-        model_card.check_vocabulary(card, prepared, model_dir, grown=True)
+        model_card.check_vocabulary(card, prepared, model_dir, grown=bool(memory_dir))
         if bool(memory_dir) != bool(lineage['memory_hash']):
             trained = 'with a memory: give one' if lineage['memory_hash'] else 'without a memory: leave memory_dir empty'
             raise CheckpointError(f'{model_dir} was trained {trained}')
@@ -110,6 +112,8 @@ class OpenQA:
                 raise CheckpointError(
                     f'{memory_dir} was built with another encoder than the memory that {model_dir} learnt to ask'
                 )
+            if lineage.get('own_text', True):
+                covered(memory, prepared)  # or its passages are not those of the folder
             params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
         stage = STAGES[lineage['stage']].of_lineage({**lineage, 'memory_dir': memory_dir})
@@ -173,7 +177,7 @@ class OpenQA:
                     'null': round(read.null, 6),
                     'entries': [
                         {**found, 'weight': round(float(weight), 6)}
-                        for found, weight in zip(evidence(self.prepared, self.memory, read.entries[:shown]), read.weights)
+                        for found, weight in zip(self._evidence(read.entries[:shown]), read.weights)
                     ],
                 }
                 for mention, read in zip(question.mentions, reads)
@@ -191,27 +195,42 @@ class OpenQA:
             'trace': trace,
         }
 
+    def _evidence(self, entries):
+        if self._own_text:
+            return evidence(self.prepared, self.memory, entries)
+        rows, names = self.memory.rows(entries), self.vocab.names
+        return [{'topic': names[int(self.memory.topic[row])], 'target': names[int(self.memory.target[row])]} for row in rows]
+
 
 def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]) -> dict:
     """Scores answers; those that the vocabulary lacks count as answers that cannot be found.
 
     Returns:
-        hits@{1,5,10}, mrr; questions, answerable: how many have an answer in the vocabulary, and the same as
-        answer_coverage, their share. Of questions whose mentions' entities are known, with a memory: memory_coverage, the share from
-        one of which an answer can be reached in as many hops; retrieval_accuracy, the share of topics in the last hop whose
-        best entry has an answer as target; null_present and null_absent, the mean lambda of topics for which the memory has an entry
-        (topic, answer), and has none, in questions of one hop.
+        hits@{1,5,10}, and mrr@10 over the TOP answers; questions, those that have gold answers, and unscored, the others, which
+        count nowhere; answerable: how many have an answer in the vocabulary, and answer_coverage, their share. With a memory:
+        retrieval_accuracy, the share of topics whose best entry in the last hop has an answer as target. Of questions whose
+        mentions' entities are known: memory_coverage, the share from one of which an answer can be reached in as many hops; of
+        those of one hop, null_present and null_absent, the mean lambda of topics for which the memory has an entry (topic, answer),
+        and has none.
+
+    Raises:
+        InputError: no question has gold answers.
     """
-    scored = []
-    for question, answer in zip(questions, answers):
-        gold = {*question.answers, *question.unknown_answers}
-        if not gold:
-            raise InputError(f'{question.id} ({question.text!r}) has no gold answers, so it cannot be scored')
-        scored.append(metrics.score(answer.entities.tolist(), answer.scores.tolist(), gold))
+    kept = [i for i, question in enumerate(questions) if question.answers or question.unknown_answers]
+    unscored = len(questions) - len(kept)
+    if not kept:
+        raise InputError('no question has gold answers, so nothing can be scored')
+    questions, answers = [questions[i] for i in kept], [answers[i] for i in kept]
+    scored = [
+        metrics.score(answer.entities.tolist(), answer.scores.tolist(), {*question.answers, *question.unknown_answers})
+        for question, answer in zip(questions, answers)
+    ]
     out = metrics.summarise(scored)
     del out['set_f1']
+    out['mrr@10'] = out.pop('mrr')
     known = [bool(q.answers) for q in questions]
-    out |= {'questions': len(questions), 'answerable': sum(known), 'answer_coverage': float(np.mean(known))}
+    out |= {'questions': len(questions), 'unscored': unscored}
+    out |= {'answerable': sum(known), 'answer_coverage': float(np.mean(known))}
     if model.memory is None:
         return out
     graph = metrics.adjacency(model.memory.topic, model.memory.target, len(model.vocab))
@@ -232,6 +251,14 @@ def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]
         if null[present]:
             out[name] = float(np.mean(null[present]))
     return out
+
+
+def _of_all(values: dict, path: str) -> dict:
+    report = pathlib.Path(f'{path}.coverage.json')
+    if not report.exists():
+        return {}
+    unmarked, scored = json.loads(report.read_text(encoding='utf-8'))['no_mention'], values['questions']
+    return {'unmarked': unmarked, 'hits@1_of_all': values['hits@1'] * scored / (scored + unmarked)}
 
 
 def evaluate_files(
@@ -256,12 +283,14 @@ def evaluate_files(
         show: questions of each file, from its start, that are printed with their traces.
 
     Returns:
-        {file stem: metrics}.
+        {file stem: metrics}, see `evaluate`. Of a file that `convert_questions` wrote also `unmarked`, the questions it left out
+        because they mention nothing that is known, and `hits@1_of_all`, which counts these as wrong.
     """
     if isinstance(questions, str):
         raise InputError(f"questions: write a tuple, ('{questions}',)")
     model = OpenQA.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
-    sets = {pathlib.Path(path).stem: read_open_questions(path, model.vocab) for path in questions}
+    paths = {pathlib.Path(path).stem: path for path in questions}
+    sets = {name: read_open_questions(path, model.vocab) for name, path in paths.items()}
     if len(sets) < len(questions):
         raise InputError('questions: two files have the same name, so that their results would be one')
     if dry_run:
@@ -286,6 +315,7 @@ def evaluate_files(
                 if number < show:
                     print(json.dumps(record, ensure_ascii=False, indent=1))
         out[name] = evaluate(model, asked, answers)
+        out[name] |= _of_all(out[name], paths[name])
     with atomic_path(directory / 'metrics.json') as path:
         path.write_text(json.dumps(out, indent=2))
     for name, values in out.items():

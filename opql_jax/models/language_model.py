@@ -88,7 +88,7 @@ class Output(NamedTuple):
     """What the model makes of n texts with T places for topics.
 
     Attributes:
-        prediction: m' [n, d_e], to be compared with E.
+        prediction: m' [n, d_e], to be compared with E; m_ENT for a text without a topic, or 0 if own predictions are left out.
         own: m_ENT [n, d_e], what it would be without the memory.
         topics: m_e1 [n, T, d_e].
         asked: [n, T, d_e], what the topics asked the entity memory; None without one.
@@ -129,6 +129,8 @@ class LanguageModel:
             raise InputError(
                 f'entity_layer={self.entity_layer}: 0 for none, or fewer than the {self.encoder.num_layers} layers'
             )
+        if self.mode not in search.MODES:
+            raise InputError(f'mode must be one of {", ".join(search.MODES)}, not {self.mode!r}')
 
     @property
     def follower(self) -> Follower:
@@ -195,6 +197,8 @@ class LanguageModel:
         own, topics, relations, asked = (join(items) for items in zip(*parts))
         if memory is None:
             return Output(own, own, topics, asked, [])
+        if not 1 <= hops <= self.max_hops:
+            raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
         table, (count, places) = params['entity_table'], topics.shape[:2]
         link = lambda mentions: entity_table.attend(mentions, table, layout)
         flat = lambda x: x.reshape(count * places, *x.shape[2:])
@@ -213,8 +217,11 @@ class LanguageModel:
             entity = found + (null * own_entity if self.own_prediction else 0.0)
         value = jnp.matmul(found, params['lm']['w_v'], precision=lax.Precision.HIGHEST)
         mixed = (value + (null * spread(own) if self.own_prediction else 0.0)).reshape(count, places, -1)
-        share = used / jnp.maximum(used.sum(axis=1, keepdims=True), 1)
-        return Output(jnp.einsum('nt,ntd->nd', share, mixed), own, topics, asked, reads)
+        asking = used.sum(axis=1, keepdims=True)
+        prediction = jnp.einsum('nt,ntd->nd', used / jnp.maximum(asking, 1), mixed)
+        if self.own_prediction:  # without a topic nothing is asked
+            prediction = jnp.where(asking > 0, prediction, own)
+        return Output(prediction, own, topics, asked, reads)
 
     def _read(self, params, layout, relation, entity, hop, memory, passage, gold):
         """One retrieval: (Read, the mass of null [B, 1], sum_i beta_i E[target_i] [B, d_e])."""

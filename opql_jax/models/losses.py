@@ -46,25 +46,28 @@ def relation_loss(relations, topic, target, anchor):
     return _mean(loss, counted), _mean(best, counted)
 
 
-def alignment_loss(questions, question_topic, answers, relations, topic, target):
+def alignment_loss(questions, question_topic, answers, relations, topic, target, facts=False):
     """Distant supervision of 1-hop questions: among the mentions of a question's topic, those whose target is an answer win.
 
     Only mentions of the question's own topic are candidates: another topic's mention may well state the same relation,
     and would be a false negative. The probability mass of all positives counts as one, because a pair's mentions need
     not all state the relation that was asked for (paper §4.1, finetuned memory).
 
-    That orders the mentions of one topic. A second loss asks of each by itself to score above a threshold if its target is an
-    answer, and below if not, positives and negatives of a question weighing the same: whether a pair is a fact is then no matter
-    of what else its topic is mentioned with, and what one question tells of it serves questions about its other side.
+    That orders the mentions of one topic. With `facts` a second loss asks of each by itself to score above a threshold if its
+    target is an answer, and below if not, positives and negatives of a question weighing the same: whether a pair is a fact is
+    then no matter of what else its topic is mentioned with, and what one question tells of it serves questions about its other
+    side. It supposes that most mentions of a positive pair state the relation.
 
     Args:
         questions: [q, d_r] float, relation embeddings of the questions.
         question_topic: [q] int32, -1 marks padding.
         answers: [q, a] int32, padded by -1.
         relations, topic, target: [n, d_r], [n], [n]: the encoded mentions, as in `relation_loss`.
+        facts: adds the second loss (static).
 
     Returns:
-        (loss, accuracy), float32 scalars over the questions that have a positive and a negative.
+        (loss, accuracy), float32 scalars over the questions that have a positive and a negative; the second loss is over all
+        that have a positive.
     """
     candidates = (question_topic[:, None] == topic[None, :]) & (topic >= 0)[None, :]
     positives = candidates & (answers[:, :, None] == target[None, None, :]).any(axis=1)
@@ -75,6 +78,8 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target)
     best = jnp.where(candidates, logits, MASKED).argmax(axis=1)
     correct = jnp.take_along_axis(positives, best[:, None], axis=1)[:, 0]
     ordering = _mean(jnp.where(counted, everything - right, 0.0), counted)
+    if not facts:
+        return ordering, _mean(correct, counted)
     negatives = candidates & ~positives & positives.any(axis=1, keepdims=True)
     share = lambda of: of / jnp.maximum(of.sum(axis=1, keepdims=True), 1)
     above = _mean(jax.nn.softplus(_THRESHOLD - logits), share(positives))
@@ -106,7 +111,7 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
     return _mean(loss, entities >= 0), _mean(correct, entities >= 0)
 
 
-def retrieval_loss(log_probs, targets, answers, used, absent):
+def retrieval_loss(log_probs, targets, answers, used, absent, k):
     """L_re: entries that lead to an answer get the mass, or null does where the memory is known to have none (paper section 3.3).
 
     Args:
@@ -115,10 +120,12 @@ def retrieval_loss(log_probs, targets, answers, used, absent):
         answers: [n, A] int32, -1 in unused slots.
         used: [n, T] bool, topics there are.
         absent: [n, T] bool, topics for which null is right.
+        k: entries that the search found (static); those after them are gold ones.
 
     Returns:
-        (loss, metrics): the mean over topics for which null is right or some retrieved entry is; others, which the search did not
-        serve, teach nothing and are counted by `reachable`. `retrieval_accuracy`: the share of these whose best is right.
+        (loss, metrics): the mean over topics for which null is right or some entry is; others teach nothing. `retrieval_accuracy`:
+        the share of these whose best is right. `reachable`: the share of all topics for which null is right or the search found an
+        entry that is.
         `null_absent`, `null_present`: the mean mass of null where it is right, and where an entry is.
     """
     places = used.shape[1]
@@ -130,7 +137,7 @@ def retrieval_loss(log_probs, targets, answers, used, absent):
     best = jnp.take_along_axis(right, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
     null = jnp.exp(log_probs[:, 0])
     return _mean(jnp.where(counted, -mass, 0.0), counted), {
-        'reachable': _mean(counted, used),
+        'reachable': _mean(right[:, : 1 + k].any(axis=1), used),
         'retrieval_accuracy': _mean(best, counted),
         'null_absent': _mean(null, used & absent),
         'null_present': _mean(null, counted & ~absent),

@@ -16,9 +16,13 @@ from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
-from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.stages import Stage
+from opql_jax.training.update import covered
 
+LANGUAGE_MODELS = ('ClozeStage', 'OpenQuestionStage')
+# What a language model is, which its stages must agree on.
+_STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
 _FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'passage', 'gold')
 
 
@@ -32,6 +36,8 @@ class LanguageModelStage(Stage):
         rows: texts per step.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are given.
+        own_text: the memory is of the folder's text, and a step must not find what was read in the passage it is about. False for a
+            memory of anything else, such as a knowledge base (FaE), from which nothing is barred.
     """
 
     memory_dir: str = ''
@@ -44,19 +50,23 @@ class LanguageModelStage(Stage):
     null_entity: bool = True
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
+    own_text: bool = True
 
     def open(self, prepared):
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+        if memory is not None and self.own_text:
+            covered(memory, prepared)  # or passages would be compared with others of the same number
         if memory is None and not self.own_prediction:
             raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
         object.__setattr__(self, '_memory', memory)
         # Where the entries were read, as a step must not find those of its own text.
-        object.__setattr__(self, '_passages', None if memory is None else passages_of(memory))
+        bars = memory is not None and self.own_text
+        object.__setattr__(self, '_passages', passages_of(memory) if bars else None)
 
     def constants(self, mesh):
         if self._memory is None:
             return None
-        return search_arrays(self._memory, mesh, self._passages)
+        return self.search_arrays(self._memory, mesh, self._passages)
 
     def lineage(self):
         found = {'memory_hash': None, 'memory_encoder': None}
@@ -71,16 +81,29 @@ class LanguageModelStage(Stage):
         names = ('max_hops', 'entity_layer', 'k', 'mode', 'own_prediction', 'null_entity')
         return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
 
+    def search_arrays(self, memory: Memory, mesh, passages=None):
+        """A memory as the model searches it, its rows over the devices of the mesh."""
+        int8 = self.mode == 'int8'
+        return shard_memory(memory.topic, memory.target, memory.relations(), mesh, int8=int8, passages=passages)
+
     def init(self, encoder, params):
         fresh = self.model(encoder).init(jax.random.key(0))
+        found = {name: params[name] for name in fresh if name in params}
+        check_shapes({name: fresh[name] for name in found}, found, 'what training starts from')
         return {**fresh, **params}
 
     def check_init(self, params, origin=None):
+        origin = origin or {}
+        if origin.get('stage') in LANGUAGE_MODELS:
+            changed = [name for name in _STAY if name in origin and origin[name] != getattr(self, name)]
+            if changed:
+                said = '; '.join(f'{name}={origin[name]!r}, not {getattr(self, name)!r}' for name in changed)
+                raise CheckpointError(f'the language model that training starts from has {said}: give the same')
         if self._memory is None:
             return
         # Training a language model changes the encoder, but not what the memory was built with.
-        wanted = (origin or {}).get('memory_encoder') or params_hash(params['encoder'])
-        if self._memory.manifest['hashes']['encoder'] != wanted:
+        known = {params_hash(params['encoder']), origin.get('memory_encoder')}
+        if self._memory.manifest['hashes']['encoder'] not in known:
             raise CheckpointError(
                 f'{self.memory_dir} was not built by the encoder that training starts from, nor by the one its language model began with:'
                 ' build it with that model, or start from another'
@@ -100,12 +123,18 @@ class LanguageModelStage(Stage):
         out = self.model(encoder)(params, layout, texts, hops, memory, rng)
         gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
         table = params['entity_table']
-        loss, accuracy = losses.entity_loss(out.prediction, gather('label'), table, layout)
+        label = gather('label')
+        if not self.own_prediction:  # a text that asks nothing has no prediction
+            label = jnp.where(gather('used').any(axis=1), label, -1)
+        loss, accuracy = losses.entity_loss(out.prediction, label, table, layout)
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
         if out.hops:
             last = out.hops[-1]
-            features = (gather(name) for name in ('answers', 'used', 'absent'))
-            retrieval, found = losses.retrieval_loss(last.log_probs, last.targets, *features)
+            # Without own predictions there is no null that could be right.
+            absent = gather('absent') & self.own_prediction
+            retrieval, found = losses.retrieval_loss(
+                last.log_probs, last.targets, gather('answers'), gather('used'), absent, self.k
+            )
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **found}
         for name, mentions in (('L_el', out.topics), ('L_el_inside', out.asked)):
             if linked and self.entity_weight and mentions is not None:
@@ -115,15 +144,11 @@ class LanguageModelStage(Stage):
 
     def clozes(self, prepared, num_steps, seed, rows, topics) -> lm_sources.ClozeSource:
         """Passages with a hidden mention, and what the memory has on it."""
-        entries = None
-        if self._memory is not None:
-            entries = lm_sources.Entries(self._memory.topic, self._memory.target, self._passages)
+        entries, memory = None, self._memory
+        if memory is not None:
+            read_in = np.full((len(memory), 1), -1) if self._passages is None else self._passages
+            entries = lm_sources.Entries(memory.topic, memory.target, read_in)
         return lm_sources.ClozeSource(prepared, num_steps=num_steps, seed=seed, entries=entries, rows=rows, topics=topics)
-
-
-def search_arrays(memory: Memory, mesh, passages=None):
-    """A memory as the language model searches it, its rows over the devices of the mesh."""
-    return shard_memory(memory.topic, memory.target, memory.relations(), mesh, passages=passages)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,13 +185,17 @@ class OpenQuestionStage(LanguageModelStage):
 
     def open(self, prepared):
         super().open(prepared)
-        object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
+        asked = read_open_questions(self.questions, prepared.vocab)
+        if deep := [question for question in asked if question.hops > self.max_hops]:
+            raise InputError(f'{self.questions}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {self.max_hops}')
+        object.__setattr__(self, '_questions', asked)
 
     def source(self, prepared, num_steps, seed):
         asked = lm_sources.OpenQuestionSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
         if not self.text_rows:
             return asked
-        return lm_sources.Beside(asked, self.clozes(prepared, num_steps, seed, self.text_rows, self.text_topics))
+        # Of another seed than pretraining's, whose batches they would repeat.
+        return lm_sources.Beside(asked, self.clozes(prepared, num_steps, seed + 1, self.text_rows, self.text_topics))
 
     def lineage(self):
         digest = hashlib.sha256(pathlib.Path(self.questions).read_bytes()).hexdigest()

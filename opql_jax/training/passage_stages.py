@@ -63,7 +63,7 @@ class PassageAlignStage(Stage):
         questions = encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
         relations, gather = _encode_passages(encoder, params, batch, jax.random.fold_in(rng, 2), self.entry)
         loss, accuracy = losses.alignment_loss(
-            questions, batch['question_topic'], batch['answers'], relations, gather('topic'), gather('target')
+            questions, batch['question_topic'], batch['answers'], relations, gather('topic'), gather('target'), facts=True
         )
         return loss, {'alignment_accuracy': accuracy}
 
