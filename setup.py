@@ -43,6 +43,8 @@ CORE = [
     'tensorboardX>=2.6.5,<3',
 ]
 
+WIKI = ['mwparserfromhell>=0.7.2,<0.8']
+
 EXTRAS = {
     # SeqIO tasks (`opql_jax_tasks`). TensorFlow stays at 2.20: ScaNN 1.4.2 does not import beside a
     # later one. sentencepiece 0.2.3 and protobuf 7 each clash with this set.
@@ -56,6 +58,8 @@ EXTRAS = {
         'protobuf>=6.33.6,<7',
     ],
     'scann': ['scann==1.4.2'],
+    # MediaWiki dumps (`opql_jax.corpus.wikidump`). Its stream of tokens is read, which a minor version may change.
+    'wiki': WIKI,
     # The plots of opql_jax.results.
     'plots': ['matplotlib>=3.11.2,<4'],
     'tpu': ['jax[tpu]'],
@@ -70,6 +74,7 @@ EXTRAS = {
         # The reference implementation that the encoder is compared with.
         'torch==2.13.0',
         'transformers>=5.23.0,<6',
+        *WIKI,
     ],
 }
 

@@ -68,18 +68,7 @@ class EachQuestion(Source):
 
     def batch(self, step, rng):
         ids = self._batches[step]
-        rows = [
-            {
-                'input': self._inputs[i],
-                'topic': -1,
-                'gold': [],
-                'absent': False,
-                'passage': -1,
-                'label': max(self._answers[i][0], -1),
-                'answers': self._answers[i],
-            }
-            for i in ids
-        ]
+        rows = [lm_sources.question_row(self._inputs[i], self._answers[i], max(self._answers[i][0], -1)) for i in ids]
         places = [self._length] * len(rows)
         batch = lm_sources.pack(rows, {self._length: self._rows}, places, self._topics, self._width, 1, self._special)
         return {**batch, 'hops': np.int32(self._questions[ids[0]].hops)}

@@ -22,7 +22,7 @@ def softmax(x):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def reference(setting: Setting, read, hops, passage=None, gold=None):
+def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
     """m' and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
     own, topics, relations, _ = (None if x is None else np.asarray(x, np.float64) for x in read)
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
@@ -43,6 +43,8 @@ def reference(setting: Setting, read, hops, passage=None, gold=None):
                 barred = np.zeros(len(scores), bool)
                 if passage is not None and passage[n] >= 0:
                     barred = (setting.passages == passage[n]).any(axis=1)
+                if exclude is not None and exclude[n] >= 0:
+                    barred = barred | (setting.target == exclude[n])
                 best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
                 if gold is not None and hop == hops - 1:
                     best += [g for g in gold[n, t] if g >= 0 and g not in best]
@@ -80,13 +82,14 @@ def test_predictions_and_traces_are_those_of_the_reference(hops, options):
 
 def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
     setting, found = computed(1, train=True)
-    expected, traces = reference(setting, found['read'], 1, setting.text['passage'], setting.text['gold'])
+    expected, traces = reference(setting, found['read'], 1, *(setting.text[name] for name in ('passage', 'gold', 'exclude')))
     np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
     barred = [n for n in range(cases.TEXTS) if setting.text['passage'][n] >= 0]
     assert barred
     for n in barred:
         for entry in found['entries'][0][n * cases.TOPICS][:K]:
             assert setting.text['passage'][n] not in setting.passages[entry]
+            assert setting.text['exclude'][n] != setting.target[entry]
     golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text['gold']) for t, g in enumerate(row)}
     for (n, t), (entries, _) in traces[0].items():
         assert golds[n, t] <= set(entries)

@@ -126,3 +126,18 @@ def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
 def test_questions_without_any_known_answer_are_refused(prepared):
     with pytest.raises(InputError, match='no question has an answer'):
         lm_sources.OpenQuestionSource(prepared, [question(0, [])], num_steps=1, seed=0)
+
+
+def test_some_questions_must_do_without_their_answer(prepared):
+    asked = [question(0, [3, 4]), question(1, [5]), question(2, [7], hops=2)]
+    source = lm_sources.OpenQuestionSource(prepared, asked, num_steps=40, seed=0, rows=8, absent_rate=0.5)
+    absent = []
+    for step in range(40):
+        for row in rows_of(source[step]):
+            missing = row['absent'][row['used']].any()
+            assert row['exclude'] == (row['label'] if missing else -1)
+            if row['label'] == 5:
+                absent.append(missing)
+            else:  # of several answers another could be read, and of two hops the first is as good as ever
+                assert not missing
+    assert 0.3 < np.mean(absent) < 0.7

@@ -67,7 +67,9 @@ class Wikipedia:
         keys = pages.most_linked(self.min_links, self.max_entities)
         documents = list(pages.documents(set(keys)))
         mentions = sum(len(document.mentions) for document in documents)
-        _log.info(f'{len(documents):,} articles with text, {mentions:,} mentions of {len(keys):,} of {len(pages.titles):,} pages')
+        _log.info(
+            f'{len(documents):,} articles with text, {mentions:,} mentions of {len(keys):,} of {len(pages.titles):,} pages'
+        )
         return EntityVocab(keys, keys, [[]] * len(keys)), documents
 
     def questions(self, vocab):

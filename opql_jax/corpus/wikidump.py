@@ -129,7 +129,7 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
             except (EOFError, zlib.error, OSError) as error:
                 raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
             except (ElementTree.ParseError, _NoDump) as error:
-                raise CorpusError(f'{path}: not the XML of a MediaWiki dump {where()} ({error})') from error
+                raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
     except FileNotFoundError as error:
         raise CorpusError(f'{path}: no such file') from error
 
@@ -168,7 +168,9 @@ def _page(page) -> Page:
     title, namespace, id = (page.findtext(f'{{*}}{name}') for name in ('title', 'ns', 'id'))
     revision = page.findall('{*}revision')
     if not title or not id or not revision or not re.fullmatch(r'-?\d+', namespace or ''):
-        raise _NoDump(f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, {id!r}, {len(revision)}')
+        raise _NoDump(
+            f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, {id!r}, {len(revision)}'
+        )
     redirect = page.find('{*}redirect')
     return Page(
         id,

@@ -4,7 +4,8 @@ Features of both, for each bucket length L with n rows and T places for topics: 
 [n, T], positions of each topic's first token and of its [R1], `r2_{L}` [n], that of [R2], just after the [ENT] of the answer,
 `passage_{L}` [n], where the text is from, -1 for nowhere, `label_{L}` [n], the entity to predict, -1 in unused rows, `answers_{L}`
 [n, A], all that are right, `topic_{L}` [n, T], the topics' entities where these are given, else -1, and `gold_{L}` [n, T, G], entries
-of the memory that state an answer, -1 where there is none; all int32. `used_{L}` [n, T] says which places hold a topic, and
+of the memory that state an answer, -1 where there is none; `exclude_{L}` [n], an entity that must not be read as a target, -1 for
+any; all int32. `used_{L}` [n, T] says which places hold a topic, and
 `absent_{L}` [n, T] for which of them the memory is known to have no such entry; both bool.
 """
 
@@ -56,7 +57,7 @@ def pack(
     """Packs rows into the features above.
 
     Args:
-        rows: dicts of `input` (LMInput), `topic` [t], `gold` (t arrays of rows), `absent` [t], `passage`, `label`, `answers` [a].
+        rows: dicts of `input` (LMInput), `topic` [t], `gold` (t arrays of rows), `absent` [t], `passage`, `label`, `answers` [a], `exclude`.
         capacities: {bucket length: rows}.
         places: the bucket length of each row.
         topics, answers, gold: T, A and G; what exceeds the last two is cut, topics must fit.
@@ -68,18 +69,19 @@ def pack(
         padded = lambda shape, fill=-1: np.full((n, *shape), fill, np.int32)
         start, r1, topic, r2 = padded((topics,), 0), padded((topics,), 0), padded((topics,)), padded((), 0)
         used, absent = np.zeros((2, n, topics), bool)
-        found, passage, label, right = padded((topics, gold)), padded(()), padded(()), padded((answers,))
+        found, right = padded((topics, gold)), padded((answers,))
+        passage, label, exclude = padded(()), padded(()), padded(())
         for i, row in enumerate(members):
             t = len(row['input'].r1)
             start[i, :t], r1[i, :t], r2[i] = row['input'].starts, row['input'].r1, row['input'].r2
             topic[i, :t], used[i, :t], absent[i, :t] = row['topic'], True, row['absent']
-            passage[i], label[i] = row['passage'], row['label']
+            passage[i], label[i], exclude[i] = row['passage'], row['label'], row['exclude']
             right[i, : len(row['answers'])] = row['answers'][:answers]
             for j, entries in enumerate(row['gold']):
                 found[i, j, : len(entries)] = entries[:gold]
         tokens = buckets.pad_tokens([row['input'].tokens for row in members], n, length, special)
         features = dict(tokens=tokens, start=start, r1=r1, r2=r2, topic=topic, used=used, absent=absent, gold=found)
-        features |= dict(passage=passage, label=label, answers=right)
+        features |= dict(passage=passage, label=label, answers=right, exclude=exclude)
         batch |= {f'{name}_{length}': value for name, value in features.items()}
     return batch
 
@@ -147,11 +149,21 @@ class ClozeSource(Source):
             'passage': number,
             'label': label,
             'answers': [label],
+            'exclude': -1,
         }
+
+
+def question_row(marked: lm_markup.LMInput, answers, label: int, absent: bool = False) -> dict:
+    """A question as `pack` takes it; `absent`: its label must not be read."""
+    row = {'input': marked, 'topic': -1, 'gold': [], 'absent': absent, 'passage': -1, 'label': label, 'answers': answers}
+    return row | {'exclude': label if absent else -1}
 
 
 class OpenQuestionSource(Source):
     """Open questions, one number of hops per step, taken in turn; of several answers one, at random, is the label.
+
+    Of one-hop questions with one answer the share `absent_rate`, drawn anew each time, must not read it: the memory is as if it had no
+    such entry, and null is right.
 
     Attributes:
         hop_counts: the numbers of hops, increasing.
@@ -167,6 +179,7 @@ class OpenQuestionSource(Source):
         seed: int,
         rows: int = 64,
         max_answers: int = 64,
+        absent_rate: float = 0.0,
         shard_index: int = 0,
         shard_count: int = 1,
     ):
@@ -179,7 +192,7 @@ class OpenQuestionSource(Source):
             _log.warning(
                 '%d of %d questions have no answer in the vocabulary and teach nothing', self.num_left_out, len(questions)
             )
-        self._special, self._count = prepared.special, rows
+        self._special, self._count, self._absent_rate = prepared.special, rows, absent_rate
         self._inputs = [lm_markup.mark_open_question(prepared.tokenizer, q.text, q.mentions, self._special) for q in usable]
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         self._width = answer_width(self._answers, max_answers)
@@ -199,16 +212,10 @@ class OpenQuestionSource(Source):
         turn, which = divmod(step, len(self.hop_counts))
         ids = self._by_hops[which][self._dealt(self._orders[which], turn, self._count)]
         answers = pad_answers([self._answers[i] for i in ids], len(ids), self._width, rng)
+        alone = np.array([len(self._answers[i]) == 1 for i in ids]) & (self.hop_counts[which] == 1)
+        absent = alone & (rng.random(len(ids)) < self._absent_rate)
         rows = [
-            {
-                'input': self._inputs[i],
-                'topic': -1,
-                'gold': [],
-                'absent': False,
-                'passage': -1,
-                'label': rng.choice(self._answers[i]),
-                'answers': answers[at],
-            }
+            question_row(self._inputs[i], answers[at], rng.choice(self._answers[i]), bool(absent[at]))
             for at, i in enumerate(ids)
         ]
         places = [*self.capacities] * len(rows)

@@ -182,11 +182,11 @@ class LanguageModel:
 
         Args:
             params, layout: as in `read_text`.
-            texts: a dict for each bucket of lengths, as in `read_text`, and `passage` [n], whose entries must not be found;
-                and `gold` [n, T, G], entries that are scored in the last hop whether found or not.
+            texts: a dict for each bucket of lengths, as in `read_text`, and `passage` [n], whose entries must not be found, `exclude`
+                [n], a target that must not be, and `gold` [n, T, G], entries that are scored in the last hop whether found or not.
             hops: 1 .. max_hops (static).
             memory: ShardedMemory over the layout's mesh; None for no memory.
-            rng: key of dropout; None for none, and then `passage` and `gold` are not read.
+            rng: key of dropout; None for none, and then `passage`, `exclude` and `gold` are not read.
 
         Returns:
             Output, the texts of all buckets one after the other.
@@ -204,14 +204,15 @@ class LanguageModel:
         flat = lambda x: x.reshape(count * places, *x.shape[2:])
         spread = lambda x: jnp.repeat(x, places, axis=0)
         used, reads = join([text['used'] for text in texts]), []
-        passage = gold = None
+        barred, gold = {}, None
         if rng is not None:
-            passage = spread(join([text['passage'] for text in texts])) if memory.passages is not None else None
+            barred['exclude'] = spread(join([text['exclude'] for text in texts]))
+            barred['passage'] = spread(join([text['passage'] for text in texts])) if memory.passages is not None else None
             gold = flat(join([text['gold'] for text in texts]))
         entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
             read, null, found = self._read(
-                params, layout, flat(relations), entity, hop, memory, passage, gold if hop == hops - 1 else None
+                params, layout, flat(relations), entity, hop, memory, barred, gold if hop == hops - 1 else None
             )
             reads.append(read)
             entity = found + (null * own_entity if self.own_prediction else 0.0)
@@ -223,11 +224,11 @@ class LanguageModel:
             prediction = jnp.where(asking > 0, prediction, own)
         return Output(prediction, own, topics, asked, reads)
 
-    def _read(self, params, layout, relation, entity, hop, memory, passage, gold):
+    def _read(self, params, layout, relation, entity, hop, memory, barred, gold):
         """One retrieval: (Read, the mass of null [B, 1], sum_i beta_i E[target_i] [B, d_e])."""
         table, mesh = params['entity_table'], layout.mesh
         query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, hop, method=Follower.query)
-        _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, passage=passage)
+        _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, **barred)
         if gold is not None:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)

@@ -23,7 +23,7 @@ from opql_jax.training.update import covered
 LANGUAGE_MODELS = ('ClozeStage', 'OpenQuestionStage')
 # What a language model is, which its stages must agree on.
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
-_FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'passage', 'gold')
+_FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'passage', 'exclude', 'gold')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,11 +177,13 @@ class OpenQuestionStage(LanguageModelStage):
         text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question of
             the file names are forgotten (see WORKSPACE.md).
         text_topics: their topics, at most.
+        absent_rate: share of the one-hop questions with one answer that must do without it, so that null is learnt.
     """
 
     questions: str = ''
     text_rows: int = 64
     text_topics: int = 2
+    absent_rate: float = 0.15
 
     def open(self, prepared):
         super().open(prepared)
@@ -191,7 +193,9 @@ class OpenQuestionStage(LanguageModelStage):
         object.__setattr__(self, '_questions', asked)
 
     def source(self, prepared, num_steps, seed):
-        asked = lm_sources.OpenQuestionSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
+        asked = lm_sources.OpenQuestionSource(
+            prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows, absent_rate=self.absent_rate
+        )
         if not self.text_rows:
             return asked
         # Of another seed than pretraining's, whose batches they would repeat.
