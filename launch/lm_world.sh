@@ -80,8 +80,8 @@ ask() {
 system() {
   local memory=$OUT/memory flags=("${@:2}")
   [ "$1" != eae ] || memory=
-  train lm_cloze "$1-pretrained" "$OUT/pretrained" 1500 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
-  train lm_questions "$1" "$OUT/$1-pretrained" 3000 1e-3 --gin.MEMORY_DIR="$memory" \
+  train lm_cloze "$1-pretrained" "$OUT/pretrained" 2000 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
+  train lm_questions "$1" "$OUT/$1-pretrained" 4000 1e-3 --gin.MEMORY_DIR="$memory" \
     --gin.QUESTIONS="$OUT/world/questions/train.jsonl" "${flags[@]/STAGE/OpenQuestionStage}"
   if [ -z "$memory" ]; then
     ask "$1" none train '' dev_known held_out changed two_hop conjunction
@@ -95,7 +95,7 @@ system() {
 
 prepared train
 train entities entities None 500 1e-3
-train relations pretrained "$OUT/entities" 1000 1e-3
+train relations pretrained "$OUT/entities" 2000 1e-3
 stage 'building: memory' build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$OUT/train" \
   --gin.MODEL_DIR="$OUT/pretrained" --gin.MEMORY_DIR="$OUT/memory"
 for corpus in facts changed; do

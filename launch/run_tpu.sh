@@ -11,7 +11,7 @@
 #   --stop      asks the job to save its state and end
 #   --delete    deletes the TPU, and its queued resource where it has one
 #   --dry_run   prints the commands, one on a line, as for a TPU that is ready, and runs none of them
-# On each worker the output goes to ~/opql_jax_jobs/TIME.log too, and OPQL_DISTRIBUTED=1 tells the binary to call
+# On each worker the output goes to ~/opql_jax_jobs/JOB.log too, and OPQL_DISTRIBUTED=1 tells the binary to call
 # jax.distributed.initialize, which finds the other workers by itself.
 # Code 75 of the job (it was asked to stop, and has saved its state), or a worker that lost it, starts it again; a TPU that was
 # preempted is first created again by launch/setup_tpu.sh, with the same commit. Any other code is that of this script.
@@ -146,9 +146,9 @@ watch() {
       break
     fi
   done
-  if [ "$ENDED" != preempted ]; then
+  if [ "$ENDED" != preempted ] && [ -n "$FOLLOWER" ]; then
     # Its last lines.
-    sleep 1
+    sleep 2
   fi
   stop_following
   trap - INT TERM HUP
@@ -207,8 +207,8 @@ for ((restarts = 0; restarts <= MAX_RESTARTS; restarts++)); do
   elif [ "$ENDED" = again ]; then
     on_workers all worker_stop "$GRACE" "$job" || true
   fi
-  job=TIME
-  [ -n "$DRY_RUN" ] || job=$(date -u +%Y%m%d-%H%M%S)
+  job=JOB
+  [ -n "$DRY_RUN" ] || job=$(date -u +%Y%m%d-%H%M%S)-$$-$restarts
   if ! on_workers all worker_start "$job" "$COMMIT" "$@"; then
     # Where some have started, they wait for the others.
     on_workers all worker_stop "$GRACE" "$job" || true

@@ -87,10 +87,11 @@ run gcloud compute tpus tpu-vm scp "$archive" "$TPU_NAME:opql_jax.tar.gz" "${PLA
 run rm -f "$archive"
 # The environment and the runs stay.
 # shellcheck disable=SC2016
-unpack='if read -r job pid <opql_jax_jobs/current && kill -0 "$pid"; then
+unpack='jobs=opql_jax_jobs
+if [ -f $jobs/current ] && read -r job pid <$jobs/current && [ ! -f "$jobs/$job.code" ] && kill -0 "$pid" 2>/dev/null; then
   echo "job $job is running: launch/run_tpu.sh --stop ends it" >&2
   exit 1
-fi 2>/dev/null
+fi
 mkdir -p opql_jax && find opql_jax -mindepth 1 -maxdepth 1 ! -name .venv ! -name runs -exec rm -rf {} + &&
   tar -xzf opql_jax.tar.gz -C opql_jax'
 run gcloud compute tpus tpu-vm ssh "$TPU_NAME" "${PLACE[@]}" --worker=all --quiet --command="$unpack"

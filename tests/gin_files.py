@@ -49,6 +49,11 @@ GIN = {
         ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True)"],
     ),
     'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
+    'data/wikipedia': (
+        'prepare',
+        '--gin.PREPARED_DIR={new} --gin.DUMP=dump --gin.WORK_DIR=work',
+        ["Wikipedia(path='dump', work_folder='work', processes=None, min_links=1, max_entities=1000000"],
+    ),
     'data/slot_filling': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
     'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),

@@ -232,7 +232,7 @@ class Converter:
             self._out.append(_CLOSE)
         else:
             self._targets.pop()
-            self._out[start:] = [_GAP]
+            self._out[start] = _GAP
 
     def _external_link(self, token) -> None:
         if not token['brackets']:
