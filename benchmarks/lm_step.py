@@ -2,8 +2,8 @@
 
 python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --json
 
-`parts` are differences between steps: the transformer alone (memory off, no entity memory, loss against E), the entity memory
-after a layer, linking of topics to E and reading (search, rescoring, embedding, losses). Texts are random; the step is that of
+`parts` are differences between steps: the transformer alone (with the loss of its prediction against E), `linking_loss` (L_el), the
+entity memory after a layer, and reading (topics linked to E, search, rescoring, embedding, L_re). Texts are random; the step is that of
 `ClozeStage`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
 """
 
@@ -49,7 +49,7 @@ def batch_of(rows, length, topics, entities, entries, rng):
 
 
 def measure(options):
-    """{name: seconds} of one step each, medians, and bytes of scratch memory of each program."""
+    """{name: seconds} of one step each, medians, and {name: bytes} that each program holds: state, batch, memory and scratch."""
     rng, mesh = np.random.default_rng(0), make_mesh()
     sizes = SIZES[options.size]
     encoder = RelationEncoder(vocab_size=VOCABULARY, max_length=options.length, **sizes)
@@ -65,12 +65,12 @@ def measure(options):
     common = dict(rows=options.rows, topics=options.topics, mode=options.mode, k=options.k)
     ways = {
         'transformer': (lm_stages.ClozeStage(entity_layer=0, entity_weight=0.0, **common), None),
-        'with_linking': (lm_stages.ClozeStage(entity_layer=0, **common), None),
+        'with_linking_loss': (lm_stages.ClozeStage(entity_layer=0, **common), None),
         'memory_off': (lm_stages.ClozeStage(entity_layer=layer, **common), None),
         # A path that is never opened: what it says is that there is a memory.
         'memory_on': (lm_stages.ClozeStage(entity_layer=layer, memory_dir='given', **common), memory),
     }
-    calls, scratch = {}, {}
+    calls, held_bytes = {}, {}
     for name, (stage, constants) in ways.items():
         params = stage.init(encoder, run.init_params(encoder, options.entities, 0))
         optimizer = step.make_optimizer(1000)
@@ -81,7 +81,8 @@ def measure(options):
             return stage.loss(encoder, layout, params, batch, constants, static, rng)
 
         compiled = step.make_train_step(loss, stage.trainable, optimizer, 0).lower(state, batch, constants, ()).compile()
-        scratch[name] = compiled.memory_analysis().temp_size_in_bytes
+        sizes_of = compiled.memory_analysis()
+        held_bytes[name] = sizes_of.argument_size_in_bytes + sizes_of.temp_size_in_bytes
         held = [state]
 
         def call(held=held, compiled=compiled, constants=constants):
@@ -89,7 +90,7 @@ def measure(options):
             return metrics
 
         calls[name] = call
-    return medians(calls, options.calls, options.limit), scratch
+    return medians(calls, options.calls, options.limit), held_bytes
 
 
 def main():
@@ -106,14 +107,14 @@ def main():
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
-    seconds, scratch = measure(options)
-    order = ['transformer', 'with_linking', 'memory_off', 'memory_on']
+    seconds, held_bytes = measure(options)
+    order = ['transformer', 'with_linking_loss', 'memory_off', 'memory_on']
     parts = {'transformer': seconds['transformer']}
-    for name, (before, after) in zip(('linking', 'entity_memory', 'reading'), zip(order, order[1:])):
+    for name, (before, after) in zip(('linking_loss', 'entity_memory', 'reading'), zip(order, order[1:])):
         parts[name] = seconds[after] - seconds[before]
     shown = ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k', 'mode')
     line = {name: getattr(options, name) for name in shown} | {'devices': jax.device_count(), 'seconds': seconds}
-    line |= {'parts': parts, 'scratch_bytes': scratch, 'on_over_off': seconds['memory_on'] / seconds['memory_off']}
+    line |= {'parts': parts, 'bytes': held_bytes, 'on_over_off': seconds['memory_on'] / seconds['memory_off']}
     print(json.dumps(line) if options.json else line, flush=True)
 
 
