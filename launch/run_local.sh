@@ -118,6 +118,8 @@ attempt() {
       pids[i]=$!
     fi
   done
+  # Asked before all had started.
+  [ -z "$asked_to_stop" ] || stop
   while [ ${#pids[@]} -gt 0 ]; do
     for i in "${!pids[@]}"; do
       if ! kill -0 "${pids[i]}" 2>/dev/null; then

@@ -122,7 +122,7 @@ worker_start() {
   [ "$(worker_status)" != running ] || fail "a job is running: launch/run_tpu.sh --logs shows it, --stop ends it"
   cd -- "$ROOT"
   mkdir -p -- "$JOBS"
-  # A session of its own, which outlives the connection and can be signalled as a whole. The shell in it stays, to note the code.
+  # A session of its own, which outlives the connection and can be signalled as a whole. Its shell stays, to note the code.
   # shellcheck disable=SC2016
   PYTHONUNBUFFERED=1 OPQL_DISTRIBUTED=1 setsid bash -c 'trap : TERM
     code=0

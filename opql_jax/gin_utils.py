@@ -8,6 +8,7 @@ reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quote
 import ast
 import copy
 import logging
+import os
 import pathlib
 import re
 import sys
@@ -121,6 +122,10 @@ def run(function, **arguments) -> None:
             configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
         except (ValueError, OSError, SyntaxError) as error:
             sys.exit(f'error: {error}')
+        if int(os.environ.get('OPQL_PROCESSES', '1')) > 1:
+            sys.exit(
+                f'error: OPQL_PROCESSES={os.environ["OPQL_PROCESSES"]}: the binaries run in one process, on all devices of one host'
+            )
         given = {name: make() for name, make in arguments.items()}
         try:
             configured(dry_run=flags.FLAGS.dry_run, **given)

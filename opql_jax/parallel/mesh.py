@@ -18,8 +18,12 @@ def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
         model: devices along 'model'.
 
     Raises:
-        InputError: more devices were asked for than there are.
+        InputError: more devices were asked for than there are, or there are several hosts.
     """
+    if jax.process_count() > 1:
+        raise InputError(
+            f'{jax.process_count()} hosts see each other, and this program runs on one: take a TPU or node of one host'
+        )
     devices = jax.devices()
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
