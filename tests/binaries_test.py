@@ -40,15 +40,16 @@ def run(binary, *flags):
 def train(stage, prepared, workdir, *flags):
     """The flags of a run of one or two small steps."""
     size = {
-        'entities': 'EntityStage.rows=16',
-        'relations': 'RelationStage.rows=16',
-        'align': 'AlignStage.rows=16',
-        'follow': 'FollowStage.questions=8',
+        'entities': 'stages.EntityStage.rows=16',
+        'relations': 'stages.RelationStage.rows=16',
+        'align': 'stages.AlignStage.rows=16',
+        'follow': 'stages.FollowStage.questions=8',
+        'lm_questions': 'lm_stages.OpenQuestionStage.rows=8',
     }[stage]
     return [
         *ENCODER,
         f'--gin_file=gin/runs/{stage}.gin',
-        f'--gin.stages.{size}',
+        f'--gin.{size}',
         f'--gin.PREPARED_DIR={prepared}',
         f'--gin.WORKDIR={workdir}',
         *flags,

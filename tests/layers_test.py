@@ -53,7 +53,7 @@ EDGE = {
 TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')
 # Parts of clu that import TensorFlow.
 CLU = ('clu.metric_writers', 'clu.periodic_actions', 'clu.checkpoint')
-ABSENT = (*TENSORFLOW, *CLU, 'scann', 't5x', 'gin', 'torch', 'transformers', 'matplotlib')
+ABSENT = (*TENSORFLOW, *CLU, 'scann', 't5x', 'gin', 'torch', 'transformers', 'matplotlib', 'mwparserfromhell')
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
 
 

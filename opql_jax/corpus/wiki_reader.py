@@ -51,8 +51,10 @@ class Wikipedia:
     max_reject_fraction: float = 0.01
 
     def __post_init__(self):
-        if self.min_links < 0 or self.max_entities < 1:
-            raise CorpusError(f'min_links={self.min_links}: at least 0; max_entities={self.max_entities}: at least 1')
+        for name, least in ('processes', 1), ('min_links', 0), ('max_entities', 1):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise CorpusError(f'{name}={value}: must be at least {least}')
 
     def files(self):
         return {part.name: part for part in wikidump.part_files(self.path)}

@@ -19,6 +19,7 @@ import logging
 import multiprocessing
 import os
 import re
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -207,8 +208,14 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
         return _logged(parts, map(_read_part, *zip(*tasks)))
     # Spawned, because the parent may have threads, which a fork would leave in the middle of something.
     context = multiprocessing.get_context('spawn')
-    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
         return _logged(parts, pool.map(_read_part, *zip(*tasks)))
+
+
+def _end_with_parent() -> None:
+    """Lets this process end when its parent is killed; it would wait for parts for ever."""
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def _logged(parts: Sequence[Path], read: Iterable[tuple[Path, bool]]) -> list[Path]:

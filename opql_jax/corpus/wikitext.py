@@ -46,7 +46,7 @@ _COMMENT_LINE = re.compile(f'(?<![^\n])[ \t]*{_COMMENT}[ \t{_COMMENT}]*\n')
 _INDENTED_TABLE = re.compile(r'^[: \t]+(?=\{\|)', re.MULTILINE)
 _TABLE_LINE = re.compile(r'^ ?(?:\{\||\|)[^\n]*', re.MULTILINE)  # of a table that templates close
 _ITEM_LINE = re.compile(f'{_ITEM}+([^\n]*)')
-_WIDE = re.compile('[ \t]{2,}|\t')
+_WIDE = re.compile(' {2,}')
 _BLANKS = re.compile(' ?\n[ \n]*')
 _MARKS = re.compile(f'[{_OPEN}{_CLOSE}]')
 # What a gap leaves behind, as in '(; born 1970)' and 'text .', and what is to stand there.
@@ -54,8 +54,10 @@ _GAPS = [
     (re.compile(f'{_GAP}(?: ?{_GAP})+'), _GAP),
     (re.compile(f'\\((?=[ ,;:]*{_GAP})[ ,;:{_GAP}]*\\)'), _GAP),
     (re.compile(f'\\( ?{_GAP} ?(?:[,;:] ?)?'), '('),
-    (re.compile(f'(?:[,;:] ?| )?{_GAP} ?\\)'), ')'),
-    (re.compile(f' ?{_GAP} ?(?=[.,;](?:[ \n{_GAP}]|$))'), ''),
+    (re.compile(f'[,;: ] ?{_GAP} ?\\)'), ')'),
+    (re.compile(f'{_GAP} ?\\)'), ')'),
+    (re.compile(f' {_GAP} ?(?=[.,;](?:[ \n{_GAP}]|$))'), ''),
+    (re.compile(f'{_GAP} ?(?=[.,;](?:[ \n{_GAP}]|$))'), ''),
     (re.compile(_GAP), ''),
 ]
 
@@ -181,7 +183,7 @@ class Converter:
             if kind is self._kinds.HTMLEntityEnd:
                 break
             written += token['text'] if kind is self._kinds.Text else '#' if kind is self._kinds.HTMLEntityNumeric else 'x'
-        return _literal(html.unescape(f'{written};'))
+        return _unescaped(f'{written};')
 
     def _link(self, _) -> None:
         kinds, written, dynamic, labelled = self._kinds, [], False, False
@@ -214,7 +216,7 @@ class Converter:
                 self._skip(kinds.WikilinkOpen, kinds.WikilinkClose)
             self._out.append(_GAP)
             return
-        if dynamic or (self._open_links and self._open_links[-1] is not None):
+        if dynamic or any(start is not None for start in self._open_links):
             title = None
         self._open_links.append(None if title is None else len(self._out))
         if title is not None:
@@ -289,7 +291,7 @@ class Converter:
             if type(token) is self._kinds.Text:
                 pieces.append(token['text'])
         self._skip(self._kinds.TagOpenClose, self._kinds.TagCloseClose)
-        text = _literal(html.unescape(''.join(pieces)))
+        text = _unescaped(''.join(pieces))
         self._out.append(f'{_SEAM}{text}{_SEAM}' if name == 'nowiki' else f'{_BREAK}{text}{_BREAK}')
 
     def _tag_end(self, _) -> None:
@@ -299,7 +301,12 @@ class Converter:
 
 def _literal(text: str) -> str:
     """Text of which no character is markup."""
-    return _CONTROL.sub('', text.replace('\n', ' ').replace('\r', ' ')).replace("'", _APOSTROPHE)
+    return text.replace("'", _APOSTROPHE)
+
+
+def _unescaped(text: str) -> str:
+    """What text says in which entities stand for characters; no character of it is markup, and what XML cannot hold is a blank."""
+    return _literal(re.sub('[\x00-\x1f]', ' ', html.unescape(text)))
 
 
 def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, str]]]:
@@ -311,7 +318,7 @@ def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, st
         text = '\n'.join(_without_quotes(line) if "''" in line else line for line in text.split('\n'))
     if '\n|' in text or '{|' in text:
         text = _TABLE_LINE.sub(_GAP, text)
-    text = _WIDE.sub(' ', text.replace(_SEAM, '').replace(_APOSTROPHE, "'"))
+    text = _WIDE.sub(' ', text.replace(_SEAM, '').replace(_APOSTROPHE, "'").replace('\t', ' '))
     if _GAP in text:
         for pattern, kept in _GAPS:
             text = pattern.sub(kept, text)
