@@ -113,7 +113,7 @@ GIN = {
     'runs/convert_questions': (
         'convert_questions',
         '--gin.PREPARED_DIR={prepared} --gin.FORMAT=metaqa --gin.QUESTIONS={mine.txt} --gin.OUTPUT={new}',
-        ['(metaqa) over 64 entities', 'convert_questions.hops = 1'],
+        ['(metaqa) over 64 entities', 'HOPS = 1'],
     ),
     'runs/build_memory': (
         'build_memory',
