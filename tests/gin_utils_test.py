@@ -1,5 +1,6 @@
 """Gin at the edge: what a flag means, and what is refused."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import gin
 from opql_jax import gin_utils
 from opql_jax.corpus import readers
 from opql_jax.data.prepare import prepare
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 CONFIG = """
     from __gin__ import dynamic_registration
@@ -167,3 +170,16 @@ def test_a_binary_with_a_wrong_configuration_says_so_without_a_traceback(flags, 
     assert message in done.stderr + done.stdout
     assert 'Traceback' not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_several_processes_are_refused_before_anything_is_written(tmp_path):
+    command = [
+        sys.executable,
+        '-m',
+        'opql_jax.prepare',
+        '--gin_file=gin/data/synthetic.gin',
+        f'--gin.PREPARED_DIR={tmp_path / "new"}',
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {'OPQL_PROCESSES': '2'})
+    assert done.returncode == 1 and 'error: OPQL_PROCESSES=2: the binaries run in one process' in done.stderr
+    assert not (tmp_path / 'new').exists()
