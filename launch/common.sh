@@ -5,6 +5,7 @@
 #                                   each PACKAGE is added without its dependencies
 #   stage TITLE BINARY [FLAG...]    runs opql_jax.BINARY and says how long it took
 #   steps N                         N scaled by PERCENT (default 100): for a quick look, or a longer run
+#   one_setting FOLDER SETTING      fails if FOLDER/settings, which the script writes, says another one
 #   folder PATH                     makes a folder and prints its absolute path
 #   quoted COMMAND...               prints the command as a line that a shell reads back: what --dry_run shows
 #   need NAME EXAMPLE               fails unless the environment variable NAME is set
@@ -101,6 +102,12 @@ stage() {
   say "$title"
   "$PYTHON" -m "opql_jax.$binary" "$@"
   say "$title: done in $((SECONDS - started)) s"
+}
+
+one_setting() {
+  if [ -f "$1/settings" ] && [ "$(cat "$1/settings")" != "$2" ]; then
+    fail "$1 was made with $(cat "$1/settings"), and this is $2: give another --out"
+  fi
 }
 
 folder() {

@@ -35,9 +35,7 @@ setup_env ''
 cd -- "$ROOT"
 
 settings="SEED=$SEED PERCENT=${PERCENT:-100} DOCUMENTS=$DOCUMENTS"
-if [ -f "$OUT/settings" ] && [ "$(cat "$OUT/settings")" != "$settings" ]; then
-  fail "$OUT was made with $(cat "$OUT/settings"), and this is $settings: give another --out"
-fi
+one_setting "$OUT" "$settings"
 if [ ! -f "$OUT/settings" ]; then
   "$PYTHON" -c 'import sys
 from opql_jax.corpus.synthetic_lm import write_lm_world

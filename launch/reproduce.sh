@@ -203,9 +203,7 @@ done
 
 # Rows share their steps, so that those of a folder have one setting.
 settings="SEED=$SEED PERCENT=${PERCENT:-100} SIZE=$SIZE"
-if [ -f "$OUT/settings" ] && [ "$(cat "$OUT/settings")" != "$settings" ]; then
-  fail "$OUT was made with $(cat "$OUT/settings"), and this is $settings: give another --out"
-fi
+one_setting "$OUT" "$settings"
 todo=()
 for row in "${chosen[@]}"; do
   if [[ " ${SLOT_ROWS[*]} " == *" $row "* ]]; then

@@ -25,7 +25,7 @@ from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
 from opql_jax.data import buckets, lm_markup, lm_sources
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import round_up
+from opql_jax.data.questions import check_length, round_up
 from opql_jax.data.sources import Source
 from opql_jax_tasks import opql
 
@@ -53,11 +53,7 @@ class EachQuestion(Source):
                 raise InputError(
                     f'question {question.id} ({question.text!r}) has no answers, so it cannot be scored: remove it'
                 )
-            if len(marked.tokens) > max(buckets.BUCKET_LENGTHS):
-                raise InputError(
-                    f'question {question.id} has {len(marked.tokens)} tokens, at most {max(buckets.BUCKET_LENGTHS)} are read:'
-                    ' shorten or remove it'
-                )
+            check_length(question.id, len(marked.tokens))
         self._length = round_up(max(len(marked.tokens) for marked in self._inputs), 8)
         self._topics = max(len(q.mentions) for q in self._questions)
         self._width = round_up(max(map(len, self._answers)), 8)

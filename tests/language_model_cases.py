@@ -90,12 +90,13 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         passages = setting.passages if train else None
         arrays = shard_memory(setting.topic, setting.target, setting.relations, mesh, passages=passages)
     rng = jax.random.key(0) if train else None
+    text = {name: value for name, value in setting.text.items() if train or name not in ('passage', 'exclude', 'gold')}
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
         return out, setting.model.read_text(params, layout, text, None if rng is None else jax.random.fold_in(rng, 0))
 
-    out, read = jax.device_get(jax.jit(compute)(params, setting.text, arrays))
+    out, read = jax.device_get(jax.jit(compute)(params, text, arrays))
     found = {
         'prediction': out.prediction,
         'read': read,
@@ -104,7 +105,7 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
     }
     if gradient:
         probe = np.cos(np.arange(out.prediction.size)).reshape(out.prediction.shape)
-        loss = lambda params: (compute(params, setting.text, arrays)[0].prediction * probe).sum()
+        loss = lambda params: (compute(params, text, arrays)[0].prediction * probe).sum()
         gradients = jax.jit(jax.grad(loss))(params)
         gradients['entity_table'] = entity_table.without_padding(gradients['entity_table'], layout)
         found['gradients'] = jax.device_get(gradients)

@@ -18,7 +18,7 @@ from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion
 from opql_jax.data import buckets, lm_markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import Epochs, answer_width, pad_answers, round_up
+from opql_jax.data.questions import HopTurns, answer_width, check_length, pad_answers, round_up
 from opql_jax.data.sources import Source
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -197,22 +197,16 @@ class OpenQuestionSource(Source):
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         self._width = answer_width(self._answers, max_answers)
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
-        if len(longest.tokens) > max(buckets.BUCKET_LENGTHS):
-            raise InputError(
-                f'question {question.id} has {len(longest.tokens)} tokens, at most {max(buckets.BUCKET_LENGTHS)} are read: shorten or remove it'
-            )
+        check_length(question.id, len(longest.tokens))
         self.capacities = {round_up(len(longest.tokens), 8): rows}
         self._topics = max(len(q.mentions) for q in usable)
-        hops = np.array([q.hops for q in usable])
-        self.hop_counts = [int(h) for h in np.unique(hops)]
-        self._by_hops = [np.flatnonzero(hops == h) for h in self.hop_counts]
-        self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._by_hops, self.hop_counts)]
+        self._turns = HopTurns(np.array([q.hops for q in usable]), seed)
+        self.hop_counts = self._turns.counts
 
     def batch(self, step, rng):
-        turn, which = divmod(step, len(self.hop_counts))
-        ids = self._by_hops[which][self._dealt(self._orders[which], turn, self._count)]
+        ids, hops = self._turns.at(step, lambda order, turn: self._dealt(order, turn, self._count))
         answers = pad_answers([self._answers[i] for i in ids], len(ids), self._width, rng)
-        alone = np.array([len(self._answers[i]) == 1 for i in ids]) & (self.hop_counts[which] == 1)
+        alone = np.array([len(self._answers[i]) == 1 for i in ids]) & (hops == 1)
         absent = alone & (rng.random(len(ids)) < self._absent_rate)
         rows = [
             question_row(self._inputs[i], answers[at], rng.choice(self._answers[i]), bool(absent[at]))
@@ -220,7 +214,7 @@ class OpenQuestionSource(Source):
         ]
         places = [*self.capacities] * len(rows)
         batch = pack(rows, self.capacities, places, self._topics, self._width, 1, self._special)
-        return {**batch, 'hops': np.int32(self.hop_counts[which])}
+        return {**batch, 'hops': np.int32(hops)}
 
 
 class Beside(Source):

@@ -1,7 +1,7 @@
 """Questions as padded arrays, served epoch by epoch, and their distant alignment with the pairs of a corpus."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -29,10 +29,7 @@ class QuestionArrays:
         """Marks all questions; InputError names one that is too long."""
         marked = markup.mark_questions(tokenizer, [q.text for q in questions], [q.topic for q in questions], special)
         for m, q in zip(marked, questions):
-            if len(m.tokens) > max(buckets.BUCKET_LENGTHS):
-                raise InputError(
-                    f'question {q.id} has {len(m.tokens)} tokens, at most {max(buckets.BUCKET_LENGTHS)} are read: shorten or remove it'
-                )
+            check_length(q.id, len(m.tokens))
         self.length = round_up(max((len(m.tokens) for m in marked), default=0), 8)
         self.tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
         self.r1 = np.array([m.r1 for m in marked], np.int32)
@@ -63,6 +60,12 @@ class QuestionArrays:
         batch['question_r2'][:n] = self.r2[ids]
         batch['question_topic'][:n] = self.topic[ids]
         return batch
+
+
+def check_length(question: str, tokens: int) -> None:
+    """Raises InputError, naming the question, if its marked tokens are more than the longest bucket holds."""
+    if tokens > (most := max(buckets.BUCKET_LENGTHS)):
+        raise InputError(f'question {question} has {tokens} tokens, at most {most} are read: shorten or remove it')
 
 
 class AlignedQuestions:
@@ -133,6 +136,25 @@ class Epochs:
             inside = positions // self._n == epoch
             out[inside] = _permutation(self._n, self._key, int(epoch))[positions[inside] % self._n]
         return out
+
+
+class HopTurns:
+    """Questions dealt out by their numbers of hops: a step has one number, which come in turn.
+
+    Attributes:
+        counts: the numbers of hops, increasing.
+    """
+
+    def __init__(self, hops: np.ndarray, seed: int):
+        """Takes the number of hops of each question and the seed of their order."""
+        self.counts = [int(h) for h in np.unique(hops)]
+        self._members = [np.flatnonzero(hops == h) for h in self.counts]
+        self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._members, self.counts)]
+
+    def at(self, step: int, deal: Callable[[Epochs, int], np.ndarray]) -> tuple[np.ndarray, int]:
+        """The questions of a step, which `deal` takes from the order of their number of hops in its turn, and that number."""
+        turn, which = divmod(step, len(self.counts))
+        return self._members[which][deal(self._orders[which], turn)], self.counts[which]
 
 
 @functools.lru_cache(maxsize=16)

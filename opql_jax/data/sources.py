@@ -15,7 +15,7 @@ import numpy as np
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, markup, sampling
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import AlignedQuestions, Epochs, QuestionArrays, answer_width, pad_answers, without
+from opql_jax.data.questions import AlignedQuestions, Epochs, HopTurns, QuestionArrays, answer_width, pad_answers, without
 
 # Rows of which the length distribution is estimated.
 PLAN_ROWS = 4096
@@ -281,18 +281,16 @@ class FollowSource(Source):
         self._count = questions
         self._questions = QuestionArrays(usable, prepared.tokenizer, prepared.special)
         self._width = answer_width(self._questions.answers, max_answers)
-        self.hop_counts = [int(h) for h in np.unique(self._questions.hops)]
-        self._by_hops = [np.flatnonzero(self._questions.hops == h) for h in self.hop_counts]
-        self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._by_hops, self.hop_counts)]
+        self._turns = HopTurns(self._questions.hops, seed)
+        self.hop_counts = self._turns.counts
 
     def batch(self, step, rng):
-        turn, which = divmod(step, len(self.hop_counts))
-        ids = self._by_hops[which][self._dealt(self._orders[which], turn, self._count)]
+        ids, hops = self._turns.at(step, lambda order, turn: self._dealt(order, turn, self._count))
         answers = [self._questions.answers[i] for i in ids]
         return {
             **self._questions.features(ids, self._count),
             'answers': pad_answers(answers, self._count, self._width, rng),
-            'hops': np.int32(self.hop_counts[which]),
+            'hops': np.int32(hops),
         }
 
 

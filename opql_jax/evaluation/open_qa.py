@@ -25,7 +25,6 @@ from opql_jax.training import lm_stages, model_card
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.update import covered
 
-STAGES = {stage.__name__: stage for stage in (lm_stages.ClozeStage, lm_stages.OpenQuestionStage)}
 # Answers that are kept, best first.
 TOP = 10
 
@@ -98,8 +97,10 @@ class OpenQA:
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_card.load(model_dir, step)
         lineage = meta['lineage']
-        if lineage['stage'] not in STAGES:
-            raise CheckpointError(f'{model_dir} holds no language model: it is not the workdir of {" or ".join(STAGES)}')
+        if lineage['stage'] not in lm_stages.LANGUAGE_MODELS:
+            raise CheckpointError(
+                f'{model_dir} holds no language model: it is not the workdir of {" or ".join(lm_stages.LANGUAGE_MODELS)}'
+            )
         model_card.check_vocabulary(card, prepared, model_dir, grown=bool(memory_dir))
         if bool(memory_dir) != bool(lineage['memory_hash']):
             trained = 'with a memory: give one' if lineage['memory_hash'] else 'without a memory: leave memory_dir empty'
@@ -116,7 +117,7 @@ class OpenQA:
                 covered(memory, prepared)  # or its passages are not those of the folder
             params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
         tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
-        stage = STAGES[lineage['stage']].of_lineage({**lineage, 'memory_dir': memory_dir})
+        stage = lm_stages.LANGUAGE_MODELS[lineage['stage']].of_lineage({**lineage, 'memory_dir': memory_dir})
         if k is not None:
             stage = dataclasses.replace(stage, k=k)
         return cls(prepared, encoder, params, memory, tokenizer, stage)

@@ -182,11 +182,12 @@ class LanguageModel:
 
         Args:
             params, layout: as in `read_text`.
-            texts: a dict for each bucket of lengths, as in `read_text`, and `passage` [n], whose entries must not be found, `exclude`
-                [n], a target that must not be, and `gold` [n, T, G], entries that are scored in the last hop whether found or not.
+            texts: a dict for each bucket of lengths, as in `read_text`. All may also have `passage` [n], whose entries must not be
+                found, `exclude` [n], a target that must not be, and `gold` [n, T, G], entries that are scored in the last hop
+                whether found or not.
             hops: 1 .. max_hops (static).
             memory: ShardedMemory over the layout's mesh; None for no memory.
-            rng: key of dropout; None for none, and then `passage`, `exclude` and `gold` are not read.
+            rng: key of dropout; None for none.
 
         Returns:
             Output, the texts of all buckets one after the other.
@@ -204,11 +205,11 @@ class LanguageModel:
         flat = lambda x: x.reshape(count * places, *x.shape[2:])
         spread = lambda x: jnp.repeat(x, places, axis=0)
         used, reads = join([text['used'] for text in texts]), []
-        barred, gold = {}, None
-        if rng is not None:
-            barred['exclude'] = spread(join([text['exclude'] for text in texts]))
-            barred['passage'] = spread(join([text['passage'] for text in texts])) if memory.passages is not None else None
-            gold = flat(join([text['gold'] for text in texts]))
+        given = lambda name: join([text.get(name) for text in texts])
+        barred = {name: spread(rows) for name in ('passage', 'exclude') if (rows := given(name)) is not None}
+        if memory.passages is None:
+            barred.pop('passage', None)
+        gold = None if (rows := given('gold')) is None else flat(rows)
         entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
             read, null, found = self._read(

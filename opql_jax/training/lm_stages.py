@@ -20,10 +20,9 @@ from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.stages import Stage
 from opql_jax.training.update import covered
 
-LANGUAGE_MODELS = ('ClozeStage', 'OpenQuestionStage')
 # What a language model is, which its stages must agree on.
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
-_FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'passage', 'exclude', 'gold')
+_FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'gold')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +118,9 @@ class LanguageModelStage(Stage):
     def loss_over(self, encoder, layout, params, batch, memory, hops, rng, linked=True):
         """The losses over a batch in the form of `data.lm_sources`: L_mel, L_re, and L_el if its topics are linked."""
         lengths = buckets.lengths_in(batch)
-        texts = [{name: batch[f'{name}_{length}'] for name in _FEATURES} for length in lengths]
+        # Of the two, only passages have the one and only questions the other, and the search looks at each row for either.
+        names = (*_FEATURES, 'passage' if linked else 'exclude')
+        texts = [{name: batch[f'{name}_{length}'] for name in names} for length in lengths]
         out = self.model(encoder)(params, layout, texts, hops, memory, rng)
         gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
         table = params['entity_table']
@@ -219,14 +220,14 @@ class OpenQuestionStage(LanguageModelStage):
         return loss, metrics
 
 
+LANGUAGE_MODELS = {stage.__name__: stage for stage in (ClozeStage, OpenQuestionStage)}
+
+
 def passages_of(memory: Memory) -> np.ndarray:
     """[N, P] int32: the passages each entry of a memory was read in, -1 in unused places."""
     columns = memory.mentions(np.arange(len(memory)))
-    row = np.searchsorted(memory.ids[order := np.argsort(memory.ids, kind='stable')], columns['entry'])
-    row = order[row]
-    by_row = np.argsort(row, kind='stable')
-    row, passage = row[by_row], columns['passage'][by_row]
+    row = memory.rows(columns['entry'])
     place = np.arange(len(row)) - np.searchsorted(row, row)
     out = np.full((len(memory), int(place.max(initial=0)) + 1), -1, np.int32)
-    out[row, place] = passage
+    out[row, place] = columns['passage']
     return out
