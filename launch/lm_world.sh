@@ -61,7 +61,7 @@ inject() {
   [ ! -e "$OUT/$1" ] || return 0
   rm -rf -- "$OUT/$1.partial"
   cp -r -- "$OUT/memory" "$OUT/$1.partial"
-  stage "injecting: $1" inject --gin_file=gin/runs/inject.gin --gin.PREPARED_DIR="$OUT/$2" --gin.MODEL_DIR="$OUT/pretrained" \
+  stage "injecting: $1" inject --gin_file=gin/runs/inject.gin --gin.PREPARED_DIR="$OUT/$2" --gin.MODEL_DIR="$OUT/aligned" \
     --gin.MEMORY_DIR="$OUT/$1.partial"
   mv -- "$OUT/$1.partial" "$OUT/$1"
 }
@@ -78,7 +78,7 @@ ask() {
 system() {
   local memory=$OUT/memory flags=("${@:2}")
   [ "$1" != eae ] || memory=
-  train lm_cloze "$1-pretrained" "$OUT/pretrained" 2000 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
+  train lm_cloze "$1-pretrained" "$OUT/aligned" 2000 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
   train lm_questions "$1" "$OUT/$1-pretrained" 4000 1e-3 --gin.MEMORY_DIR="$memory" \
     --gin.QUESTIONS="$OUT/world/questions/train.jsonl" "${flags[@]/STAGE/OpenQuestionStage}"
   if [ -z "$memory" ]; then
@@ -91,11 +91,13 @@ system() {
   ask "$1" changed changed "$OUT/memory-changed" dev_known changed
 }
 
-prepared train
+prepared train --gin.QUESTIONS="$OUT/world/linked"
 train entities entities None 500 1e-3
 train relations pretrained "$OUT/entities" 2000 1e-3
+# The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.
+train align aligned "$OUT/pretrained" 600 1e-3
 stage 'building: memory' build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$OUT/train" \
-  --gin.MODEL_DIR="$OUT/pretrained" --gin.MEMORY_DIR="$OUT/memory"
+  --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory"
 for corpus in facts changed; do
   prepared $corpus --gin.EXTENDS="$OUT/train"
   inject memory-$corpus $corpus

@@ -1,5 +1,8 @@
 """A small language model over a random memory, for language_model_test.py and the process that it starts on several devices."""
 
+import collections
+import itertools
+import math
 from typing import NamedTuple
 
 import jax
@@ -79,6 +82,23 @@ def make(**options) -> Setting:
             kept = [g for i, g in enumerate(gold) if g >= 0 and not own[i] and g not in gold[:i]]
             text['gold'][n, t] = kept + [-1] * (3 - len(kept))
     return Setting(model, params | {'entity_table': table}, table, topic, target, draw(ENTRIES, 6), passages, text)
+
+
+def agreement(drawn):
+    """({target: mass}, mass of null): every topic draws one of its entries or null, and draws that differ are not counted.
+
+    Args:
+        drawn: for each topic ({target: mass}, mass of null).
+    """
+    masses, unseen = collections.Counter(), 1e-3 if len(drawn) > 1 else 0.0
+    outcomes = [[*entries.items(), (None, null + unseen)] for entries, null in drawn]
+    for draw in itertools.product(*outcomes):
+        targets = {target for target, _ in draw} - {None}
+        if len(targets) == 1:
+            masses[targets.pop()] += math.prod(mass for _, mass in draw)
+    null = math.prod(null for _, null in drawn)
+    total = sum(masses.values()) + null
+    return {target: mass / total for target, mass in masses.items()}, null / total
 
 
 def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) -> dict:

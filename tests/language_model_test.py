@@ -1,5 +1,6 @@
 """OPQL-LM against a slow reference in float64, and what its memory, null and hops do to an answer."""
 
+import collections
 import functools
 
 import jax
@@ -11,6 +12,7 @@ from language_model_cases import K, Setting
 import eight_devices
 from opql_jax.corpus.errors import InputError
 from opql_jax.models import losses
+from opql_jax.models.agreement import agree
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.parallel.mesh import make_mesh
 
@@ -34,7 +36,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
     link = lambda m: softmax(m @ table.T) @ table
     predictions, hop_traces = [], [{} for _ in range(hops)]
     for n in range(len(own)):
-        values = []
+        drawn = []
         for t in np.flatnonzero(setting.text['used'][n]):
             entity = link(topics[n, t])
             for hop in range(hops):
@@ -54,9 +56,13 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 found = p[1:] @ table[setting.target[best]]
                 entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
                 hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
-            values.append(found @ w_v + (p[0] * own[n] if model.own_prediction else 0))
-        nothing = own[n] if model.own_prediction else 0 * own[n]
-        predictions.append(np.mean(values, axis=0) if values else nothing)
+            by_target = collections.Counter()
+            for entry, beta in zip(best, p[1:]):
+                by_target[int(setting.target[entry])] += beta
+            drawn.append((by_target, p[0]))
+        masses, nothing = cases.agreement(drawn)
+        found = sum(mass * table[target] for target, mass in masses.items()) if masses else np.zeros(table.shape[1])
+        predictions.append(found @ w_v + (nothing * own[n] if model.own_prediction else 0))
     return np.array(predictions), hop_traces
 
 
@@ -172,3 +178,42 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
     # Were only the first entry found and the other gold, the loss would be the same and topics 1 and 4 not reached.
     same, fewer = losses.retrieval_loss(log_probs, targets, answers, used, absent, 1)
     assert same == loss and fewer['reachable'] == pytest.approx(1 / 4)
+
+
+def test_topics_agree_on_what_each_of_them_may_have_drawn():
+    rng = np.random.default_rng(0)
+    logits, targets = 3 * rng.normal(size=(20, 3, 5)), rng.integers(0, 5, (20, 3, 4)).astype(np.int32)
+    missing = rng.random((20, 3, 4)) < 0.2
+    targets[missing] = -1
+    logits[:, :, 1:][missing] = -1e30
+    log_probs, used = np.log(np.maximum(softmax(logits), 1e-45)), rng.random((20, 3)) < 0.7
+    used[0], used[1] = False, [True, False, False]
+    found, flat = jax.jit(agree)(log_probs.astype(np.float32), targets, used)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-5)
+    for n in range(20):
+        drawn = []
+        for t in np.flatnonzero(used[n]):
+            masses = collections.Counter()
+            for target, mass in zip(targets[n, t], np.exp(log_probs[n, t, 1:])):
+                if target >= 0:
+                    masses[int(target)] += mass
+            drawn.append((masses, np.exp(log_probs[n, t, 0])))
+        expected, null = cases.agreement(drawn)
+        got = collections.Counter()
+        for target, mass in zip(flat[n].tolist(), np.exp(found[n, 1:]).tolist()):
+            got[target] += mass
+        assert got.pop(-1, 0) == 0
+        assert {target: mass for target, mass in got.items() if mass} == pytest.approx(expected, rel=1e-4)
+        assert np.exp(found[n, 0]) == pytest.approx(null, rel=1e-4)
+    # Of a topic alone nothing changes, and the entries of its first place come first.
+    np.testing.assert_allclose(np.exp(found[1, 1::3]), np.exp(log_probs[1, 0, 1:]), rtol=1e-4, atol=1e-30)
+    np.testing.assert_array_equal(flat[1, ::3], targets[1, 0])
+
+
+def test_agreement_on_what_is_all_but_impossible_has_a_gradient():
+    # Masses that a float32 cannot hold, and topics without null that found nothing in common.
+    log_probs = np.array([[[-1e30, 0, -200], [-1e30, -200, 0]]], np.float32)
+    targets, used = np.array([[[4, 5], [6, 5]]], np.int32), np.ones((1, 2), bool)
+    right = lambda x: agree(x, targets, used)[0][0, 1 + 2]  # target 5 by topic 1
+    value, gradient = jax.value_and_grad(right)(log_probs)
+    assert np.isfinite(value) and np.isfinite(gradient).all() and gradient[0, 0, 2] > 0.1

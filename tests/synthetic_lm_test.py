@@ -12,6 +12,9 @@ import pytest
 from synthetic_test import digest, read_facts, sentences_of, walk
 
 from opql_jax.corpus import records, synthetic, synthetic_lm
+from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.corpus.readers import read_entities
 from opql_jax.corpus.synthetic_conjunctions import CONJUNCTIONS
 from opql_jax.corpus.synthetic_templates import RELATIONS
 from opql_jax.corpus.synthetic_wordings import WORDINGS
@@ -306,8 +309,18 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
         )
         assert not done.stdout + done.stderr
     a, b, c = (digest(tmp_path / name) for name in 'abc')
-    assert a == b and len(a) == len(CORPORA) + len(synthetic_lm.QUESTION_FILES) + 1
+    assert a == b and len(a) == len(CORPORA) + len(synthetic_lm.QUESTION_FILES) + 2
     assert not set(a.values()) & set(c.values())
+
+
+def test_linked_questions_are_the_training_questions_of_one_hop_about_one_topic(written):
+    vocab = read_entities(written / 'entities.jsonl')
+    linked = parse_metaqa_file(written / 'linked/1-hop/train.txt', vocab, hops=1)
+    asked = [q for q in read_open_questions(written / 'questions/train.jsonl', vocab) if q.hops == len(q.mentions) == 1]
+    assert asked and len(linked) == len(asked)
+    for line, question in zip(linked, asked):
+        assert (line.text, (line.topic,), (line.topic_entity,)) == (question.text, question.mentions, question.entities)
+        assert (line.answers, line.unknown_answers, line.type) == (question.answers, [], question.type)
 
 
 @pytest.mark.parametrize('share', (0, 1, -0.5))

@@ -346,7 +346,8 @@ def write_lm_world(
 
     {train,facts,changed}/corpus.jsonl (see `records.document_from_json`) hold the known facts with everything else that the
     world's pages say, the held-out facts, and what these have changed to. entities.jsonl has `{id, name}` of all entities,
-    and questions/*.jsonl are QUESTION_FILES (see `questions`).
+    and questions/*.jsonl are QUESTION_FILES (see `questions`). linked/1-hop/train.txt has the 1-hop questions of `train` in
+    the MetaQA format, whose topics are known by their names: what a relation encoder is aligned on.
 
     Args:
         directory: made if need be; files of these names are replaced.
@@ -368,10 +369,19 @@ def write_lm_world(
         'facts': short_documents(world, hidden, 'news'),
         'changed': short_documents(world, changed, 'changed'),
     }
-    for folder in (*corpora, 'questions'):
+    for folder in (*corpora, 'questions', 'linked/1-hop'):
         (directory / folder).mkdir(parents=True, exist_ok=True)
     for name, pages in corpora.items():
         write_lines(directory / name / 'corpus.jsonl', pages, document_line)
     write_lines(directory / 'entities.jsonl', zip(world.keys, world.names), entity_line)
     for name, rows in files.items():
         write_lines(directory / 'questions' / f'{name}.jsonl', rows, lambda row: json.dumps(row, ensure_ascii=False))
+    names = dict(zip(world.keys, world.names))
+    asked = (row for row in files['train'] if row['hops'] == 1 and len(row['mentions']) == 1)
+    write_lines(directory / 'linked/1-hop/train.txt', asked, lambda row: _metaqa_line(row, names))
+
+
+def _metaqa_line(row: dict, names: dict[str, str]) -> str:
+    ((start, end),), text = row['mentions'], row['question']
+    answers = '|'.join(names[answer] for answer in row['answers'])
+    return '\t'.join((f'{text[:start]}[{text[start:end]}]{text[end:]}', answers, row['type']))

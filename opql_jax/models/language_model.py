@@ -12,8 +12,9 @@ the appendix, and its softmax over one score is always 1: design.md, decision 1.
     m' = lambda m_ENT + W_v^T sum_i beta_i E[target_i]
 
 is compared with all of E. The next hop asks with lambda e_ENT + sum_i beta_i E[target_i] in the place of e. With several topics each
-asks for itself, with its own lambda, and m' is the mean. e rather than m_e1 because m is several times as long as the rows
-of E it is to be compared with, so that null, which alone would hold m, would always win; W_v for the same reason.
+asks for itself, with its own lambda, and beta and lambda of m' are what they agree on, see `agreement`. e rather than m_e1 because m
+is several times as long as the rows of E it is to be compared with, so that null, which alone would hold m, would always win; W_v
+for the same reason.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ from jax import lax
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import retrieval, search
+from opql_jax.models.agreement import agree
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel import entity_table
@@ -92,7 +94,9 @@ class Output(NamedTuple):
         own: m_ENT [n, d_e], what it would be without the memory.
         topics: m_e1 [n, T, d_e].
         asked: [n, T, d_e], what the topics asked the entity memory; None without one.
-        hops: a Read per hop; none without a memory.
+        hops: a Read per hop, of n T queries; none without a memory.
+        agreed: log_probs [n, 1 + K T] and targets [n, K T] of the last hop's K entries and null, as the topics agree on them, those
+            that the search found first; None without a memory.
     """
 
     prediction: jax.Array
@@ -100,6 +104,7 @@ class Output(NamedTuple):
     topics: jax.Array
     asked: jax.Array | None
     hops: list[Read]
+    agreed: tuple[jax.Array, jax.Array] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +202,7 @@ class LanguageModel:
         join = lambda items: None if items[0] is None else jnp.concatenate(items)
         own, topics, relations, asked = (join(items) for items in zip(*parts))
         if memory is None:
-            return Output(own, own, topics, asked, [])
+            return Output(own, own, topics, asked, [], None)
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
         table, (count, places) = params['entity_table'], topics.shape[:2]
@@ -212,21 +217,25 @@ class LanguageModel:
         gold = None if (rows := given('gold')) is None else flat(rows)
         entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
-            read, null, found = self._read(
-                params, layout, flat(relations), entity, hop, memory, barred, gold if hop == hops - 1 else None
-            )
-            reads.append(read)
-            entity = found + (null * own_entity if self.own_prediction else 0.0)
-        value = jnp.matmul(found, params['lm']['w_v'], precision=lax.Precision.HIGHEST)
-        mixed = (value + (null * spread(own) if self.own_prediction else 0.0)).reshape(count, places, -1)
-        asking = used.sum(axis=1, keepdims=True)
-        prediction = jnp.einsum('nt,ntd->nd', used / jnp.maximum(asking, 1), mixed)
-        if self.own_prediction:  # without a topic nothing is asked
-            prediction = jnp.where(asking > 0, prediction, own)
-        return Output(prediction, own, topics, asked, reads)
+            last = hop == hops - 1
+            reads.append(self._read(params, layout, flat(relations), entity, hop, memory, barred, gold if last else None))
+            if not last:
+                null, entity = self._found(reads[-1].log_probs, reads[-1].targets, layout, table)
+                entity += null * own_entity if self.own_prediction else 0.0
+        rows = lambda x: x.reshape(count, places, -1)
+        agreed = agree(rows(reads[-1].log_probs), rows(reads[-1].targets), used)
+        null, found = self._found(*agreed, layout, table)
+        prediction = jnp.matmul(found, params['lm']['w_v'], precision=lax.Precision.HIGHEST)
+        prediction += null * own if self.own_prediction else 0.0
+        return Output(prediction, own, topics, asked, reads, agreed)
 
-    def _read(self, params, layout, relation, entity, hop, memory, barred, gold):
-        """One retrieval: (Read, the mass of null [B, 1], sum_i beta_i E[target_i] [B, d_e])."""
+    def _found(self, log_probs, targets, layout, table):
+        """The mass of null [B, 1], and sum_i beta_i E[target_i] [B, d_e]."""
+        probs = jnp.where(log_probs > _UNUSED / 2, jnp.exp(log_probs), 0.0)
+        beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
+        return probs[:, :1], retrieval.target_embedding(targets, beta, table, layout.mesh)
+
+    def _read(self, params, layout, relation, entity, hop, memory, barred, gold) -> Read:
         table, mesh = params['entity_table'], layout.mesh
         query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, hop, method=Follower.query)
         _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, **barred)
@@ -240,7 +249,4 @@ class LanguageModel:
         if not self.own_prediction:
             null = jnp.full_like(null, _UNUSED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, _UNUSED)], axis=1)
-        log_probs = jax.nn.log_softmax(logits)
-        probs = jnp.where(logits > _UNUSED / 2, jnp.exp(log_probs), 0.0)
-        found = retrieval.target_embedding(targets, jnp.where(entries >= 0, probs[:, 1:], 0.0), table, mesh)
-        return Read(log_probs, entries, targets), probs[:, :1], found
+        return Read(jax.nn.log_softmax(logits), entries, targets)

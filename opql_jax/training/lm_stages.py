@@ -130,12 +130,14 @@ class LanguageModelStage(Stage):
         loss, accuracy = losses.entity_loss(out.prediction, label, table, layout)
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
         if out.hops:
-            last = out.hops[-1]
             # Without own predictions there is no null that could be right.
-            absent = gather('absent') & self.own_prediction
-            retrieval, found = losses.retrieval_loss(
-                last.log_probs, last.targets, gather('answers'), gather('used'), absent, self.k
-            )
+            used, absent, k = gather('used'), gather('absent') & self.own_prediction, self.k
+            if linked:  # in pretraining each topic is taught by itself
+                found = out.hops[-1].log_probs, out.hops[-1].targets
+            else:
+                found, k = out.agreed, k * used.shape[1]
+                used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
+            retrieval, found = losses.retrieval_loss(*found, gather('answers'), used, absent, k)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **found}
         for name, mentions in (('L_el', out.topics), ('L_el_inside', out.asked)):
             if linked and self.entity_weight and mentions is not None:
