@@ -21,7 +21,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 SIZE=gin/models/tiny.gin
 SEED=${SEED:-0}
 # Steps and rate of alignment, the same for all systems that encode passages.
-ALIGNING=(1500 1.5e-3 --gin.encoder.RelationEncoder.dropout_rate=0.0)
+ALIGNING=(2400 1.5e-3 --gin.encoder.RelationEncoder.dropout_rate=0.0 --gin.passage_stages.PassageAlignStage.facts_weight=2.0)
 
 # What a row consists of, in order. OPQL's memory comes from an encoder that was finetuned on distantly aligned 1-hop
 # questions, that of OPQL-pretrained from one that saw no question.

@@ -11,6 +11,7 @@ import logging
 import os
 import pathlib
 import re
+import signal
 import sys
 import typing
 
@@ -18,7 +19,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 import gin
-from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.errors import InputError, Stopped
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
@@ -104,11 +105,24 @@ def _check_types(function) -> None:
                 raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}')
 
 
-def run(function, **arguments) -> None:
+def _meet():
+    from opql_jax.parallel import hosts  # JAX, which not all binaries need
+
+    hosts.meet()
+    if not hosts.first():
+        logging.getLogger('opql_jax').setLevel(logging.WARNING)
+
+
+def _stop(*_):
+    raise Stopped('asked to stop: what was done is kept, and the same command goes on from it')
+
+
+def run(function, several: bool = False, **arguments) -> None:
     """The body of every binary: parses flags and gin, then calls `function` with them.
 
     Args:
         function: a library function; it takes `dry_run`.
+        several: whether it can run in several processes at once, see `parallel.hosts`.
         **arguments: for the function, each a no-argument function that is called once the flags are parsed.
     """
 
@@ -122,13 +136,17 @@ def run(function, **arguments) -> None:
             configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
         except (ValueError, OSError, SyntaxError) as error:
             sys.exit(f'error: {error}')
-        if int(os.environ.get('OPQL_PROCESSES', '1')) > 1:
-            sys.exit(
-                f'error: OPQL_PROCESSES={os.environ["OPQL_PROCESSES"]}: the binaries run in one process, on all devices of one host'
-            )
         given = {name: make() for name, make in arguments.items()}
+        signal.signal(signal.SIGTERM, _stop)
         try:
+            if os.environ.get('OPQL_DISTRIBUTED') == '1' or os.environ.get('OPQL_PROCESSES', '1') != '1':
+                if not several:
+                    raise InputError(f'{function.__name__} works in one process, on all devices of one host: start it on one')
+                _meet()
             configured(dry_run=flags.FLAGS.dry_run, **given)
+        except Stopped as stopped:
+            print(stopped.message, file=sys.stderr)
+            raise
         except (InputError, OSError) as error:
             # gin appends which configured function was called, which says nothing about the input.
             sys.exit('error: ' + str(error).split('\n  In call to configurable')[0].rstrip())

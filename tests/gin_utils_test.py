@@ -12,7 +12,9 @@ from absl import app
 import gin
 from opql_jax import gin_utils
 from opql_jax.corpus import readers
+from opql_jax.corpus.errors import InputError
 from opql_jax.data.prepare import prepare
+from opql_jax.parallel import hosts
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -172,7 +174,7 @@ def test_a_binary_with_a_wrong_configuration_says_so_without_a_traceback(flags, 
     assert not list(tmp_path.iterdir())
 
 
-def test_several_processes_are_refused_before_anything_is_written(tmp_path):
+def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is_written(tmp_path):
     command = [
         sys.executable,
         '-m',
@@ -180,6 +182,28 @@ def test_several_processes_are_refused_before_anything_is_written(tmp_path):
         '--gin_file=gin/data/synthetic.gin',
         f'--gin.PREPARED_DIR={tmp_path / "new"}',
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {'OPQL_PROCESSES': '2'})
-    assert done.returncode == 1 and 'error: OPQL_PROCESSES=2: the binaries run in one process' in done.stderr
-    assert not (tmp_path / 'new').exists()
+    for several in ({'OPQL_PROCESSES': '2'}, {'OPQL_DISTRIBUTED': '1'}):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | several)
+        assert done.returncode == 1 and 'error: prepare works in one process' in done.stderr
+        assert not (tmp_path / 'new').exists()
+
+
+@pytest.mark.parametrize(
+    ('given', 'said'),
+    [({'OPQL_PROCESS': '0'}, 'OPQL_COORDINATOR is not'), ({'OPQL_COORDINATOR': 'x:1', 'OPQL_PROCESS': 'one'}, 'whole numbers')],
+)
+def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
+    with pytest.raises(InputError, match=said):
+        hosts.meet({'OPQL_PROCESSES': '2', **given})
+
+
+def test_a_binary_that_is_asked_to_stop_ends_with_the_code_that_starts_it_again():
+    code = (
+        'import os, signal, sys\nfrom opql_jax import gin_utils\n'
+        'def wait(dry_run=False):\n    os.kill(os.getpid(), signal.SIGTERM)\n    signal.pause()\n'
+        "sys.argv = ['wait', '--gin_file=gin/models/tiny.gin']\ngin_utils.run(wait)"
+    )
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=ROOT)
+    assert (
+        done.returncode == 75 and done.stderr == 'asked to stop: what was done is kept, and the same command goes on from it\n'
+    )

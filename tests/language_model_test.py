@@ -208,6 +208,9 @@ def test_topics_agree_on_what_each_of_them_may_have_drawn():
     # Of a topic alone nothing changes, and the entries of its first place come first.
     np.testing.assert_allclose(np.exp(found[1, 1::3]), np.exp(log_probs[1, 0, 1:]), rtol=1e-4, atol=1e-30)
     np.testing.assert_array_equal(flat[1, ::3], targets[1, 0])
+    # What a topic that is not there would have found is no entry of anything.
+    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all() and (flat[1, 1::3] == -1).all()
+    assert np.isfinite(found[:, 1:])[flat >= 0].all() and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
 
 
 def test_agreement_on_what_is_all_but_impossible_has_a_gradient():

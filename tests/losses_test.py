@@ -33,7 +33,7 @@ def slow_relation_loss(relations, topic, target, anchor):
     return np.mean(losses or [0]), np.mean(right or [0])
 
 
-def slow_alignment_loss(questions, question_topic, answers, relations, topic, target, facts=False):
+def slow_alignment_loss(questions, question_topic, answers, relations, topic, target, facts=0.0):
     """(loss, accuracy): each question looks for a mention of its topic with an answer among the mentions of its topic."""
     questions, relations = np.asarray(questions, np.float64), np.asarray(relations, np.float64)
     losses, right, above, below = [], [], [], []
@@ -48,8 +48,8 @@ def slow_alignment_loss(questions, question_topic, answers, relations, topic, ta
             log_probs = log_softmax(scores)
             losses.append(-np.log(np.exp(log_probs[positive]).sum()))
             right.append(positive[int(np.argmax(log_probs))])
-    terms = (losses, above, below) if facts else (losses,)
-    return sum(np.mean(values or [0]) for values in terms), np.mean(right or [0])
+    ordering, second = np.mean(losses or [0]), np.mean(above or [0]) + np.mean(below or [0])
+    return ordering + facts * second, np.mean(right or [0])
 
 
 def slow_entity_loss(mentions, entities, table):
@@ -87,7 +87,7 @@ def test_alignment_loss_is_the_reference(seed):
     question_topic = rng.integers(-1, 5, 12).astype(np.int32)
     answers = rng.integers(-1, 5, (12, 3)).astype(np.int32)
     batch = questions, question_topic, answers, relations, topic, target
-    for facts in (False, True):
+    for facts in (0.0, 1.0, 2.5):
         np.testing.assert_allclose(alignment_loss(*batch, facts), slow_alignment_loss(*batch, facts), rtol=1e-5)
 
 
@@ -157,7 +157,7 @@ def test_a_question_sees_only_mentions_of_its_own_topic():
     np.testing.assert_allclose(alignment_loss(*batch)[0], np.log(2), rtol=1e-5)
     # As facts, both lie below the threshold of 4: the one that answers should not.
     wanted = np.log(2) + np.log1p(np.exp(4)) + np.log1p(np.exp(-4))
-    np.testing.assert_allclose(alignment_loss(*batch, True)[0], wanted, rtol=1e-5)
+    np.testing.assert_allclose(alignment_loss(*batch, 1.0)[0], wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize('loss', [
@@ -165,7 +165,7 @@ def test_a_question_sees_only_mentions_of_its_own_topic():
     lambda r: relation_loss(r, jnp.full(4, -1), jnp.full(4, -1), jnp.ones(4, bool)),  # nothing but padding
     lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4)),
     lambda r: alignment_loss(r, jnp.full(4, -1), jnp.full((4, 2), -1), r, jnp.full(4, -1), jnp.full(4, -1)),
-    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4), True),
+    lambda r: alignment_loss(r, jnp.arange(4), jnp.full((4, 2), 9), r, jnp.arange(4), jnp.arange(4), 1.0),
     lambda r: entity_loss(r, jnp.full(4, -1), jnp.ones((5, 3))),
 ])  # fmt: skip
 def test_without_positives_the_loss_is_zero_with_zero_gradient(loss):

@@ -2,8 +2,8 @@
 
     python tests/train_until_killed.py MOMENT STAGE PREPARED MODEL MEMORY WORKDIR
 
-MOMENT is `step` (prints `ready` after five of six steps and waits to be killed) or `save` (SIGKILL when the arrays of the
-second checkpoint are written but the checkpoint is not finished).
+MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `save` (SIGKILL when the arrays of the
+second checkpoint are written but the checkpoint is not finished) or `stop` (SIGTERM in the third step).
 """
 
 import os
@@ -40,6 +40,19 @@ def wait_in_step(stage, number):
     object.__setattr__(stage, 'static', static)
 
 
+def be_asked_to_stop(stage, number):
+    """Sends the process a SIGTERM before the step with this number."""
+    taken, original = [], stage.static
+
+    def static(batch):
+        if len(taken) == number:
+            os.kill(os.getpid(), signal.SIGTERM)
+        taken.append(batch)
+        return original(batch)
+
+    object.__setattr__(stage, 'static', static)
+
+
 def die_in_save(number):
     """Makes the process die when checkpoint `number` (from 0) has all its arrays and no place yet."""
     saved, original = [], ocp.JsonCheckpointHandler.finalize
@@ -57,6 +70,8 @@ def main(moment, name, prepared, model, memory, workdir):
     stage = make_stage(name, memory)
     if moment == 'step':
         wait_in_step(stage, 5)
+    elif moment == 'stop':
+        be_asked_to_stop(stage, 2)
     else:
         die_in_save(1)
     tiny_training.run(prepared, workdir, stage, init_from=model, **OPTIONS)

@@ -116,7 +116,7 @@ def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupte
     store.close()
 
 
-def run_and_kill(moment, stage, inputs, workdir):
+def run_and_kill(moment, stage, inputs, workdir, code=-signal.SIGKILL):
     command = [sys.executable, str(TESTS / 'train_until_killed.py'), moment, stage, *map(str, inputs), str(workdir)]
     environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -125,7 +125,7 @@ def run_and_kill(moment, stage, inputs, workdir):
             time.sleep(2)  # scalars are written within a second
             process.kill()
         _, errors = process.communicate()
-    assert process.returncode == -signal.SIGKILL, errors[-3000:]
+    assert process.returncode == code, errors[-3000:]
 
 
 @pytest.fixture(scope='module')
@@ -158,6 +158,12 @@ def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, u
     assert 'at step 2 of 6' in caplog.text
     assert_same_end(tmp_path, metrics, uninterrupted['relations'])
     assert steps_of(tmp_path) == [4, 6] and not partial.exists()
+
+
+def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(inputs, uninterrupted, tmp_path):
+    run_and_kill('stop', 'relations', inputs, tmp_path, code=75)
+    assert steps_of(tmp_path) == [2, 3]
+    assert_same_end(tmp_path, go_on(inputs, 'relations', tmp_path), uninterrupted['relations'])
 
 
 def test_a_finished_run_is_left_as_it_is(inputs, uninterrupted):

@@ -224,6 +224,9 @@ class Beside(Source):
         super().__init__(min(len(first), len(second)), 0, 0, 1)
         self._first, self._second = first, second
 
+    def shard(self, index, count):
+        return Beside(self._first.shard(index, count), self._second.shard(index, count))
+
     def batch(self, step, rng):
         return {**self._first[step], **{f'text/{name}': value for name, value in self._second[step].items()}}
 

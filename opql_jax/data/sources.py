@@ -8,6 +8,7 @@ All batches of a source have the same shapes and types. With several hosts each 
 drawn independently, questions are dealt out so that each comes once an epoch over all hosts.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -36,6 +37,12 @@ class Source(Sequence):
 
     def __len__(self) -> int:
         return self._num_steps
+
+    def shard(self, index: int, count: int) -> 'Source':
+        """Part `index` of `count` of the data, each of which makes batches of the same size."""
+        other = copy.copy(self)
+        Source.__init__(other, self._num_steps, self._seed, index, count)
+        return other
 
     def __getitem__(self, step: int) -> dict[str, np.ndarray]:
         if not 0 <= step < self._num_steps:

@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import relation_bits, relation_values
+from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import Batch
 
 MODES = ('exact', 'approx', 'int8')
@@ -105,7 +106,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     slot = np.concatenate([np.searchsorted(entities, shard) for entities, shard in zip(found, shards)])
     slot = np.where(used, slot, width).astype(np.int32)
 
-    place = lambda array: jax.device_put(array, NamedSharding(mesh, P(mesh.axis_names)))
+    place = lambda array: hosts.put(array, NamedSharding(mesh, P(mesh.axis_names)))
     columns = target, relation_bits(relations), codes, scales, None if passages is None else np.asarray(passages, np.int32)
     columns = (None if column is None else place(pad(column)) for column in columns)
     return ShardedMemory(place(topics), place(slot), *columns)

@@ -27,9 +27,11 @@ def agree(log_probs, targets, used):
         used: [n, T] bool, topics there are; without any, null has all the mass.
 
     Returns:
-        (log_probs [n, 1 + K T], targets [n, K T]): null, the first entries of all topics, the second ones, and so on.
+        (log_probs [n, 1 + K T], targets [n, K T]): null, the first entries of all topics, the second ones, and so on; the targets
+        of topics that are not there are -1.
     """
     n, places, count = targets.shape
+    targets = jnp.where(used[:, :, None], targets, -1)
     null = jnp.where(used, log_probs[:, :, 0], 0.0)
     own = jnp.where(used[:, :, None], log_probs[:, :, 1:], MASKED)
     flat = lambda x: x.transpose(0, 2, 1).reshape(n, count * places)
@@ -45,5 +47,5 @@ def agree(log_probs, targets, used):
         some = jnp.logaddexp(some + jnp.logaddexp(here, other), none + here)
         none = none + other
     share = flat(own) - jax.nn.logsumexp(mass, axis=2)
-    entries = jnp.where((target >= 0) & (flat(own) > MASKED / 2), some + share, MASKED)
+    entries = jnp.where(target >= 0, some + share, MASKED)
     return jax.nn.log_softmax(jnp.concatenate([null.sum(axis=1, keepdims=True), entries], axis=1)), target

@@ -46,14 +46,14 @@ def relation_loss(relations, topic, target, anchor):
     return _mean(loss, counted), _mean(best, counted)
 
 
-def alignment_loss(questions, question_topic, answers, relations, topic, target, facts=False):
+def alignment_loss(questions, question_topic, answers, relations, topic, target, facts=0.0):
     """Distant supervision of 1-hop questions: among the mentions of a question's topic, those whose target is an answer win.
 
     Only mentions of the question's own topic are candidates: another topic's mention may well state the same relation,
     and would be a false negative. The probability mass of all positives counts as one, because a pair's mentions need
     not all state the relation that was asked for (paper §4.1, finetuned memory).
 
-    That orders the mentions of one topic. With `facts` a second loss asks of each by itself to score above a threshold if its
+    That orders the mentions of one topic. A second loss, of the weight `facts`, asks of each by itself to score above a threshold if its
     target is an answer, and below if not, positives and negatives of a question weighing the same: whether a pair is a fact is
     then no matter of what else its topic is mentioned with, and what one question tells of it serves questions about its other
     side. It supposes that most mentions of a positive pair state the relation.
@@ -63,7 +63,7 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
         question_topic: [q] int32, -1 marks padding.
         answers: [q, a] int32, padded by -1.
         relations, topic, target: [n, d_r], [n], [n]: the encoded mentions, as in `relation_loss`.
-        facts: adds the second loss (static).
+        facts: weight of the second loss (static); 0 leaves it out.
 
     Returns:
         (loss, accuracy), float32 scalars over the questions that have a positive and a negative; the second loss is over all
@@ -84,7 +84,7 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
     share = lambda of: of / jnp.maximum(of.sum(axis=1, keepdims=True), 1)
     above = _mean(jax.nn.softplus(_THRESHOLD - logits), share(positives))
     below = _mean(jax.nn.softplus(logits - _THRESHOLD), share(negatives))
-    return ordering + above + below, _mean(correct, counted)
+    return ordering + facts * (above + below), _mean(correct, counted)
 
 
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):

@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import owned
 
 # Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
@@ -43,11 +44,12 @@ def place(table, layout: Layout):
     rows = layout.num_entities + -layout.num_entities % layout.mesh.size
     if table.shape[0] < rows:
         table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), (0, 0)))
-    return jax.device_put(table, NamedSharding(layout.mesh, P(layout.mesh.axis_names)))
+    return hosts.put(table, NamedSharding(layout.mesh, P(layout.mesh.axis_names)))
 
 
 def without_padding(table, layout: Layout):
-    """The rows [num_entities, d_e] of a placed table: as it is if it has no padding, otherwise in main memory."""
+    """The rows [num_entities, d_e] of a placed table: in main memory, unless it has no padding and lies in this process."""
+    table = hosts.gathered(table, layout.mesh)
     return table if table.shape[0] == layout.num_entities else np.asarray(table)[: layout.num_entities]
 
 

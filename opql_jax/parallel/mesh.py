@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.parallel import hosts
 
 
 def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
@@ -18,16 +19,17 @@ def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
         model: devices along 'model'.
 
     Raises:
-        InputError: more devices were asked for than there are, or there are several hosts.
+        InputError: more devices were asked for than there are, or fewer, where they are those of several processes.
     """
-    if jax.process_count() > 1:
-        raise InputError(
-            f'{jax.process_count()} hosts see each other, and this program runs on one: take a TPU or node of one host'
-        )
     devices = jax.devices()
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
         raise InputError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
+    if jax.process_count() > 1 and data * model < len(devices):
+        raise InputError(
+            f'a mesh of {data} x {model} devices was asked for, and {jax.process_count()} processes have {len(devices)}: use all of'
+            ' them, as each process works on its own'
+        )
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
     grid = np.asarray(devices[: data * model]).reshape(data, model)
     return Mesh(grid, ('data', 'model'), axis_types=(AxisType.Auto,) * 2)
@@ -35,19 +37,14 @@ def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
 
 def replicate(tree, mesh: Mesh):
     """Places every array of `tree` whole on each device."""
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+    return jax.tree.map(lambda x: hosts.put(x, NamedSharding(mesh, PartitionSpec())), tree)
 
 
 def shard_batch(batch: dict, mesh: Mesh) -> dict:
     """Splits the first dimension of every array over 'data'; arrays that do not divide evenly are replicated.
 
-    Replication changes the place of the work, never the result, so a batch of any size is accepted.
+    Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
+    gives its share, and the batch is theirs one after the other.
     """
-    shards = mesh.shape['data']
-
-    def place(array):
-        array = np.asarray(array)
-        even = array.ndim > 0 and array.shape[0] % shards == 0
-        return jax.device_put(array, NamedSharding(mesh, PartitionSpec('data') if even else PartitionSpec()))
-
-    return {name: place(array) for name, array in batch.items()}
+    whole, split = (NamedSharding(mesh, spec) for spec in (PartitionSpec(), PartitionSpec('data')))
+    return {name: hosts.share(np.asarray(array), whole, split, mesh.shape['data']) for name, array in batch.items()}

@@ -89,7 +89,7 @@ class Checkpoints:
     def params(self, step: int | None = None, sharding=None):
         """The parameters of a step, in the shapes they were saved with, placed by `sharding`."""
         step = self._require_step(step)
-        sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        sharding = sharding or jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         saved = self._saved_shapes(step)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
         out = self._restore(step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore())

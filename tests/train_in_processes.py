@@ -1,0 +1,60 @@
+"""Trains stages in one of several processes that work as one, or in one alone; run by processes_test.py.
+
+    python tests/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
+
+The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM.
+
+Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+import jax
+import optax
+from train_until_killed import be_asked_to_stop
+
+import tiny_training
+from opql_jax.parallel import hosts
+from opql_jax.training import stages, step
+from opql_jax.training.passage_stages import PassageAlignStage
+
+# All runs deal their data to as many parts, whatever the number of processes.
+SHARDS = 4
+STEPS, MANY = 3, 300
+
+
+def plain_optimizer(*_):
+    """Adam would blow the rounding of a gradient that is 0 up to a whole step."""
+    return optax.sgd(0.1, momentum=0.9)
+
+
+def main(prepared, model, memory, output, *names):
+    if 'OPQL_PROCESSES' in os.environ:
+        hosts.meet()
+    step.make_optimizer = plain_optimizer
+    choices = {
+        'relations': lambda: stages.RelationStage(rows=16),
+        'stopped': lambda: stages.RelationStage(rows=16),
+        'passages': lambda: PassageAlignStage(passages=8, topics=4, questions=6),
+        'follow': lambda: stages.FollowStage(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
+        'whole memory': lambda: stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
+    }
+    metrics = {}
+    for name in names:
+        workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
+        if name == 'stopped':
+            steps = MANY
+            if jax.process_index() == jax.process_count() - 1:
+                be_asked_to_stop(stage, 2)
+        metrics[name] = tiny_training.run(
+            prepared, workdir, stage, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
+        )
+    if hosts.first():
+        pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
