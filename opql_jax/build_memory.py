@@ -4,4 +4,4 @@ from opql_jax import gin_utils
 from opql_jax.training.build import build_memory
 
 if __name__ == '__main__':
-    gin_utils.run(build_memory)
+    gin_utils.run(build_memory, several=True)

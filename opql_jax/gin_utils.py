@@ -105,12 +105,16 @@ def _check_types(function) -> None:
                 raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}')
 
 
-def _meet():
+def _meet() -> int:
+    """How many processes work together, after they have met."""
+    if os.environ.get('OPQL_DISTRIBUTED') != '1' and os.environ.get('OPQL_PROCESSES', '1') == '1':
+        return 1
     from opql_jax.parallel import hosts  # JAX, which not all binaries need
 
     hosts.meet()
     if not hosts.first():
         logging.getLogger('opql_jax').setLevel(logging.WARNING)
+    return hosts.count()
 
 
 def _stop(*_):
@@ -139,10 +143,8 @@ def run(function, several: bool = False, **arguments) -> None:
         given = {name: make() for name, make in arguments.items()}
         signal.signal(signal.SIGTERM, _stop)
         try:
-            if os.environ.get('OPQL_DISTRIBUTED') == '1' or os.environ.get('OPQL_PROCESSES', '1') != '1':
-                if not several:
-                    raise InputError(f'{function.__name__} works in one process, on all devices of one host: start it on one')
-                _meet()
+            if os.environ.get('OPQL_PROCESSES', '1') != '1' and not several or _meet() > 1 and not several:
+                raise InputError(f'{function.__name__} works in one process, on the devices of one host: start it on one')
             configured(dry_run=flags.FLAGS.dry_run, **given)
         except Stopped as stopped:
             print(stopped.message, file=sys.stderr)

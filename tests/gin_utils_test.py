@@ -182,9 +182,13 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
         '--gin_file=gin/data/synthetic.gin',
         f'--gin.PREPARED_DIR={tmp_path / "new"}',
     ]
-    for several in ({'OPQL_PROCESSES': '2'}, {'OPQL_DISTRIBUTED': '1'}):
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | several)
-        assert done.returncode == 1 and 'error: prepare works in one process' in done.stderr
+    refused = {
+        'OPQL_PROCESSES': 'prepare works in one process',
+        'OPQL_DISTRIBUTED': 'OPQL_DISTRIBUTED=1, and JAX does not find',
+    }
+    for (variable, said), value in zip(refused.items(), '21'):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {variable: value})
+        assert done.returncode == 1 and f'error: {said}' in done.stderr
         assert not (tmp_path / 'new').exists()
 
 

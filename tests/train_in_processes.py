@@ -1,8 +1,9 @@
-"""Trains stages in one of several processes that work as one, or in one alone; run by processes_test.py.
+"""Trains stages, or builds a memory, in one of several processes that work as one, or in one alone; run by processes_test.py.
 
     python tests/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
-The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM.
+The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
+builds OUTPUT/memory, of many shards.
 
 Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
 """
@@ -24,6 +25,7 @@ from opql_jax.training.passage_stages import PassageAlignStage
 # All runs deal their data to as many parts, whatever the number of processes.
 SHARDS = 4
 STEPS, MANY = 3, 300
+SHARD_ROWS = 20
 
 
 def plain_optimizer(*_):
@@ -44,6 +46,9 @@ def main(prepared, model, memory, output, *names):
     }
     metrics = {}
     for name in names:
+        if name == 'memory':
+            tiny_training.write_memory(prepared, model, pathlib.Path(output, name), shard_rows=SHARD_ROWS)
+            continue
         workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':
             steps = MANY

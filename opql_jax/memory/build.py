@@ -5,6 +5,7 @@ what the memory is being built, so that a resumed build cannot mix two encoders;
 `shard-00000.json` with the digests of its files; the manifest is written last and then both are removed.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from opql_jax.corpus.sentences import sentences_begun
 from opql_jax.memory import segments, store
 from opql_jax.memory.store import Memory, MemoryFormatError
+from opql_jax.parallel import hosts
 
 MENTIONS = ('all', 'average')
 AVERAGED_MENTIONS = 5  # per pair, as in the paper's open-domain memory
@@ -128,6 +130,8 @@ def build(
 ) -> Memory:
     """Builds a memory, or resumes or just opens it if it was begun or finished with the same inputs.
 
+    Several processes (see `parallel.hosts`) that share the directory take its shards in turn; the first one does the rest.
+
     Args:
         directory: new, empty, or of an earlier run.
         entries: the mention pairs, in any order.
@@ -170,11 +174,20 @@ def build(
     if selection is not None:
         plan['selection'] = dict(selection)
     directory.mkdir(parents=True, exist_ok=True)
-    with segments.only_writer(directory):
-        if not _begin(directory, plan):
-            _build(directory, entries, encode, plan, embed, progress)
-        for leftover in [directory / store.PLAN, *directory.glob('*/shard-*.json')]:
-            leftover.unlink(missing_ok=True)
+    with segments.only_writer(directory) if hosts.first() else contextlib.nullcontext():
+        finished = hosts.first() and _begin(directory, plan)
+        hosts.wait('the build has begun')
+        if not hosts.first():
+            finished = _is_of(directory, plan)
+        if not finished and (count := hosts.count()) > 1:
+            write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress, part=(hosts.index(), count))
+            hosts.wait('all shards are there')
+        if hosts.first():
+            if not finished:
+                _build(directory, entries, encode, plan, embed, progress)
+            for leftover in [directory / store.PLAN, *directory.glob('*/shard-*.json')]:
+                leftover.unlink(missing_ok=True)
+        hosts.wait('the memory is there')
     return Memory.open(directory)
 
 
@@ -194,7 +207,7 @@ def _build(directory, entries, encode, plan, embed, progress):
     )
 
 
-def write_entries(directory, name, first_entry, entries, encode, plan, progress=None):
+def write_entries(directory, name, first_entry, entries, encode, plan, progress=None, part=None):
     """Encodes mention pairs and writes them as one segment, taking over the shards that an earlier run finished.
 
     Args:
@@ -202,6 +215,7 @@ def write_entries(directory, name, first_entry, entries, encode, plan, progress=
         name: of the segment.
         first_entry: id of its first entry.
         entries, encode, progress: see `build`.
+        part: see `segments.write`.
         plan: `num_entities`, `relation_dim`, `dtype`, `mentions`, `seed` and `shard_rows`, as `build` takes them.
 
     Returns:
@@ -236,6 +250,7 @@ def write_entries(directory, name, first_entry, entries, encode, plan, progress=
         shard_rows=plan['shard_rows'],
         shard=shard,
         written=written,
+        part=part,
     )
     return segment, files, len(rows)
 
@@ -267,16 +282,20 @@ def check_entries(entries: EntryTable, num_entities: int) -> None:
 
 def _begin(directory, plan) -> bool:
     """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
-    finished = (directory / store.MANIFEST).exists()
-    if finished:
-        earlier = store.read_manifest(directory)
-    elif (directory / store.PLAN).exists():
-        earlier = json.loads((directory / store.PLAN).read_text(encoding='utf-8'))
-    elif any(not path.name.startswith(f'.{store.PLAN}.') for path in directory.iterdir()):
-        raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
-    else:
+    if not (directory / store.MANIFEST).exists() and not (directory / store.PLAN).exists():
+        if any(not path.name.startswith(f'.{store.PLAN}.') for path in directory.iterdir()):
+            raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
         segments.write_json(directory / store.PLAN, plan)
-        earlier = plan
+    finished = _is_of(directory, plan)
+    for partial in directory.rglob('.*.partial'):  # of a killed build; no other one is running
+        partial.unlink()
+    return finished
+
+
+def _is_of(directory, plan) -> bool:
+    """Whether the memory is finished; MemoryFormatError if it, or what there is of it, has another plan."""
+    finished = (directory / store.MANIFEST).exists()
+    earlier = store.read_manifest(directory) if finished else json.loads((directory / store.PLAN).read_text(encoding='utf-8'))
     differs = [
         f'{name} is {value!r} here and {earlier.get(name)!r} there'
         for name, value in plan.items()
@@ -288,8 +307,6 @@ def _begin(directory, plan) -> bool:
             f'{directory} holds {state} of something else: {"; ".join(differs)}. '
             'Give another directory, or delete this one to start over'
         )
-    for partial in directory.rglob('.*.partial'):  # of a killed build; no other one is running
-        partial.unlink()
     return finished
 
 

@@ -31,6 +31,7 @@ def write(
     first_entry: int | None = None,
     ids: np.ndarray | None = None,
     written: Callable[[int, int], None] | None = None,
+    part: tuple[int, int] | None = None,
 ) -> tuple[dict, dict]:
     """Writes one segment, taking over the shards that an earlier run of the same finished.
 
@@ -45,6 +46,7 @@ def write(
         first_entry: id of the first row, the others following; or else
         ids: [n] int64, the id of every row.
         written: called with (start, stop) after each shard that was not there already.
+        part: (i, n) writes shards i, i + n, i + 2 n and so on, and nothing else, for another call to take over; None for all.
 
     Returns:
         (the segment as the manifest lists it, {file: {'bytes', 'sha256'}}).
@@ -60,10 +62,12 @@ def write(
     else:
         arrays['ids'] = ids
     files = {}
-    for key, array in arrays.items():
+    for key, array in arrays.items() if part is None else ():
         segment[key] = f'{name}/{key}.npy'
         files |= write_array(directory, segment[key], array)
     for number, start in enumerate(range(0, len(topic), shard_rows)):
+        if part is not None and number % part[1] != part[0]:
+            continue
         stop = min(start + shard_rows, len(topic))
         listed = {
             'num_entries': stop - start,

@@ -32,7 +32,7 @@ class _Batches:
 
     def __init__(self, apply, params, bucket_lengths, tokens_per_batch, mesh):
         self._lengths = np.sort(bucket_lengths)
-        mesh = mesh or make_mesh()
+        mesh = mesh or make_mesh(local=True)
         self._devices = mesh.shape['data']
         on_cpu = mesh.devices.flat[0].platform == 'cpu'
         self._tokens = tokens_per_batch or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
@@ -107,7 +107,7 @@ class PairEncoder:
             special: marker ids.
             bucket_lengths: what rows may be padded to, in tokens.
             tokens_per_batch: of one device, padding included; None for what suits the kind of device.
-            mesh: its 'data' axis shares the batches; all devices if None.
+            mesh: its 'data' axis shares the batches; all devices of the process if None.
             masked: whether [ENT] takes the place of a pair's names.
         """
         self._records, self._pairs, self._special, self._masked = records, pairs, special, masked

@@ -21,28 +21,42 @@ def meet(environ: Mapping[str, str] = os.environ) -> None:
     OPQL_PROCESSES (their number) and OPQL_PROCESS (from 0) name them.
 
     Raises:
-        InputError: a variable is missing or no number.
+        InputError: a variable is missing or no number, or JAX finds no others.
     """
     if 'OPQL_PROCESSES' not in environ:
-        jax.distributed.initialize()
+        try:
+            jax.distributed.initialize()
+        except ValueError as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f'OPQL_DISTRIBUTED=1, and JAX does not find what this process belongs to: {reason}') from error
         return
     try:
-        address, count, index = environ['OPQL_COORDINATOR'], int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
+        meeting = environ['OPQL_COORDINATOR'], int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
     except KeyError as error:
         raise InputError(f'OPQL_PROCESSES is set and {error.args[0]} is not: launch/run_local.sh sets all three') from None
     except ValueError as error:
         raise InputError(f'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers: {error}') from None
-    jax.distributed.initialize(address, count, index)
+    jax.distributed.initialize(*meeting)
+
+
+def count() -> int:
+    """How many processes there are."""
+    return jax.process_count()
+
+
+def index() -> int:
+    """Which of them this one is, from 0."""
+    return jax.process_index()
 
 
 def first() -> bool:
     """Whether this is the process that writes what only one may write."""
-    return jax.process_index() == 0
+    return index() == 0
 
 
 def wait(for_what: str) -> None:
     """Returns when all processes have come here."""
-    if jax.process_count() > 1:
+    if count() > 1:
         multihost_utils.sync_global_devices(for_what)
 
 
@@ -62,12 +76,11 @@ def share(array: np.ndarray, whole: jax.sharding.Sharding, split: jax.sharding.S
         whole, split: where the result lies on every device, and where each of `parts` devices has an equal part of it; the
             second if it can be.
     """
-    count = jax.process_count()
-    if array.ndim and array.shape[0] * count % parts == 0:
-        if count == 1:
+    if array.ndim and array.shape[0] * count() % parts == 0:
+        if count() == 1:
             return jax.device_put(array, split)
         return jax.make_array_from_process_local_data(split, array)
-    if array.ndim and count > 1:
+    if array.ndim and count() > 1:
         array = multihost_utils.process_allgather(array, tiled=True)
     return put(array, whole)
 

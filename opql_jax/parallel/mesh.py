@@ -11,23 +11,24 @@ from opql_jax.corpus.errors import InputError
 from opql_jax.parallel import hosts
 
 
-def make_mesh(data: int | None = None, model: int = 1) -> Mesh:
+def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> Mesh:
     """Mesh with axes ('data', 'model') over the first data * model devices.
 
     Args:
         data: devices along 'data'; all that are left by `model` if None.
         model: devices along 'model'.
+        local: of this process only, for work that it does by itself.
 
     Raises:
         InputError: more devices were asked for than there are, or fewer, where they are those of several processes.
     """
-    devices = jax.devices()
+    devices = jax.local_devices() if local else jax.devices()
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
         raise InputError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
-    if jax.process_count() > 1 and data * model < len(devices):
+    if not local and hosts.count() > 1 and data * model < len(devices):
         raise InputError(
-            f'a mesh of {data} x {model} devices was asked for, and {jax.process_count()} processes have {len(devices)}: use all of'
+            f'a mesh of {data} x {model} devices was asked for, and {hosts.count()} processes have {len(devices)}: use all of'
             ' them, as each process works on its own'
         )
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.

@@ -110,9 +110,9 @@ def train(
     if init_from and bert_folder:
         raise TrainingError(f'init_from ({init_from}) and bert_folder ({bert_folder}) both say where to start: leave out one')
     started = time.monotonic()
-    shards = jax.process_count() if data_shards is None else data_shards
-    if shards < 1 or shards % jax.process_count():
-        raise TrainingError(f'data_shards={shards} cannot be shared out over {jax.process_count()} processes')
+    shards = hosts.count() if data_shards is None else data_shards
+    if shards < 1 or shards % hosts.count():
+        raise TrainingError(f'data_shards={shards} cannot be shared out over {hosts.count()} processes')
     prepared = Prepared(prepared_dir)
     try:
         encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
@@ -177,8 +177,8 @@ def train(
     constants = stage.constants(mesh)
     progress = Progress(workdir, start, num_steps)
     last = {}
-    here = shards // jax.process_count()
-    parts = [source.shard(i, shards) for i in range(here * jax.process_index(), here * (jax.process_index() + 1))]
+    here = shards // hosts.count()
+    parts = [source.shard(i, shards) for i in range(here * hosts.index(), here * (hosts.index() + 1))]
     with Notice() as notice:
         for step, batch in zip(range(start, num_steps), pipeline.joined(parts, start_step=start)):
             batch = dict(batch)
