@@ -12,6 +12,8 @@
 
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=launch/lm.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lm.sh"
 
 OUT=$ROOT/runs/lm_world
 SEED=${SEED:-0}
@@ -25,8 +27,10 @@ while [ $# -gt 0 ]; do
       OUT=$2
       shift
       ;;
-    opql-lm | eae | opql-follow | null-of-no-entity) systems+=("$1") ;;
-    *) fail "unknown argument $1; usage: launch/lm_world.sh [SYSTEM...] [--out FOLDER]" ;;
+    *)
+      is_lm "$1" || fail "unknown argument $1; usage: launch/lm_world.sh [SYSTEM...] [--out FOLDER]"
+      systems+=("$1")
+      ;;
   esac
   shift
 done
@@ -50,62 +54,31 @@ prepared() {
     --gin.prepare.prepare.max_tokens=40 --gin.prepare.prepare.drop_above_rate=1.0 "${@:2}"
 }
 
-# train STAGE FOLDER INIT_FROM STEPS LEARNING_RATE [FLAG...]
-train() {
-  stage "training: $2" train --gin_file=gin/models/tiny.gin --gin_file="gin/runs/$1.gin" --gin.PREPARED_DIR="$OUT/train" \
-    --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$3" --gin.STEPS="$(steps "$4")" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
-}
-
-# inject MEMORY CORPUS: a copy of the memory, with the pairs of another corpus; made once
-inject() {
-  [ ! -e "$OUT/$1" ] || return 0
-  rm -rf -- "$OUT/$1.partial"
-  cp -r -- "$OUT/memory" "$OUT/$1.partial"
-  stage "injecting: $1" inject --gin_file=gin/runs/inject.gin --gin.PREPARED_DIR="$OUT/$2" --gin.MODEL_DIR="$OUT/aligned" \
-    --gin.MEMORY_DIR="$OUT/$1.partial"
-  mv -- "$OUT/$1.partial" "$OUT/$1"
-}
-
-# ask SYSTEM NAME PREPARED MEMORY QUESTIONS...
-ask() {
-  local files=
-  for name in "${@:5}"; do files+="'$OUT/world/questions/$name.jsonl', "; done
-  stage "results: $1, $2" eval_open --gin_file=gin/runs/eval_open.gin --gin.PREPARED_DIR="$OUT/$3" --gin.MODEL_DIR="$OUT/$1" \
-    --gin.MEMORY_DIR="$4" --gin.QUESTIONS="($files)" --gin.OUTPUT_DIR="$OUT/results/$1/$2"
-}
-
-# system NAME [FLAG of both stages, with STAGE for the stage...]: pretrains, finetunes and asks
+# system NAME: trains it and asks it
 system() {
-  local memory=$OUT/memory flags=("${@:2}")
-  [ "$1" != eae ] || memory=
-  train lm_cloze "$1-pretrained" "$OUT/aligned" 2000 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
-  train lm_questions "$1" "$OUT/$1-pretrained" 4000 1e-3 --gin.MEMORY_DIR="$memory" \
-    --gin.QUESTIONS="$OUT/world/questions/train.jsonl" "${flags[@]/STAGE/OpenQuestionStage}"
-  if [ -z "$memory" ]; then
-    ask "$1" none train '' dev_known held_out changed two_hop conjunction
+  local questions=$OUT/world/questions
+  train_lm "$1" "$OUT/train" "$OUT/aligned" "$OUT/memory" "$questions/train.jsonl" 2000 4000
+  if [ "$1" = eae ]; then
+    ask eae none "$OUT/train" '' "$questions"/{dev_known,held_out,changed,two_hop,conjunction}.jsonl
     return
   fi
   # The memory holds the facts; it lacks them; it holds others in their place.
-  ask "$1" facts facts "$OUT/memory-facts" dev_known held_out two_hop conjunction
-  ask "$1" without train "$OUT/memory" dev_known held_out
-  ask "$1" changed changed "$OUT/memory-changed" dev_known changed
+  ask "$1" facts "$OUT/facts" "$OUT/memory-facts" "$questions"/{dev_known,held_out,two_hop,conjunction}.jsonl
+  ask "$1" without "$OUT/train" "$OUT/memory" "$questions"/{dev_known,held_out}.jsonl
+  ask "$1" changed "$OUT/changed" "$OUT/memory-changed" "$questions"/{dev_known,changed}.jsonl
 }
 
 prepared train --gin.QUESTIONS="$OUT/world/linked"
-train entities entities None 500 1e-3
-train relations pretrained "$OUT/entities" 2000 1e-3
+train entities entities "$OUT/train" None 500 1e-3
+train relations pretrained "$OUT/train" "$OUT/entities" 2000 1e-3
 # The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.
-train align aligned "$OUT/pretrained" 600 1e-3
+train align aligned "$OUT/train" "$OUT/pretrained" 600 1e-3
 stage 'building: memory' build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$OUT/train" \
   --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory"
 for corpus in facts changed; do
   prepared $corpus --gin.EXTENDS="$OUT/train"
-  inject memory-$corpus $corpus
+  inject "memory-$corpus" memory "$OUT/$corpus" "$OUT/aligned"
 done
 for name in "${systems[@]:-opql-lm}"; do
-  case $name in
-    opql-lm | eae) system "$name" ;;
-    opql-follow) system "$name" --gin.lm_stages.STAGE.own_prediction=False ;;
-    null-of-no-entity) system "$name" --gin.lm_stages.STAGE.null_entity=False ;;
-  esac
+  system "$name"
 done

@@ -88,6 +88,14 @@ def test_rows_run_from_text_to_metrics_and_are_then_done(tmp_path, metaqa_folder
 
     flags = ['--gin_file=gin/runs/results.gin', f"--gin.RUNS=('{out}',)", f'--gin.OUTPUT={tmp_path / "RESULTS.md"}']
     subprocess.run([sys.executable, '-m', 'opql_jax.results', *flags], cwd=ROOT, env=ENVIRONMENT, check=True, timeout=300)
+    (tmp_path / 'data').mkdir()
+    (tmp_path / 'data' / 'metaqa').symlink_to(metaqa_folder)
+    where = [f'--data={tmp_path / "data"}', f'--rows={out}', '--out', str(tmp_path / 'open')]
+    asked = run('open_questions.sh', 'metaqa', 'opql-lm', *where)
+    assert f'opql is done: {out}/results/opql' in asked
+    scored = json.loads((tmp_path / 'open/results/opql-lm/all/metrics.json').read_text())['2-hop-dev']
+    assert scored['questions'] == 40 and scored['answer_coverage'] == 1.0 and 0 < scored['memory_coverage'] <= 1
+
     text = (tmp_path / 'RESULTS.md').read_text()
     assert '| no-filter | a hop searches' in text and '| pretrained-paper-groups | RelationStage | entities |' in text
     assert '| opql | prepared, entities, pretrained, aligned, memory, follow/opql, results/opql |' in text
@@ -109,6 +117,9 @@ made = {{
     'eval': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
     'probe': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
     'prepare': lambda: pathlib.Path(flags['PREPARED_DIR'], 'manifest.json'),
+    'convert_questions': lambda: pathlib.Path(flags['OUTPUT']),
+    'inject': lambda: pathlib.Path(flags['MEMORY_DIR'], 'manifest.json'),
+    'eval_open': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
 }}[sys.argv[2].removeprefix('opql_jax.')]()
 if str(made.parent).endswith(os.environ.get('KILLED_AT', 'nowhere')):
     sys.exit(137)
@@ -129,11 +140,11 @@ def checkout(tmp_path):
     python.write_text(STAND_IN.format(python=sys.executable))
     python.chmod(0o755)
 
-    def call(*arguments, **environment):
+    def call(*arguments, script='reproduce.sh', **environment):
         log = python.parent / 'log'
         log.unlink(missing_ok=True)
         done = subprocess.run(
-            ['bash', root / 'launch' / 'reproduce.sh', *arguments],
+            ['bash', root / 'launch' / script, *arguments],
             env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -222,6 +233,41 @@ def test_rows_of_slot_filling_compare_systems_of_one_size_and_budget(checkout, t
         assert len({tuple(values(name, key)) for name in ('opql', 'drkit', 'drkit-without50')}) == 1
     assert len({tuple(values(f'follow/{name}', 'STEPS')) for name in systems}) == 1
     assert 'align_mentions.gin' in flags['drkit'] and 'bag_of_words.gin' in flags['follow/kv-memory']
+
+
+def test_open_questions_over_wikispeedia_ask_a_memory_before_and_after_an_injection(checkout, tmp_path):
+    (tmp_path / 'openqa').mkdir()
+    lines = [json.dumps({'id': i}) for i in range(10)]
+    (tmp_path / 'openqa/webqsp_train.jsonl').write_text('\n'.join(lines) + '\n')
+    out = tmp_path / 'out'
+    where = ['--data', str(tmp_path), f'--out={out}']
+    status, output, commands = checkout('webqsp', 'opql-lm', 'eae', *where, script='open_questions.sh')
+    assert status == 0, output
+    parts = {name: (out / f'parts/{name}.jsonl').read_text().splitlines() for name in ('train', 'dev')}
+    assert parts == {'train': lines[:4] + lines[5:9], 'dev': [lines[4], lines[9]]}
+    flags = lambda of: [
+        dict(flag.removeprefix('--gin.').split('=', 1) for flag in given) for binary, given in commands if binary == of
+    ]
+    assert [given['QUESTIONS'] for given in flags('inject')] == [f"('{out}/questions/dev.jsonl',)"]
+    asked = [(given['OUTPUT_DIR'], given['MEMORY_DIR']) for given in flags('eval_open')]
+    assert asked == [
+        (f'{out}/results/opql-lm/memory', f'{out}/memory'),
+        (f'{out}/results/opql-lm/memory-injected', f'{out}/memory-injected'),
+        (f'{out}/results/eae/memory', ''),
+    ]
+    memories = {given['WORKDIR'].removeprefix(f'{out}/'): given.get('MEMORY_DIR') for given in flags('train')}
+    assert memories['opql-lm'] == memories['opql-lm-pretrained'] == f'{out}/memory' and memories['eae'] == ''
+    with Binaries() as binaries:
+        for binary, given in commands:
+            done = binaries(binary, *given, '--dry_run')
+            assert done.returncode == 0 or re.match(rf'error: {re.escape(str(tmp_path))}\S+', done.stderr), (given, done.stderr)
+    for arguments, said in (
+        ((), 'name a data set'),
+        (('webqsp', 'opq'), 'unknown argument opq'),
+        (('metaqa', '--data=/no'), 'no folder /no'),
+    ):
+        status, output, commands = checkout(*arguments, script='open_questions.sh')
+        assert status == 1 and said in output and not commands
 
 
 def test_a_killed_row_goes_on_where_it_was_stopped(checkout, tmp_path, metaqa_folder):

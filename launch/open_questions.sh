@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Language models with and without a memory, on open questions over real text: where a question mentions something is known, what is not.
+# Every step resumes where it was stopped.
+#   launch/open_questions.sh DATASET [SYSTEM...] [--data FOLDER] [--out FOLDER] [--rows FOLDER]
+#   DATASET  metaqa: 2-hop questions over MetaQA's passages, with the encoder and the memory of launch/reproduce.sh's row opql, which
+#            is run first
+#            webqsp: every fifth question of WebQuestionsSP's training part, by the others, over Wikispeedia; the memory has the
+#            pairs that two passages mention, and then also the 100 best pairs of every entity that is asked about
+#   SYSTEM   opql-lm (default), eae (no memory), opql-follow (the memory alone answers), null-of-no-entity (null is the same for all)
+#   --data   holds metaqa/, or wikispeedia/ and openqa/ (default: ../shared/data)
+#   --out    where everything is written (default: runs/open_questions/DATASET): metrics go to results/SYSTEM/MEMORY
+#   --rows   of launch/reproduce.sh (default: runs/metaqa)
+# Environment variables:
+#   SEED     of the initial weights and the order of the batches (default: 0)
+#   PERCENT  of the training steps (default: 100)
+
+# shellcheck source=launch/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=launch/lm.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lm.sh"
+
+USAGE='usage: launch/open_questions.sh metaqa|webqsp [SYSTEM...] [--data FOLDER] [--out FOLDER] [--rows FOLDER]'
+DATA=$ROOT/../shared/data
+OUT=
+ROWS=$ROOT/runs/metaqa
+SEED=${SEED:-0}
+dataset=
+systems=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --data=* | --out=* | --rows=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+    --data | --out | --rows)
+      [ $# -gt 1 ] || fail "$1 needs a folder"
+      case $1 in
+        --data) DATA=$2 ;;
+        --out) OUT=$2 ;;
+        --rows) ROWS=$2 ;;
+      esac
+      shift 2
+      ;;
+    metaqa | webqsp) dataset=$1; shift ;;
+    *)
+      is_lm "$1" || fail "unknown argument $1; $USAGE"
+      systems+=("$1")
+      shift
+      ;;
+  esac
+done
+[ -n "$dataset" ] || fail "name a data set; $USAGE"
+[ -d "$DATA" ] || fail "no folder $DATA; name it with --data"
+DATA=$(cd -- "$DATA" && pwd)
+OUT=$(folder "${OUT:-$ROOT/runs/open_questions/$dataset}")
+ROWS=$(folder "$ROWS")
+setup_env ''
+cd -- "$ROOT"
+settings="DATASET=$dataset SEED=$SEED PERCENT=${PERCENT:-100}"
+one_setting "$OUT" "$settings"
+printf '%s\n' "$settings" >"$OUT/settings"
+
+# converted NAME PREPARED FORMAT FILE [FLAG...]: questions/NAME.jsonl, with what the vocabulary covers beside it
+converted() {
+  mkdir -p -- "$OUT/questions"
+  stage "converting: $1" convert_questions --gin_file=gin/runs/convert_questions.gin --gin.PREPARED_DIR="$2" --gin.FORMAT="$3" \
+    --gin.QUESTIONS="$4" --gin.OUTPUT="$OUT/questions/$1.jsonl" "${@:5}"
+}
+
+metaqa() {
+  "$ROOT/launch/reproduce.sh" opql --data "$DATA/metaqa" --out "$ROWS"
+  for part in train dev; do
+    converted "2-hop-$part" "$ROWS/prepared" metaqa "$DATA/metaqa/2-hop/$part.txt" --gin.HOPS=2
+  done
+  for name in "${systems[@]}"; do
+    train_lm "$name" "$ROWS/prepared" "$ROWS/aligned" "$ROWS/memory" "$OUT/questions/2-hop-train.jsonl" 1000 3000
+    ask "$name" all "$ROWS/prepared" "$ROWS/memory" "$OUT/questions/2-hop-dev.jsonl"
+  done
+}
+
+webqsp() {
+  local prepared=$OUT/prepared all=$DATA/openqa/webqsp_train.jsonl
+  [ -f "$all" ] || fail "no file $all; name its folder's parent with --data"
+  stage 'preparing' prepare --gin_file=gin/data/wikispeedia.gin --gin.DATA_DIR="$DATA/wikispeedia" --gin.PREPARED_DIR="$prepared"
+  mkdir -p -- "$OUT/parts"
+  awk 'NR % 5' "$all" >"$OUT/parts/train.jsonl"
+  awk 'NR % 5 == 0' "$all" >"$OUT/parts/dev.jsonl"
+  for part in train dev; do
+    converted "$part" "$prepared" webqsp_lines "$OUT/parts/$part.jsonl"
+  done
+  train entities entities "$prepared" None 600 1e-3
+  train relations pretrained "$prepared" "$OUT/entities" 2000 1e-3
+  stage 'building: memory' build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$prepared" \
+    --gin.MODEL_DIR="$OUT/pretrained" --gin.MEMORY_DIR="$OUT/memory" --gin.MIN_COUNT=2
+  inject memory-injected memory "$prepared" "$OUT/pretrained" --gin.QUESTIONS="('$OUT/questions/dev.jsonl',)" --gin.PAIRS_PER_ENTITY=100
+  for name in "${systems[@]}"; do
+    train_lm "$name" "$prepared" "$OUT/pretrained" "$OUT/memory" "$OUT/questions/train.jsonl" 2000 1000
+    for memory in memory memory-injected; do
+      [ "$name $memory" = 'eae memory-injected' ] || ask "$name" $memory "$prepared" "$OUT/$memory" "$OUT/questions/dev.jsonl"
+    done
+  done
+}
+
+[ ${#systems[@]} -gt 0 ] || systems=(opql-lm)
+$dataset
