@@ -39,7 +39,6 @@ def batch_of(rows, length, topics, entities, entries, rng):
         topic=rng.integers(0, entities, (rows, topics)),
         gold=rng.integers(0, entries, (rows, topics, 4)),
         passage=np.arange(rows),
-        exclude=np.full(rows, -1),
         label=rng.integers(0, entities, rows),
         answers=rng.integers(0, entities, (rows, 1)),
     )

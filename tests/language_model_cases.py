@@ -69,7 +69,7 @@ def make(**options) -> Setting:
         r2=rng.integers(9, LENGTH, TEXTS).astype(np.int32),
         used=used,
         passage=np.arange(TEXTS, dtype=np.int32) - 1,
-        exclude=np.array([-1, 4, -1, -1, 7], np.int32),
+        exclude=np.array([[-1, -1], [4, 9], [-1, -1], [-1, -1], [-1, 7]], np.int32),
         gold=np.where(rng.random((TEXTS, TOPICS, 3)) < 0.5, rng.integers(0, ENTRIES, (TEXTS, TOPICS, 3)), -1).astype(np.int32),
     )
     target = rng.integers(0, ENTITIES, ENTRIES).astype(np.int32)
@@ -78,7 +78,7 @@ def make(**options) -> Setting:
     for n in range(TEXTS):
         for t in range(TOPICS):
             gold = text['gold'][n, t]
-            own = (passages[gold] == text['passage'][n]).any(axis=1) | (target[gold] == text['exclude'][n])
+            own = (passages[gold] == text['passage'][n]).any(axis=1) | np.isin(target[gold], text['exclude'][n])
             kept = [g for i, g in enumerate(gold) if g >= 0 and not own[i] and g not in gold[:i]]
             text['gold'][n, t] = kept + [-1] * (3 - len(kept))
     return Setting(model, params | {'entity_table': table}, table, topic, target, draw(ENTRIES, 6), passages, text)

@@ -45,8 +45,8 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 barred = np.zeros(len(scores), bool)
                 if passage is not None and passage[n] >= 0:
                     barred = (setting.passages == passage[n]).any(axis=1)
-                if exclude is not None and exclude[n] >= 0:
-                    barred = barred | (setting.target == exclude[n])
+                if exclude is not None:
+                    barred = barred | np.isin(setting.target, exclude[n])
                 best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
                 if gold is not None and hop == hops - 1:
                     best += [g for g in gold[n, t] if g >= 0 and g not in best]
@@ -95,7 +95,7 @@ def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
     for n in barred:
         for entry in found['entries'][0][n * cases.TOPICS][:K]:
             assert setting.text['passage'][n] not in setting.passages[entry]
-            assert setting.text['exclude'][n] != setting.target[entry]
+            assert setting.target[entry] not in setting.text['exclude'][n]
     golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text['gold']) for t, g in enumerate(row)}
     for (n, t), (entries, _) in traces[0].items():
         assert golds[n, t] <= set(entries)

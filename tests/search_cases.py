@@ -53,8 +53,8 @@ def make(case, draw=None, queries=None):
         draw(NUM_ENTITIES, D_E),
         rng.random(rows) < 0.5 if case in ('deleted', 'few rows') else None,
         rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'many queries') else None,
-        # The first query excludes nothing, the others a target that many entries have.
-        np.arange(queries, dtype=np.int32) - 1 if case == 'excluded' else None,
+        # The first query excludes nothing, the others targets that many entries have.
+        np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1 if case == 'excluded' else None,
         # The first query may find all, the others no entry that was read, among others, in a passage.
         np.arange(queries, dtype=np.int32) - 1 if case == 'barred' else None,
         rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'barred' else None,
@@ -79,7 +79,7 @@ def reference(case, k):
     if case.member is not None:
         scores[~case.member[:, case.topic]] = -np.inf
     if case.exclude is not None:
-        scores[case.target == case.exclude[:, None]] = -np.inf
+        scores[(case.target[:, None] == case.exclude[:, None]).any(axis=-1)] = -np.inf
     if case.passage is not None:
         same = (case.passages == case.passage[:, None, None]) & (case.passage >= 0)[:, None, None]
         scores[same.any(axis=-1)] = -np.inf

@@ -4,8 +4,8 @@ Features of both, for each bucket length L with n rows and T places for topics: 
 [n, T], positions of each topic's first token and of its [R1], `r2_{L}` [n], that of [R2], just after the [ENT] of the answer,
 `passage_{L}` [n], where the text is from, -1 for nowhere, `label_{L}` [n], the entity to predict, -1 in unused rows, `answers_{L}`
 [n, A], all that are right, `topic_{L}` [n, T], the topics' entities where these are given, else -1, and `gold_{L}` [n, T, G], entries
-of the memory that state an answer, -1 where there is none; `exclude_{L}` [n], an entity that must not be read as a target, -1 for
-any; all int32. `used_{L}` [n, T] says which places hold a topic, and
+of the memory that state an answer, -1 where there is none; `exclude_{L}` [n, X], entities that must not be read as targets, -1 in
+unused places; all int32. `used_{L}` [n, T] says which places hold a topic, and
 `absent_{L}` [n, T] for which of them the memory is known to have no such entry; both bool.
 """
 
@@ -24,6 +24,8 @@ from opql_jax.data.tokenizer import SpecialIds
 
 _log = logging.getLogger(__name__)
 
+# Of questions with more answers than this none is barred: the search compares each entry with each of them.
+MOST_BARRED = 8
 # Tokens that marks add to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
 _ROOM = 4
 
@@ -53,14 +55,15 @@ def pack(
     answers: int,
     gold: int,
     special: SpecialIds,
+    barred: int = 1,
 ) -> dict[str, np.ndarray]:
     """Packs rows into the features above.
 
     Args:
-        rows: dicts of `input` (LMInput), `topic` [t], `gold` (t arrays of rows), `absent` [t], `passage`, `label`, `answers` [a], `exclude`.
+        rows: dicts of `input` (LMInput), `topic` [t], `gold` (t arrays of rows), `absent` [t], `passage`, `label`, `answers` [a], `exclude` [x].
         capacities: {bucket length: rows}.
         places: the bucket length of each row.
-        topics, answers, gold: T, A and G; what exceeds the last two is cut, topics must fit.
+        topics, answers, gold, barred: T, A, G and X; answers and gold that exceed theirs are cut, the others must fit.
         special: marker ids.
     """
     batch = {}
@@ -70,12 +73,13 @@ def pack(
         start, r1, topic, r2 = padded((topics,), 0), padded((topics,), 0), padded((topics,)), padded((), 0)
         used, absent = np.zeros((2, n, topics), bool)
         found, right = padded((topics, gold)), padded((answers,))
-        passage, label, exclude = padded(()), padded(()), padded(())
+        passage, label, exclude = padded(()), padded(()), padded((barred,))
         for i, row in enumerate(members):
             t = len(row['input'].r1)
             start[i, :t], r1[i, :t], r2[i] = row['input'].starts, row['input'].r1, row['input'].r2
             topic[i, :t], used[i, :t], absent[i, :t] = row['topic'], True, row['absent']
-            passage[i], label[i], exclude[i] = row['passage'], row['label'], row['exclude']
+            passage[i], label[i] = row['passage'], row['label']
+            exclude[i, : len(row['exclude'])] = row['exclude']
             right[i, : len(row['answers'])] = row['answers'][:answers]
             for j, entries in enumerate(row['gold']):
                 found[i, j, : len(entries)] = entries[:gold]
@@ -149,21 +153,21 @@ class ClozeSource(Source):
             'passage': number,
             'label': label,
             'answers': [label],
-            'exclude': -1,
+            'exclude': (),
         }
 
 
-def question_row(marked: lm_markup.LMInput, answers, label: int, absent: bool = False) -> dict:
-    """A question as `pack` takes it; `absent`: its label must not be read."""
-    row = {'input': marked, 'topic': -1, 'gold': [], 'absent': absent, 'passage': -1, 'label': label, 'answers': answers}
-    return row | {'exclude': label if absent else -1}
+def question_row(marked: lm_markup.LMInput, answers, label: int, barred: Sequence[int] = ()) -> dict:
+    """A question as `pack` takes it; `barred`: its answers, if it must do without them."""
+    row = {'input': marked, 'topic': -1, 'gold': [], 'passage': -1, 'label': label, 'answers': answers}
+    return row | {'absent': bool(len(barred)), 'exclude': barred}
 
 
 class OpenQuestionSource(Source):
     """Open questions, one number of hops per step, taken in turn; of several answers one, at random, is the label.
 
-    Of one-hop questions with one answer the share `absent_rate`, drawn anew each time, must not read it: the memory is as if it had no
-    such entry, and null is right.
+    Of one-hop questions the share `absent_rate`, drawn anew each time, must not read their answers (unless they have more than
+    MOST_BARRED): the memory is as if it had no such entry, and null is right.
 
     Attributes:
         hop_counts: the numbers of hops, increasing.
@@ -206,14 +210,14 @@ class OpenQuestionSource(Source):
     def batch(self, step, rng):
         ids, hops = self._turns.at(step, lambda order, turn: self._dealt(order, turn, self._count))
         answers = pad_answers([self._answers[i] for i in ids], len(ids), self._width, rng)
-        alone = np.array([len(self._answers[i]) == 1 for i in ids]) & (hops == 1)
-        absent = alone & (rng.random(len(ids)) < self._absent_rate)
+        few = np.array([len(self._answers[i]) <= MOST_BARRED for i in ids]) & (hops == 1)
+        absent = few & (rng.random(len(ids)) < self._absent_rate)
         rows = [
-            question_row(self._inputs[i], answers[at], rng.choice(self._answers[i]), bool(absent[at]))
+            question_row(self._inputs[i], answers[at], rng.choice(self._answers[i]), self._answers[i] if absent[at] else ())
             for at, i in enumerate(ids)
         ]
         places = [*self.capacities] * len(rows)
-        batch = pack(rows, self.capacities, places, self._topics, self._width, 1, self._special)
+        batch = pack(rows, self.capacities, places, self._topics, self._width, 1, self._special, MOST_BARRED)
         return {**batch, 'hops': np.int32(hops)}
 
 

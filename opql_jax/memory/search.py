@@ -171,7 +171,8 @@ def _without(barred, memory, rows_of, scores):
     """Scores, -inf where an entry has the target, or was read in the passage, that is barred; `rows_of` takes their rows."""
     exclude, passage = barred
     if exclude is not None:
-        scores = jnp.where(rows_of(memory.target) == exclude, -jnp.inf, scores)
+        same = (rows_of(memory.target)[..., None] == jnp.atleast_1d(exclude)).any(axis=-1)
+        scores = jnp.where(same, -jnp.inf, scores)
     if passage is not None:
         same = (rows_of(memory.passages) == passage).any(axis=-1) & (passage >= 0)
         scores = jnp.where(same, -jnp.inf, scores)
@@ -301,7 +302,7 @@ def topk(
             buckets by the int8 relations, twice as many.
         dtype: type of the products. With any but float32 twice as many buckets are chosen. The scores are exact always.
         member: [B, n] bool, the topics each query may find entries of; None for all.
-        exclude: [B] int32, a target that each query must not find, -1 for any; None excludes nothing.
+        exclude: [B] or [B, X] int32, targets that each query must not find, -1 for none; None excludes nothing.
         passage: [B] int32, a passage from which each query must find no entry, -1 for any; None bars none.
 
     Returns:

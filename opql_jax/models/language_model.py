@@ -188,7 +188,7 @@ class LanguageModel:
         Args:
             params, layout: as in `read_text`.
             texts: a dict for each bucket of lengths, as in `read_text`. All may also have `passage` [n], whose entries must not be
-                found, `exclude` [n], a target that must not be, and `gold` [n, T, G], entries that are scored in the last hop
+                found, `exclude` [n, X], targets that must not be, and `gold` [n, T, G], entries that are scored in the last hop
                 whether found or not.
             hops: 1 .. max_hops (static).
             memory: ShardedMemory over the layout's mesh; None for no memory.

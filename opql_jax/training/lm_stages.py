@@ -180,13 +180,13 @@ class OpenQuestionStage(LanguageModelStage):
         text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question of
             the file names are forgotten (see WORKSPACE.md).
         text_topics: their topics, at most.
-        absent_rate: share of the one-hop questions with one answer that must do without it, so that null is learnt.
+        absent_rate: share of the one-hop questions that must do without their answers, so that null is learnt.
     """
 
     questions: str = ''
     text_rows: int = 64
     text_topics: int = 2
-    absent_rate: float = 0.15
+    absent_rate: float = 0.25
 
     def open(self, prepared):
         super().open(prepared)
