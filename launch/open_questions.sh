@@ -5,7 +5,7 @@
 #   DATASET  metaqa: 2-hop questions over MetaQA's passages, with the encoder and the memory of launch/reproduce.sh's row opql, which
 #            is run first
 #            webqsp: every fifth question of WebQuestionsSP's training part, by the others, over Wikispeedia; the memory has the
-#            pairs that two passages mention, and then also the 100 best pairs of every entity that is asked about
+#            pairs that two passages mention, and then also the 100 best pairs of every entity that these questions ask about
 #   SYSTEM   opql-lm (default), eae (no memory), opql-follow (the memory alone answers), null-of-no-entity (null is the same for all)
 #   --data   holds metaqa/, or wikispeedia/ and openqa/ (default: ../shared/data)
 #   --out    where everything is written (default: runs/open_questions/DATASET): metrics go to results/SYSTEM/MEMORY

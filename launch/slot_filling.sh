@@ -64,7 +64,7 @@ if [[ $SIZE == */minilm.gin ]]; then
   TOKENIZER=minilm
   pretraining=(relations_minilm pretrained None 100 3e-4)
   aligning=(250 2e-4 --gin.run.train.warmup_steps=20)
-  following=(600 1e-4)
+  following=(300 1e-4)
   rates=(--gin.run.train.log_every=10 --gin.run.train.checkpoint_every=20)
 else
   setup_env ''

@@ -13,6 +13,7 @@ import pathlib
 import re
 import signal
 import sys
+import traceback
 import typing
 
 from absl import app, flags
@@ -118,15 +119,16 @@ def _meet() -> int:
 
 
 def _stop(*_):
-    raise Stopped('asked to stop: what was done is kept, and the same command goes on from it')
+    raise Stopped('asked to stop: run the same command again')
 
 
-def run(function, several: bool = False, **arguments) -> None:
+def run(function, several: bool = False, listens: bool = False, **arguments) -> None:
     """The body of every binary: parses flags and gin, then calls `function` with them.
 
     Args:
         function: a library function; it takes `dry_run`.
         several: whether it can run in several processes at once, see `parallel.hosts`.
+        listens: whether it looks itself, in several processes, for the notice that JAX takes from a SIGTERM.
         **arguments: for the function, each a no-argument function that is called once the flags are parsed.
     """
 
@@ -142,16 +144,27 @@ def run(function, several: bool = False, **arguments) -> None:
             sys.exit(f'error: {error}')
         given = {name: make() for name, make in arguments.items()}
         signal.signal(signal.SIGTERM, _stop)
+        processes = 1
         try:
-            if os.environ.get('OPQL_PROCESSES', '1') != '1' and not several or _meet() > 1 and not several:
+            if os.environ.get('OPQL_PROCESSES', '1') != '1' and not several or (processes := _meet()) > 1 and not several:
                 raise InputError(f'{function.__name__} works in one process, on the devices of one host: start it on one')
+            if processes == 1 or not listens:  # JAX, when processes met, has put its own handler there
+                signal.signal(signal.SIGTERM, _stop)
             configured(dry_run=flags.FLAGS.dry_run, **given)
         except Stopped as stopped:
             print(stopped.message, file=sys.stderr)
             raise
-        except (InputError, OSError) as error:
-            # gin appends which configured function was called, which says nothing about the input.
-            sys.exit('error: ' + str(error).split('\n  In call to configurable')[0].rstrip())
+        except Exception as error:
+            if isinstance(error, (InputError, OSError)):
+                # gin appends which configured function was called, which says nothing about the input.
+                print('error: ' + str(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
+            elif processes == 1:
+                raise
+            else:
+                traceback.print_exc()
+            if processes > 1:  # the others may be waiting for this one, which at its exit would wait for them
+                os._exit(1)
+            sys.exit(1)
         if flags.FLAGS.dry_run:
             # Only now, as gin knows the defaults of what was called.
             print('# operative configuration\n' + gin.operative_config_str())

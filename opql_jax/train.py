@@ -5,4 +5,4 @@ from opql_jax import gin_utils
 from opql_jax.training.run import train
 
 if __name__ == '__main__':
-    gin_utils.run(train, several=True, gin_config=lambda: gin.operative_config_str)
+    gin_utils.run(train, several=True, listens=True, gin_config=lambda: gin.operative_config_str)

@@ -208,6 +208,4 @@ def test_a_binary_that_is_asked_to_stop_ends_with_the_code_that_starts_it_again(
         "sys.argv = ['wait', '--gin_file=gin/models/tiny.gin']\ngin_utils.run(wait)"
     )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=ROOT)
-    assert (
-        done.returncode == 75 and done.stderr == 'asked to stop: what was done is kept, and the same command goes on from it\n'
-    )
+    assert done.returncode == 75 and done.stderr == 'asked to stop: run the same command again\n'

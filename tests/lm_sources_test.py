@@ -142,3 +142,18 @@ def test_some_questions_must_do_without_their_answers(prepared):
             else:  # too many answers to bar, and of two hops the first is as good as ever
                 assert not missing
     assert 0.3 < np.mean(absent) < 0.7
+
+
+def test_shards_of_questions_beside_text_are_shards_of_both(prepared):
+    asked = lm_sources.OpenQuestionSource(prepared, [question(i, [i]) for i in range(1, 9)], num_steps=2, seed=0, rows=2)
+    text = lm_sources.ClozeSource(prepared, num_steps=2, seed=1, entries=None, rows=4)
+    shards = [lm_sources.Beside(asked, text).shard(i, 2)[0] for i in (0, 1)]
+    for i, shard in enumerate(shards):
+        for of_both, source in zip(lm_sources.Beside.apart(shard), (asked, text)):
+            expected = source.shard(i, 2)[0]
+            assert of_both.keys() == expected.keys()
+            for name, value in expected.items():
+                np.testing.assert_array_equal(of_both[name], value, err_msg=name)
+    first, second = (lm_sources.Beside.apart(shard) for shard in shards)
+    for one, other in zip(first, second):
+        assert any(not np.array_equal(one[name], other[name]) for name in one)

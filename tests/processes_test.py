@@ -89,7 +89,10 @@ def test_processes_train_what_one_trains(inputs, trained, processes, stage):
 def test_processes_build_the_bytes_that_one_builds(trained):
     content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
     one, two = (content(trained[n] / 'memory') for n in (1, 2))
-    assert one == two and sum(path.name.startswith('relations-') for path in one) > 3
+    shards = sum(path.name.startswith('relations-') for path in one)
+    assert one == two and shards > 3
+    encoded = [int((trained[2] / f'encoded-{i}').read_text()) for i in (0, 1)]
+    assert sum(encoded) == shards and min(encoded) == shards // 2
 
 
 @pytest.fixture

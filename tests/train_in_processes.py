@@ -18,6 +18,7 @@ import optax
 from train_until_killed import be_asked_to_stop
 
 import tiny_training
+from opql_jax.memory import build as build_lib
 from opql_jax.parallel import hosts
 from opql_jax.training import stages, step
 from opql_jax.training.passage_stages import PassageAlignStage
@@ -47,13 +48,16 @@ def main(prepared, model, memory, output, *names):
     metrics = {}
     for name in names:
         if name == 'memory':
+            encode, shards = build_lib._encode, []
+            build_lib._encode = lambda *given: shards.append(0) or encode(*given)
             tiny_training.write_memory(prepared, model, pathlib.Path(output, name), shard_rows=SHARD_ROWS)
+            pathlib.Path(output, f'encoded-{jax.process_index()}').write_text(str(len(shards)))
             continue
         workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
-                be_asked_to_stop(stage, 2)
+                be_asked_to_stop(stage, 2, pause=0.1)
         metrics[name] = tiny_training.run(
             prepared, workdir, stage, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
         )

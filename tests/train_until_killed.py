@@ -40,14 +40,15 @@ def wait_in_step(stage, number):
     object.__setattr__(stage, 'static', static)
 
 
-def be_asked_to_stop(stage, number):
-    """Sends the process a SIGTERM before the step with this number."""
+def be_asked_to_stop(stage, number, pause=0.0):
+    """Sends the process a SIGTERM before the step with this number; each step takes at least `pause` seconds."""
     taken, original = [], stage.static
 
     def static(batch):
         if len(taken) == number:
             os.kill(os.getpid(), signal.SIGTERM)
         taken.append(batch)
+        time.sleep(pause)
         return original(batch)
 
     object.__setattr__(stage, 'static', static)

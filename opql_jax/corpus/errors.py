@@ -6,7 +6,7 @@ class InputError(ValueError):
 
 
 class Stopped(SystemExit):
-    """A SIGTERM asked the process to stop, which clusters send before they take a machine away; what it did is on disk.
+    """A SIGTERM asked the process to stop, which clusters send before they take a machine away; what can be kept is on disk.
 
     Binaries print the message and exit with CODE, upon which the scripts in launch/ run the same command again.
     """

@@ -238,7 +238,7 @@ def write_entries(directory, name, first_entry, entries, encode, plan, progress=
         encoded += int(first[stop] - first[start])
         if progress is not None:
             rate = encoded / max(time.monotonic() - began, 1e-9)
-            progress(int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate)
+            progress(int(first[stop]), len(rows), rate, (len(rows) - int(first[stop])) / rate / (part[1] if part else 1))
 
     segment, files = segments.write(
         directory,

@@ -1,9 +1,10 @@
-"""Several processes that train as one: where they meet, what they place together, and when they all stop.
+"""Several processes that work as one: where they meet, what they place together, and where they wait for each other.
 
 Each holds the devices of its host. All run the same program on the same arrays, which are made of what every process has whole
 (`put`) or of each one's share (`mesh.shard_batch`).
 """
 
+import functools
 import os
 from collections.abc import Mapping
 
@@ -12,6 +13,9 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from opql_jax.corpus.errors import InputError
+
+# Of a split array, gathered at a time: a device need not have room for all of it.
+_ROWS = 1 << 16
 
 
 def meet(environ: Mapping[str, str] = os.environ) -> None:
@@ -86,8 +90,16 @@ def share(array: np.ndarray, whole: jax.sharding.Sharding, split: jax.sharding.S
 
 
 def gathered(array, mesh: jax.sharding.Mesh):
-    """An array in every process's reach."""
+    """An array whose rows are split over devices, in main memory if some of them are another process's."""
     if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
         return array
-    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    return jax.jit(lambda x: x, out_shardings=whole)(array)
+    out, size = np.empty(array.shape, array.dtype), min(len(array), _ROWS)
+    for start in range(0, len(array), size):
+        start = min(start, len(array) - size)
+        out[start : start + size] = _rows_of(jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), size)(array, start)
+    return out
+
+
+@functools.cache
+def _rows_of(whole, size):
+    return jax.jit(lambda array, start: jax.lax.dynamic_slice_in_dim(array, start, size), out_shardings=whole)

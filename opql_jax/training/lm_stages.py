@@ -115,12 +115,13 @@ class LanguageModelStage(Stage):
             return bool(self.memory_dir)
         return name.startswith(('encoder/', 'entity_table'))
 
-    def loss_over(self, encoder, layout, params, batch, memory, hops, rng, linked=True):
-        """The losses over a batch in the form of `data.lm_sources`: L_mel, L_re, and L_el if its topics are linked."""
+    def loss_over(self, encoder, layout, params, batch, memory, hops, rng, linked=True, barred=('passage',)):
+        """The losses over a batch in the form of `data.lm_sources`: L_mel, L_re, and L_el if its topics are linked.
+
+        `barred` names the features that bar entries: the search compares each entry with all that these say.
+        """
         lengths = buckets.lengths_in(batch)
-        # Of the two, only passages have the one and only questions the other, and the search looks at each row for either.
-        names = (*_FEATURES, 'passage' if linked else 'exclude')
-        texts = [{name: batch[f'{name}_{length}'] for name in names} for length in lengths]
+        texts = [{name: batch[f'{name}_{length}'] for name in (*_FEATURES, *barred)} for length in lengths]
         out = self.model(encoder)(params, layout, texts, hops, memory, rng)
         gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
         table = params['entity_table']
@@ -195,9 +196,14 @@ class OpenQuestionStage(LanguageModelStage):
             raise InputError(f'{self.questions}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {self.max_hops}')
         object.__setattr__(self, '_questions', asked)
 
+    @property
+    def _absent_rate(self):
+        # Without own predictions a question whose answers the memory lacks could only be learnt wrongly.
+        return self.absent_rate if self.own_prediction else 0.0
+
     def source(self, prepared, num_steps, seed):
         asked = lm_sources.OpenQuestionSource(
-            prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows, absent_rate=self.absent_rate
+            prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows, absent_rate=self._absent_rate
         )
         if not self.text_rows:
             return asked
@@ -214,7 +220,8 @@ class OpenQuestionStage(LanguageModelStage):
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         (hops,) = static
         batch, text = lm_sources.Beside.apart(batch)
-        loss, metrics = self.loss_over(encoder, layout, params, batch, constants, hops, rng, linked=False)
+        barred = ('exclude',) if hops == 1 and self._absent_rate else ()
+        loss, metrics = self.loss_over(encoder, layout, params, batch, constants, hops, rng, linked=False, barred=barred)
         metrics = {f'{name}_{hops}hop': value for name, value in metrics.items()}
         if text:
             text_loss, of_text = self.loss_over(encoder, layout, params, text, constants, 1, jax.random.fold_in(rng, 1))

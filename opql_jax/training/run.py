@@ -232,9 +232,11 @@ def lineage_of(stage: Stage, prepared: Prepared, seed: int, origin: dict | None)
 
 
 def hardware() -> str:
-    """What this process computes on, such as '1 x NVIDIA H200' or '1 x cpu, 2 cores'."""
+    """What is computed on, such as '1 x NVIDIA H200', '1 x cpu, 2 cores' or '16 x TPU v5 lite in 4 processes'."""
     devices = jax.devices()
     cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
+    if hosts.count() > 1:
+        cores = f' in {hosts.count()} processes'
     return f'{len(devices)} x {devices[0].device_kind}{cores}'
 
 
