@@ -7,6 +7,7 @@ memory it was trained over, the operative gin configuration, and the hash of `pa
 import pathlib
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 from flax import traverse_util
 
@@ -104,10 +105,12 @@ class Checkpoints:
         """
         step = self._require_step(step)
         check_shapes(params, self._saved_shapes(step), f'checkpoint {self.directory / str(step)}')
+        # Of shapes alone Orbax would make arrays on the devices that wrote them, which may be others, of other processes.
+        plain = lambda tree: jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tree)
         out = self._restore(
             step,
-            params=ocp.args.StandardRestore(params),
-            opt_state=ocp.args.StandardRestore(opt_state),
+            params=ocp.args.StandardRestore(plain(params)),
+            opt_state=ocp.args.StandardRestore(plain(opt_state)),
             meta=ocp.args.JsonRestore(),
         )
         self._check_hash(step, out)
