@@ -12,7 +12,8 @@ train() {
     --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$4" --gin.STEPS="$(steps "$5")" --gin.LEARNING_RATE="$6" --gin.SEED="$SEED" "${@:7}"
 }
 
-# train_lm SYSTEM PREPARED INIT_FROM MEMORY QUESTIONS CLOZE_STEPS QUESTION_STEPS: pretrains it over a memory and finetunes it
+# train_lm SYSTEM PREPARED INIT_FROM MEMORY QUESTIONS CLOZE_STEPS QUESTION_STEPS [FLAG...]: pretrains it over a memory and finetunes
+# it, the latter with the flags
 train_lm() {
   local flags=()
   case $1 in
@@ -23,7 +24,7 @@ train_lm() {
   [ "$1" != eae ] || memory=
   train lm_cloze "$1-pretrained" "$2" "$3" "$6" 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
   train lm_questions "$1" "$2" "$OUT/$1-pretrained" "$7" 1e-3 --gin.MEMORY_DIR="$memory" --gin.QUESTIONS="$5" \
-    "${flags[@]/STAGE/OpenQuestionStage}"
+    "${flags[@]/STAGE/OpenQuestionStage}" "${@:8}"
 }
 
 # ask SYSTEM NAME PREPARED MEMORY FILE...: metrics go to results/SYSTEM/NAME

@@ -43,6 +43,9 @@ class Marked:
     def __len__(self):
         return len(self._source)
 
+    def shard(self, index, count):
+        return Marked(self._source.shard(index, count), self._stage)
+
     def __getitem__(self, step):
         wrong = BAD[self._stage.how] if step in self._stage.when else (0, 0)
         return {**self._source[step], 'wrong': np.array([wrong], np.float32), 'zero': np.zeros(1, np.float32)}
