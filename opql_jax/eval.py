@@ -4,4 +4,4 @@ from opql_jax import gin_utils
 from opql_jax.evaluation.run import evaluate_sets
 
 if __name__ == '__main__':
-    gin_utils.run(evaluate_sets)
+    gin_utils.run(evaluate_sets, several=True)

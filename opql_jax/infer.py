@@ -4,4 +4,4 @@ from opql_jax import gin_utils
 from opql_jax.evaluation.run import infer_file
 
 if __name__ == '__main__':
-    gin_utils.run(infer_file)
+    gin_utils.run(infer_file, several=True)

@@ -1,211 +1,17 @@
-"""Prediction files: how they are written, resumed and refused, and how they are scored."""
+"""How predictions are scored."""
 
 import dataclasses
-import json
-import types
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from graph_kb import GraphKB, ask, lines_of
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question
-from opql_jax.evaluation import run
-from opql_jax.evaluation.run import PredictionError, evaluate, infer
-from opql_jax.evaluation.virtual_kb import Hop
-
-# Names that a line of JSON or a text file may trip over.
-NAMES = ['Zoë “Ω” Łęcka', '北京', 'a\u2028b\x85c', 'tab\\t"quote"', "O'Neill [actor]", '𝔘p', 'مدينة', 'plain']
-
-
-class GraphKB:
-    """Stands for a `VirtualKB`: follows every entry of a topic with the same weight. Can fail at a given question."""
-
-    def __init__(self, vocab, entries, identity='one model', k=64):
-        self.vocab, self.identity, self.k, self.fails_at, self.asked = vocab, identity, k, None, 0
-        topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
-        self.memory = types.SimpleNamespace(topic=topic, target=target)
-
-    def follow(self, questions, hops):
-        return [self._follow(question, hops) for question in questions]
-
-    def _follow(self, question, hops):
-        if self.asked == self.fails_at:
-            raise KeyboardInterrupt
-        self.asked += 1
-        steps, topics = [], [question.topic_entity]
-        for _ in range(hops):
-            entries = np.flatnonzero(np.isin(self.memory.topic, topics))[: self.k]
-            topics, counts = np.unique(self.memory.target[entries], return_counts=True)
-            order = np.argsort(-counts, kind='stable')
-            topics = topics[order]
-            steps.append(Hop(topics, counts[order] / max(counts.sum(), 1), entries, np.full(len(entries), 1 / 3)))
-        return steps
-
-    def evidence(self, entries):
-        names = self.vocab.names
-        return [{'topic': names[self.memory.topic[e]], 'target': names[self.memory.target[e]]} for e in entries]
-
-
-def ask(vocab, topic, answers=(), number=1, kind='', text='who met {} again, and why'):
-    """A question about a name, or about an unknown one."""
-    start = text.index('{}')
-    found = [vocab.get(name) for name in answers]
-    return Question(
-        text.format(topic),
-        (start, start + len(topic)),
-        -1 if vocab.get(topic) is None else vocab.get(topic),
-        [entity for entity in found if entity is not None],
-        [name for name, entity in zip(answers, found) if entity is None],
-        2,
-        kind,
-        f'2-hop/dev/{number}',
-    )
-
-
-VOCAB = EntityVocab.from_names(NAMES)
-RING = [(i, (i + step) % len(NAMES)) for i in range(len(NAMES)) for step in (1, 3)]
-QUESTIONS = [ask(VOCAB, name, NAMES[:1], i) for i, name in enumerate([*NAMES, 'unknown ⟂'], 1)]
-OPTIONS = dict(hops=2, batch_size=2)
-
-
-def ring(**options):
-    return GraphKB(VOCAB, RING, **options)
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]]
-
-
-@pytest.fixture(scope='module')
-def whole(tmp_path_factory):
-    """The bytes of an undisturbed run's predictions."""
-    path = tmp_path_factory.mktemp('whole') / 'out.jsonl'
-    infer(ring(), QUESTIONS, path, **OPTIONS)
-    return path.read_bytes()
-
-
-# Inference.
-
-
-def test_every_question_gets_a_line_in_order(tmp_path, whole):
-    path = tmp_path / 'a' / 'out.jsonl'
-    assert infer(ring(), QUESTIONS, path, **OPTIONS) == len(QUESTIONS)
-    assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
-    records = lines_of(path)
-    assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
-    assert [r['topic'] for r in records] == [*NAMES, None]
-    assert [r['question'] for r in records] == [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
-    first = records[0]  # 0 -> 1, 3 -> 2, 4 and 4, 6
-    assert first['hops'] == [[VOCAB.keys[1], VOCAB.keys[3]]]
-    assert first['answers'] == [
-        {'entity': NAMES[e], 'key': VOCAB.keys[e], 'weight': w} for e, w in ((4, 0.5), (2, 0.25), (6, 0.25))
-    ]
-    assert [fact['target'] for fact in first['evidence'][0]] == [NAMES[1], NAMES[3]]
-    assert records[-1]['answers'] == [] and 'not in the entity vocabulary' in records[-1]['error']
-    assert not any('error' in record for record in records[:-1])
-
-
-@pytest.mark.parametrize('evidence', [0, 1, 2])
-def test_as_much_evidence_is_written_as_asked_for(tmp_path, evidence):
-    infer(ring(), QUESTIONS[:1], tmp_path / 'out.jsonl', hops=2, evidence=evidence)
-    (record,) = lines_of(tmp_path / 'out.jsonl')
-    assert [len(facts) for facts in record.get('evidence', [[], []])] == [evidence] * 2
-
-
-def test_a_whole_file_is_not_answered_again(tmp_path, whole):
-    (tmp_path / 'out.jsonl').write_bytes(whole)
-    kb = ring()
-    assert infer(kb, QUESTIONS, tmp_path / 'out.jsonl', **OPTIONS) == 0
-    assert kb.asked == 0 and (tmp_path / 'out.jsonl').read_bytes() == whole
-
-
-def test_a_stopped_run_keeps_its_lines_and_goes_on_after_them(tmp_path, whole):
-    path, kb = tmp_path / 'out.jsonl', ring()
-    kb.fails_at = 5
-    with pytest.raises(KeyboardInterrupt):
-        infer(kb, QUESTIONS, path, **OPTIONS)
-    assert not path.exists() and len(lines_of(tmp_path / 'out.jsonl.partial')) == 4
-    again = ring()
-    assert infer(again, QUESTIONS, path, **OPTIONS) == again.asked == len(QUESTIONS) - 4
-    assert path.read_bytes() == whole and not (tmp_path / 'out.jsonl.partial').exists()
-
-
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(share=st.floats(0, 1))
-def test_wherever_a_file_was_cut_the_last_whole_line_is_the_last_that_counts(tmp_path, whole, share):
-    path = tmp_path / 'out.jsonl'
-    path.unlink(missing_ok=True)
-    cut = whole[: round(share * len(whole))]  # also inside a character
-    (tmp_path / 'out.jsonl.partial').write_bytes(cut)
-    kb = ring()
-    assert infer(kb, QUESTIONS, path, **OPTIONS) == kb.asked == len(QUESTIONS) - cut.count(b'\n')
-    assert path.read_bytes() == whole
-
-
-@pytest.mark.parametrize('name', ['out.jsonl', 'out.jsonl.partial'])
-@pytest.mark.parametrize(
-    'change',
-    [dict(kb=ring(identity='another model')), dict(hops=1), dict(evidence=1)],
-    ids=['model', 'hops', 'evidence'],
-)
-def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
-    (tmp_path / name).write_bytes(whole)
-    options = dict(kb=ring(), **OPTIONS) | change
-    with pytest.raises(PredictionError, match=rf'{name}, line 1 comes from another model, memory or setting'):
-        infer(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
-    assert (tmp_path / name).read_bytes() == whole
-
-
-@pytest.mark.parametrize('name', ['out.jsonl', 'out.jsonl.partial'])
-def test_lines_of_other_questions_are_refused(tmp_path, whole, name):
-    (tmp_path / name).write_bytes(whole)
-    swapped = [*QUESTIONS[:2], QUESTIONS[3], QUESTIONS[2], *QUESTIONS[4:]]
-    with pytest.raises(PredictionError, match=f'{name}, line 3 answers ') as error:
-        infer(ring(), swapped, tmp_path / 'out.jsonl', **OPTIONS)
-    assert all(repr(f'who met [{NAMES[i]}] again, and why') in str(error.value) for i in (2, 3))
-    with pytest.raises(PredictionError, match=f'{name} holds 9 predictions for 3 questions'):
-        infer(ring(), QUESTIONS[:3], tmp_path / 'out.jsonl', **OPTIONS)
-    assert (tmp_path / name).read_bytes() == whole
-
-
-DAMAGED = {
-    'no JSON': 'answers: none',
-    'cut': '{"id": "1", "question": "who',
-    'a list': '[]',
-    'a number': '3',
-    'no question': '{"id": "1", "answers": []}',
-    'no answers': '{"id": "1", "question": "?"}',
-    'answers without weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain"}]}',
-    'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
-}
-
-
-@pytest.mark.parametrize('line', DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_line_is_named(tmp_path, whole, line):
-    lines = whole.decode().split('\n')
-    lines[3] = line
-    (tmp_path / 'out.jsonl').write_text('\n'.join(lines), encoding='utf-8')
-    with pytest.raises(PredictionError, match='out.jsonl, line 4: not a prediction'):
-        run.read_predictions(tmp_path / 'out.jsonl')
-
-
-@pytest.mark.parametrize('answer', ['{"entity": "plain", "weight": "much"}', '{"entity": ["plain"], "weight": 1.0}'])
-def test_an_answer_of_the_wrong_type_is_named(tmp_path, answer):
-    (tmp_path / 'out.jsonl').write_text('{"id": "1", "question": "?", "answers": [%s]}\n' % answer)
-    with pytest.raises(PredictionError, match='line 1'):
-        run.read_predictions(tmp_path / 'out.jsonl')
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path):
-    (tmp_path / 'latin.jsonl').write_bytes(b'{"id": "\xe9"}\n')
-    for name in ('latin.jsonl', 'none.jsonl'):
-        with pytest.raises(PredictionError, match=f'{name}: cannot be read'):
-            run.read_predictions(tmp_path / name)
-
-
-# Scoring.
+from opql_jax.evaluation.predictions import PredictionError, bracketed, infer, predict, read_predictions
+from opql_jax.evaluation.run import evaluate
 
 # film 1 - director - film 2, film 1 - actor - film 3, in both directions; nothing is said about the country. The last
 # entity leads to every film, which -1, an unknown topic, must not.
@@ -219,7 +25,7 @@ def said(question, answers, hops=None, **more):
     ranked = [{'entity': name, 'weight': 0.5**place} for place, name in enumerate(answers, 1)]
     return {
         'id': question.id,
-        'question': run.bracketed(question),
+        'question': bracketed(question),
         'answers': ranked,
         **({'hops': hops} if hops else {}),
         **more,
@@ -314,14 +120,14 @@ def test_the_predicted_set_holds_all_answers_of_a_long_list(tmp_path):
     vocab = EntityVocab.from_names(['director', *(f'film {i}' for i in range(30))])
     kb, question = GraphKB(vocab, [(0, film) for film in range(1, 31)]), ask(vocab, 'director', vocab.names[1:])
     infer(kb, [question], tmp_path / 'out.jsonl', hops=1)
-    assert evaluate(kb, [question], run.read_predictions(tmp_path / 'out.jsonl'), 1)['set_f1'] == 1
+    assert evaluate(kb, [question], read_predictions(tmp_path / 'out.jsonl'), 1)['set_f1'] == 1
 
 
 def test_another_entity_of_the_same_name_is_not_the_answer():
     vocab = EntityVocab(['probe', 'planet', 'metal'], ['MESSENGER', 'Mercury', 'Mercury'], [[], [], []])
     kb = GraphKB(vocab, [(0, 2)])
     question = Question('what did MESSENGER visit', (9, 18), 0, [1], [], 1, '', '1')
-    assert evaluate(kb, [question], list(run.predict(kb, [question], 1)), 1)['hits@1'] == 0
+    assert evaluate(kb, [question], list(predict(kb, [question], 1)), 1)['hits@1'] == 0
 
 
 def test_predictions_of_another_number_of_hops_are_refused():

@@ -8,9 +8,9 @@ import pytest
 import tiny_training
 from opql_jax.corpus.questions import parse_metaqa_file
 from opql_jax.corpus.records import CorpusError
-from opql_jax.evaluation import run
 from opql_jax.evaluation.ask import ask
-from opql_jax.evaluation.run import PredictionError, bracketed, evaluate, evaluate_sets, format_table, infer_file
+from opql_jax.evaluation.predictions import PredictionError, bracketed, read_predictions
+from opql_jax.evaluation.run import evaluate, evaluate_sets, format_table, infer_file
 from opql_jax.evaluation.virtual_kb import VirtualKB
 
 SPLITS = ('1-hop/dev', '2-hop/dev')
@@ -64,7 +64,7 @@ def assert_same_metrics(found, wanted):
 
 def test_a_file_of_questions_is_answered_line_by_line(folders, kb, question_file, tmp_path):
     infer_file(**folders, question_file=str(question_file), hops=2, output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
-    records = run.read_predictions(tmp_path / 'a' / 'out.jsonl')
+    records = read_predictions(tmp_path / 'a' / 'out.jsonl')
     questions = parse_metaqa_file(question_file, kb.vocab, 2)
     assert [r['id'] for r in records] == [f'2-hop/mine/{n}' for n in range(1, 13)] == [q.id for q in questions]
     assert [r['question'] for r in records] == [line.split('\t')[0] for line in question_file.read_text('utf-8').splitlines()]
@@ -80,7 +80,7 @@ def test_answers_need_not_be_given(folders, kb, tmp_path):
     names = kb.vocab.names[:2]
     (tmp_path / 'open.txt').write_text(f'who knew [{names[0]}]\t\n\nwho knew [{names[1]}]\t\r\n', encoding='utf-8')
     infer_file(**folders, question_file=str(tmp_path / 'open.txt'), hops=1, output=str(tmp_path / 'out.jsonl'))
-    assert [r['topic'] for r in run.read_predictions(tmp_path / 'out.jsonl')] == names
+    assert [r['topic'] for r in read_predictions(tmp_path / 'out.jsonl')] == names
 
 
 def test_a_bad_line_of_a_question_file_is_named(folders, tmp_path):
@@ -100,12 +100,12 @@ def test_every_split_is_scored_and_its_files_are_left(scored, kb):
     assert json.loads((output / 'metrics.json').read_text()) == results and list(results) == list(SPLITS)
     for hops, split in enumerate(SPLITS, 1):
         questions = kb.prepared.questions(split)
-        records = run.read_predictions(output / f'{split}.predictions.jsonl')
+        records = read_predictions(output / f'{split}.predictions.jsonl')
         assert_same_metrics(results[split], evaluate(kb, questions, records, hops))
         assert results[split]['questions'] == len(questions) == 40
         # Every fact of this world is in its text, and an untrained model finds few of them.
         assert results[split]['coverage'] == 1.0 and results[split]['hits@1'] < 0.9
-        cases = run.read_predictions(output / f'{split}.cases.jsonl')
+        cases = read_predictions(output / f'{split}.cases.jsonl')
         right = [case['right'] for case in cases]
         assert right == sorted(right) and sum(right) == round(results[split]['hits@1'] * 40)
 

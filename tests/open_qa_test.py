@@ -6,6 +6,7 @@ import json
 import shutil
 import types
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,7 +18,10 @@ from opql_jax.evaluation import open_qa
 from opql_jax.evaluation.open_qa import Answer, OpenQA, Retrieval
 from opql_jax.memory.store import Memory
 from opql_jax.memory.update import delete
-from opql_jax.training import lm_stages
+from opql_jax.models.language_model import with_directions
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training import lm_stages, model_card
 from opql_jax.training.checkpoints import CheckpointError
 
 encoder = functools.partial(tiny_training.encoder, num_layers=2)
@@ -96,6 +100,34 @@ def test_answers_do_not_depend_on_what_is_asked_beside(world):
         (alone,) = model.answer([question], 1)
         np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
         assert [read.entries.tolist() for read in alone.hops[0]] == [read.entries.tolist() for read in together.hops[0]]
+
+
+def test_entities_are_told_apart_by_direction_not_by_length(world):
+    """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
+    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    encoder, params, _, meta = model_card.load(world.root / 'lm')
+    lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
+    longer = params | {'entity_table': params['entity_table'] * lengths}
+    stage = lm_stages.OpenQuestionStage.of_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
+    changed = OpenQA(world.prepared, encoder, longer, model.memory, world.prepared.tokenizer, stage)
+    for one, other in zip(model.answer(asked, 1), changed.answer(asked, 1)):
+        np.testing.assert_allclose(other.scores, one.scores, rtol=1e-4)
+        np.testing.assert_array_equal(other.entities, one.entities)
+
+    stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS)
+    stage.open(world.prepared)
+    batch, mesh = dict(stage.source(world.prepared, 1, 0)[0]), make_mesh(1)
+    layout, static = Layout(mesh, len(model.vocab)), stage.static(batch)
+    loss = lambda params: stage.loss(encoder, layout, params, batch, stage.constants(mesh), static, None)[0]
+    assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
+
+    table = with_directions(longer)['entity_table']
+    np.testing.assert_array_equal(np.argmax(table @ table.T, axis=1), np.arange(len(table)))
+    gradient = jax.grad(lambda params: with_directions(params)['entity_table'].sum())(
+        {'entity_table': np.zeros((2, 3), np.float32)}
+    )
+    assert np.isfinite(gradient['entity_table']).all()
 
 
 def test_deleted_entries_are_not_read_again(world, tmp_path):

@@ -21,19 +21,21 @@ from opql_jax.training.run import TrainingError
 TESTS = pathlib.Path(__file__).parent
 # A process compiles for itself, so that four cost most.
 STAGES = {
-    1: ('memory', 'relations', 'passages', 'follow', 'whole memory'),
-    2: ('memory', 'relations', 'passages', 'follow', 'whole memory'),
+    1: ('memory', 'eval', 'relations', 'passages', 'follow', 'whole memory'),
+    2: ('memory', 'eval', 'relations', 'passages', 'follow', 'whole memory'),
     4: ('relations',),
 }
 
 
 @pytest.fixture(scope='module')
 def inputs(tmp_path_factory):
-    """(prepared folder, a model, its memory)."""
+    """(prepared folder, a model, its memory); beside them a follower."""
     root = tmp_path_factory.mktemp('inputs')
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(prepared, root / 'model')
-    return prepared, root / 'model', tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+    memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+    tiny_training.write_untrained(prepared, root / 'follower', stages.FollowStage(memory_dir=str(memory)))
+    return prepared, root / 'model', memory
 
 
 def start(processes, devices, *command):
@@ -74,7 +76,9 @@ def trained(inputs, tmp_path_factory):
     return folders
 
 
-@pytest.mark.parametrize(('processes', 'stage'), [(n, stage) for n in (2, 4) for stage in STAGES[n] if stage != 'memory'])
+@pytest.mark.parametrize(
+    ('processes', 'stage'), [(n, stage) for n in (2, 4) for stage in STAGES[n] if stage not in ('memory', 'eval')]
+)
 def test_processes_train_what_one_trains(inputs, trained, processes, stage):
     one, several = (json.loads((trained[n] / 'metrics.json').read_text())[stage] for n in (1, processes))
     assert several == pytest.approx(one, rel=1e-4)
@@ -93,6 +97,14 @@ def test_processes_build_the_bytes_that_one_builds(trained):
     assert one == two and shards > 3
     encoded = [int((trained[2] / f'encoded-{i}').read_text()) for i in (0, 1)]
     assert sum(encoded) == shards and min(encoded) == shards // 2
+
+
+def test_processes_answer_and_score_as_one_does(trained):
+    """But for TensorBoard's file, whose name holds the time."""
+    content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*.json*') if path.is_file()}
+    one, two = (content(trained[n] / 'eval') for n in (1, 2))
+    assert one == two and pathlib.Path('1/2-hop/train.predictions.jsonl') in one
+    assert min(len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines()) for hops in (1, 2)) > 4
 
 
 @pytest.fixture

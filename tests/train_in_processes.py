@@ -3,7 +3,7 @@
     python tests/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
 The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
-builds OUTPUT/memory, of many shards.
+builds OUTPUT/memory, of many shards. Nor is 'eval', which scores the checkpoints of the folder `follower` beside MODEL.
 
 Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
 """
@@ -18,6 +18,8 @@ import optax
 from train_until_killed import be_asked_to_stop
 
 import tiny_training
+from opql_jax.evaluation import predictions
+from opql_jax.evaluation.run import evaluate_sets
 from opql_jax.memory import build as build_lib
 from opql_jax.parallel import hosts
 from opql_jax.training import stages, step
@@ -52,6 +54,13 @@ def main(prepared, model, memory, output, *names):
             build_lib._encode = lambda *given: shards.append(0) or encode(*given)
             tiny_training.write_memory(prepared, model, pathlib.Path(output, name), shard_rows=SHARD_ROWS)
             pathlib.Path(output, f'encoded-{jax.process_index()}').write_text(str(len(shards)))
+            continue
+        if name == 'eval':
+            predictions.CHUNK = 4
+            folders = dict(prepared_dir=prepared, model_dir=str(pathlib.Path(model).with_name('follower')), memory_dir=memory)
+            evaluate_sets(
+                **folders, output_dir=str(pathlib.Path(output, name)), splits=('1-hop/train', '2-hop/train'), step='all'
+            )
             continue
         workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':

@@ -10,24 +10,23 @@ import signal
 import subprocess
 import sys
 import time
-import types
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import train_until_killed
-from tensorboardX.proto.event_pb2 import Event
+from event_files import scalars
 from train_until_killed import OPTIONS, STEPS
 
 import tiny_training
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory, params_hash
-from opql_jax.training import run
 from opql_jax.training.checkpoints import Checkpoints
 
 TESTS = pathlib.Path(__file__).parent
 STAGES = ('relations', 'follow')
+# What a run tells of itself on a CPU beside the metrics.
+SPEED = {'steps_per_second', 'sequences_per_second', 'step_seconds', 'data_seconds', 'checkpoint_seconds', 'tflops_per_device'}
 Finished = collections.namedtuple('Finished', 'workdir metrics')
 
 
@@ -55,20 +54,6 @@ def uninterrupted(inputs, tmp_path_factory):
 
 def steps_of(workdir):
     return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit())
-
-
-def scalars(workdir):
-    """{tag: {step: value}} of all event files, read with the format's own protocol buffers."""
-    found = collections.defaultdict(dict)
-    for path in sorted(workdir.glob('events.out.tfevents.*')):
-        data, start = path.read_bytes(), 0
-        while start < len(data):  # length (8 bytes), its checksum (4), the event, its checksum (4)
-            size = int.from_bytes(data[start : start + 8], 'little')
-            event = Event.FromString(data[start + 12 : start + 12 + size])
-            start += size + 16
-            for value in event.summary.value:
-                found[value.tag][event.step] = value.simple_value
-    return found
 
 
 def state_of(workdir, step):
@@ -201,30 +186,13 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, stage):
 
 def test_scalars_are_written_for_tensorboard(uninterrupted):
     told, metrics = scalars(uninterrupted['relations'].workdir), uninterrupted['relations'].metrics
-    assert told.keys() == metrics.keys() | {'steps_per_second'}
+    assert told.keys() == metrics.keys() | SPEED
     assert {'loss', 'grad_norm', 'L_rel', 'L_el', 'relation_accuracy'} <= metrics.keys()
     for name, values in told.items():
         assert list(values) == [2, 4, 6], name
     assert {name: values[6] for name, values in told.items() if name in metrics} == pytest.approx(metrics, rel=1e-6)
-    assert all(rate > 0 for rate in told['steps_per_second'].values())
-
-
-def test_progress_is_reported_with_means_rate_and_eta(tmp_path, monkeypatch, caplog):
-    clock = iter([100.0, 104.0, 105.0])
-    monkeypatch.setattr(run, 'time', types.SimpleNamespace(monotonic=lambda: next(clock)))
-    progress = run.Progress(tmp_path, start=10, num_steps=50)
-    with caplog.at_level(logging.INFO, 'opql_jax'):
-        for step in range(10, 18):
-            progress.add(step, {'loss': jnp.float32(step), 'grad_norm': jnp.float32(1)})
-        assert progress.flush(18) == {'loss': 13.5, 'grad_norm': 1.0}  # 8 steps in 4 s, 32 to go
-        progress.add(18, {'loss': jnp.float32(7), 'grad_norm': jnp.float32(3), 'of_2hop': jnp.float32(1)})
-        progress.add(19, {'loss': jnp.float32(9), 'grad_norm': jnp.float32(3)})
-        assert progress.flush(20) == {'loss': 8.0, 'grad_norm': 3.0, 'of_2hop': 1.0}
-    progress.close()
-    first, second = (re.sub(' +', ' ', record.message) for record in caplog.records)
-    assert first == 'step 18/50 2.00 steps/s ETA 16s grad_norm 1 loss 13.5'
-    assert second == 'step 20/50 2.00 steps/s ETA 15s grad_norm 3 loss 8 of_2hop 1'
-    assert scalars(tmp_path)['steps_per_second'] == {18: 2.0, 20: 2.0}
+    assert all(value > 0 for name in SPEED - {'checkpoint_seconds'} for value in told[name].values())
+    assert [value > 0 for value in told['checkpoint_seconds'].values()] == [False, True, True]
 
 
 def printed_parameters(text, title):

@@ -11,7 +11,7 @@ import tiny_training
 from opql_jax.corpus.readers import Synthetic
 from opql_jax.corpus.records import CorpusError
 from opql_jax.data import markup
-from opql_jax.evaluation.run import bracketed, predict
+from opql_jax.evaluation.predictions import bracketed, predict
 from opql_jax.evaluation.virtual_kb import VirtualKB
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable

@@ -17,8 +17,10 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import round_up
 from opql_jax.evaluation import metrics
+from opql_jax.evaluation.steps import score_steps
 from opql_jax.evaluation.virtual_kb import evidence, with_new_entities
 from opql_jax.memory.store import Memory
+from opql_jax.models.language_model import with_directions
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lm_stages, model_card
@@ -72,8 +74,9 @@ class OpenQA:
     def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, tokenizer, stage):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
         self._model, self._tokenizer, self._special = stage.model(encoder), tokenizer, tokenizer_lib.special_ids(tokenizer)
-        mesh = make_mesh(1)
+        mesh = make_mesh(1, local=True)
         self._layout = Layout(mesh, len(prepared.vocab))
+        params = with_directions(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
         self._arrays = None if memory is None else stage.search_arrays(memory, mesh)
         self._own_text = stage.own_text
@@ -271,16 +274,18 @@ def evaluate_files(
     output_dir: str,
     batch_size: int = 64,
     k: int | None = None,
-    step: int | None = None,
+    step: int | str | None = None,
+    patience: float = 3600.0,
     show: int = 0,
     dry_run: bool = False,
 ) -> dict[str, dict]:
     """Answers files of open questions and scores them.
 
     Args:
-        prepared_dir, model_dir, memory_dir, k, step: see `OpenQA.open`.
+        prepared_dir, model_dir, memory_dir, k: see `OpenQA.open`.
         questions: the files, see `corpus.open_questions`.
         output_dir: receives <file stem>.predictions.jsonl, with traces, and metrics.json.
+        step, patience: the checkpoint; the newest if None; or several, see `score_steps`.
         show: questions of each file, from its start, that are printed with their traces.
 
     Returns:
@@ -289,16 +294,24 @@ def evaluate_files(
     """
     if isinstance(questions, str):
         raise InputError(f"questions: write a tuple, ('{questions}',)")
-    model = OpenQA.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
     paths = {pathlib.Path(path).stem: path for path in questions}
-    sets = {name: read_open_questions(path, model.vocab) for name, path in paths.items()}
-    if len(sets) < len(questions):
+    if len(paths) < len(questions):
         raise InputError('questions: two files have the same name, so that their results would be one')
-    if dry_run:
-        for name, asked in sets.items():
-            print(f'# {name}: {len(asked):,} questions')
-        return {}
-    directory, out = pathlib.Path(output_dir), {}
+
+    def score(step, directory):
+        model = OpenQA.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
+        sets = {name: read_open_questions(path, model.vocab) for name, path in paths.items()}
+        if dry_run:
+            for name, asked in sets.items():
+                print(f'# {name}: {len(asked):,} questions')
+            return {}
+        return _score_files(model, sets, paths, directory, batch_size, show)
+
+    return score_steps(score, model_dir, output_dir, step, patience)
+
+
+def _score_files(model, sets, paths, directory, batch_size, show) -> dict[str, dict]:
+    out = {}
     directory.mkdir(parents=True, exist_ok=True)
     for name, asked in sets.items():
         answers: list = [None] * len(asked)

@@ -1,15 +1,10 @@
-"""Inference over question files, and scoring of what it wrote.
+"""Answers to question files, and their scores: `infer` and `eval` as functions.
 
-`infer` writes one JSON line per question; `evaluate` scores such a file against the gold answers. They meet only in that
-file, so predictions made elsewhere, or over unseen questions, are scored by the same code.
+They meet only in the predictions file, so predictions made elsewhere, or over unseen questions, are scored by the same code.
 """
 
-import hashlib
 import json
-import logging
-import os
 import pathlib
-import time
 
 import numpy as np
 
@@ -18,149 +13,13 @@ from opql_jax.corpus.questions import Question, parse_metaqa_file
 from opql_jax.corpus.tables import atomic_path
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.ask import format_hops
-from opql_jax.evaluation.virtual_kb import Hop, VirtualKB
-
-_log = logging.getLogger(__name__)
+from opql_jax.evaluation.predictions import PredictionError, bracketed, check_same_questions, infer, read_predictions
+from opql_jax.evaluation.steps import score_steps
+from opql_jax.evaluation.virtual_kb import VirtualKB
+from opql_jax.parallel import hosts
 
 # Questions whose reachable entities are held at once, a byte for each entity and hop.
 _GRAPH_BATCH = 16
-
-
-class PredictionError(InputError):
-    """A predictions file does not fit the questions, or is damaged."""
-
-
-def predict(kb: VirtualKB, questions: list[Question], hops: int, *, batch_size: int = 64, evidence: int = 3):
-    """Yields the prediction record of each question, in order.
-
-    A record is `{id, question, by, topic, answers: [{entity, key, weight}], hops: [[key]], evidence: [[...]]}`. `by` identifies
-    the model, the memory and the settings (see `made_by`), `answers` lists all entities found, best first, by name and key,
-    `hops` those after each hop before the last, `evidence` the `evidence` heaviest entries of each hop. Questions whose topic
-    is unknown get no answers and say so in `error`.
-    """
-    started, by = time.monotonic(), made_by(kb, hops, evidence)
-    for start in range(0, len(questions), batch_size):
-        batch = questions[start : start + batch_size]
-        for question, steps in zip(batch, kb.follow(batch, hops)):
-            yield {**_record(kb, question, steps, evidence), 'by': by}
-        done = start + len(batch)
-        if done == len(questions) or (start // batch_size) % 20 == 19:
-            rate = done / (time.monotonic() - started)
-            _log.info('%d/%d questions  %.0f/s  ETA %ds', done, len(questions), rate, (len(questions) - done) / rate)
-
-
-def made_by(kb: VirtualKB, hops: int, evidence: int = 3) -> str:
-    """Identifies what records come from: 12 hex digits over the parameters, the memory and all settings."""
-    return hashlib.sha256(f'{kb.identity} {hops} {evidence}'.encode()).hexdigest()[:12]
-
-
-def _record(kb: VirtualKB, question: Question, steps: list[Hop], evidence: int) -> dict:
-    names, keys = kb.vocab.names, kb.vocab.keys
-    out = {
-        'id': question.id,
-        'question': bracketed(question),
-        'topic': names[question.topic_entity] if question.topic_entity >= 0 else None,
-        'answers': [
-            {'entity': names[int(e)], 'key': keys[int(e)], 'weight': round(float(w), 6)}
-            for e, w in zip(steps[-1].entities, steps[-1].weights)
-        ],
-        'hops': [[keys[int(e)] for e in hop.entities] for hop in steps[:-1]],
-    }
-    if question.topic_entity < 0:
-        out['error'] = 'the topic is not in the entity vocabulary'
-    if evidence:
-        out['evidence'] = [kb.evidence(hop.entries[:evidence]) for hop in steps]
-    return out
-
-
-def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_size: int = 64, evidence: int = 3) -> int:
-    """Writes predictions to `output` (JSON lines), continuing after the whole lines that are already there.
-
-    Returns:
-        How many questions were answered by this call.
-
-    Raises:
-        PredictionError: the lines already there belong to other questions, or come from another model, memory or setting.
-    """
-    by = made_by(kb, hops, evidence)
-    output = pathlib.Path(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(output.name + '.partial')
-    if output.exists():
-        done = read_predictions(output)
-        check_same_questions(done, questions, output)
-        _check_origin(done, by, output)
-        _log.info('%s is already whole', output)
-        return 0
-    done = _keep_whole_lines(partial)
-    if len(done) > len(questions):
-        raise PredictionError(f'{partial} holds {len(done)} predictions for {len(questions)} questions: delete it')
-    check_same_questions(done, questions[: len(done)], partial)
-    _check_origin(done, by, partial)
-    with open(partial, 'a', encoding='utf-8') as file:
-        for record in predict(kb, questions[len(done) :], hops, batch_size=batch_size, evidence=evidence):
-            file.write(json.dumps(record, ensure_ascii=False) + '\n')
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, output)
-    return len(questions) - len(done)
-
-
-def _check_origin(predictions: list[dict], by: str, path) -> None:
-    for number, record in enumerate(predictions, 1):
-        if record.get('by') != by:
-            raise PredictionError(
-                f'{path}, line {number} comes from another model, memory or setting ({record.get("by")}, this one is {by}):'
-                ' delete the file to answer again, or choose another output'
-            )
-
-
-def bracketed(question: Question) -> str:
-    """The question as it stands in its file, with its topic in brackets."""
-    start, end = question.topic
-    return f'{question.text[:start]}[{question.text[start:end]}]{question.text[end:]}'
-
-
-def _keep_whole_lines(path) -> list[dict]:
-    """Reads a file that a killed run may have left, cutting off a last line that is not whole."""
-    if not path.exists():
-        return []
-    data = path.read_bytes()
-    whole = data[: data.rfind(b'\n') + 1]
-    if len(whole) < len(data):
-        with open(path, 'r+b') as file:
-            file.truncate(len(whole))
-    return read_predictions(path)
-
-
-def read_predictions(path) -> list[dict]:
-    """Reads a predictions file; errors name the line."""
-    try:
-        lines = pathlib.Path(path).read_text(encoding='utf-8').split('\n')
-    except (OSError, UnicodeDecodeError) as error:
-        raise PredictionError(f'{path}: cannot be read ({error})') from error
-    out = []
-    for number, line in enumerate(lines, 1):
-        if line:
-            try:
-                record = json.loads(line)
-                record['id'], record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
-                [key + '' for keys in record.get('hops', []) for key in keys]
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
-            out.append(record)
-    return out
-
-
-def check_same_questions(predictions: list[dict], questions: list[Question], path) -> None:
-    """Raises PredictionError unless prediction i is of question i."""
-    if len(predictions) != len(questions):
-        raise PredictionError(f'{path} holds {len(predictions)} predictions for {len(questions)} questions')
-    for number, (record, question) in enumerate(zip(predictions, questions), 1):
-        if record['question'] != bracketed(question):
-            raise PredictionError(
-                f'{path}, line {number} answers {record["question"]!r}, but question {number} is {bracketed(question)!r}'
-            )
 
 
 def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], hops: int, cases_path=None) -> dict:
@@ -265,7 +124,8 @@ def infer_file(
 ) -> None:
     """Answers every question of a file in the MetaQA format (`question with [topic]<TAB>answers...`; answers may be absent).
 
-    Writes one JSON line per question to `output` (see `predict`); a killed run resumes, and `output` appears only when it is whole.
+    Writes one JSON line per question to `output`, in several processes together if there are, see `predictions.infer`; a killed run
+    resumes, and `output` appears only when it is whole.
     """
     kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
     questions = parse_metaqa_file(question_file, kb.vocab, hops)
@@ -291,21 +151,20 @@ def evaluate_sets(
     filter: bool | None = None,
     batch_size: int = 64,
     show: int = 0,
-    step: int | None = None,
+    step: int | str | None = None,
+    patience: float = 3600.0,
     dry_run: bool = False,
 ) -> dict[str, dict]:
     """Scores question sets: prepared splits, or one file with gold answers (then `hops` is needed).
 
+    Several processes answer together, and the first one scores.
+
     Args:
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json.
-        splits: such as '2-hop/dev'.
-        needs: relations such as 'P57'; of the splits, only questions that need one of these are asked (see `Question.needs`).
-        question_file: a file in the MetaQA format instead of splits.
-        predictions: score this output of `infer` (for `question_file`) instead of answering again.
-        show: questions of each set, from its start, that are printed with their hops and evidence, right or wrong.
+        step, patience: the checkpoint; the newest if None; or several, see `score_steps`.
 
     Returns:
-        {set name: metrics}.
+        {set name: metrics}, of the last step.
     """
     for name, value in (('splits', splits), ('needs', needs)):
         if isinstance(value, str):
@@ -318,28 +177,41 @@ def evaluate_sets(
         raise InputError('hops: the number of hops of question_file is needed: --gin.HOPS')
     if predictions and not question_file:
         raise InputError('predictions belong to a question_file')
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
-    if question_file:
-        sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
-    else:
-        sets = {split: [q for q in kb.prepared.questions(split) if not needs or q.needs(needs)] for split in splits}
-    if dry_run:
+    if predictions and isinstance(step, str):
+        raise InputError(f'predictions are of one checkpoint, and step={step!r} asks for several')
+
+    def score(step, directory):
+        kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
+        if question_file:
+            sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
+        else:
+            sets = {split: [q for q in kb.prepared.questions(split) if not needs or q.needs(needs)] for split in splits}
         for name, questions in sets.items():
-            print(f'# {name}: {len(questions):,} questions over {len(kb.memory):,} entries')
+            if not questions:
+                raise InputError(f'{name} holds no questions{" that need " + " or ".join(needs) if needs else ""}')
+        if dry_run:
+            for name, questions in sets.items():
+                print(f'# {name}: {len(questions):,} questions over {len(kb.memory):,} entries')
+            return {}
+        return _score_sets(kb, sets, directory, predictions, batch_size, show)
+
+    return score_steps(score, model_dir, output_dir, step, patience)
+
+
+def _score_sets(kb, sets, directory, predictions, batch_size, show) -> dict[str, dict]:
+    paths = {name: pathlib.Path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
+    if not predictions:
+        for name, questions in sets.items():
+            infer(kb, questions, paths[name], hops=questions[0].hops, batch_size=batch_size, evidence=1)
+    if not hosts.first():
         return {}
-    out, directory = {}, pathlib.Path(output_dir)
+    out = {}
     for name, questions in sets.items():
-        if not questions:
-            raise InputError(f'{name} holds no questions{" that need " + " or ".join(needs) if needs else ""}')
-        set_hops = questions[0].hops
-        path = pathlib.Path(predictions) if predictions else directory / f'{name}.predictions.jsonl'
-        if not predictions:
-            infer(kb, questions, path, hops=set_hops, batch_size=batch_size, evidence=1)
-        records = read_predictions(path)
-        check_same_questions(records, questions, path)
+        records = read_predictions(paths[name])
+        check_same_questions(records, questions, paths[name])
         cases = directory / f'{name}.cases.jsonl'
         cases.parent.mkdir(parents=True, exist_ok=True)
-        out[name] = evaluate(kb, questions, records, set_hops, cases)
+        out[name] = evaluate(kb, questions, records, questions[0].hops, cases)
     # Whole or not at all: that it is there says that all sets were answered.
     with atomic_path(directory / 'metrics.json') as path:
         path.write_text(json.dumps(out, indent=2))

@@ -52,7 +52,7 @@ class VirtualKB:
     def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer, stage: FollowStage):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
         self.k, self.exclude_topic, self.filter = stage.k, stage.exclude_topic, stage.filter
-        self._follower, self._mesh = stage.follower(encoder), make_mesh(1)
+        self._follower, self._mesh = stage.follower(encoder), make_mesh(1, local=True)
         self._encoder, self._params = encoder, params
         self._tokenizer, self._special = tokenizer, tokenizer_lib.special_ids(tokenizer)
         self._arrays = stage.search_arrays(memory, self._mesh)

@@ -64,6 +64,11 @@ def wait(for_what: str) -> None:
         multihost_utils.sync_global_devices(for_what)
 
 
+def agreed(number: int) -> int:
+    """What the first process says, in all of them."""
+    return int(multihost_utils.broadcast_one_to_all(np.int32(number)))
+
+
 def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
     """Places an array that every process has whole, or one that lies on their devices already."""
     if sharding.is_fully_addressable or (isinstance(array, jax.Array) and not array.is_fully_addressable):

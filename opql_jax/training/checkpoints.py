@@ -5,6 +5,8 @@ memory it was trained over, the operative gin configuration, and the hash of `pa
 """
 
 import pathlib
+import time
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -13,6 +15,7 @@ from flax import traverse_util
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory.store import params_hash
+from opql_jax.parallel import hosts
 
 
 class CheckpointError(InputError):
@@ -25,7 +28,7 @@ class Checkpoints:
     Writes are atomic: a step folder exists only when it is whole.
     """
 
-    def __init__(self, workdir, keep: int = 2, read_only: bool = False):
+    def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
         self.directory = pathlib.Path(workdir).absolute() / 'checkpoints'
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
@@ -42,6 +45,10 @@ class Checkpoints:
                 'meta': ocp.JsonCheckpointHandler(),
             },
         )
+
+    def steps(self) -> list[int]:
+        """Those that were saved whole and are there, oldest first."""
+        return sorted(self._manager.all_steps())
 
     def latest_step(self) -> int | None:
         """The newest step that was saved whole, or None."""
@@ -64,8 +71,8 @@ class Checkpoints:
         step = self.latest_step() if step is None else step
         if step is None:
             raise CheckpointError(f'no checkpoint in {self.directory}: train first, or name another folder')
-        if step not in (steps := self._manager.all_steps()):
-            raise CheckpointError(f'{self.directory} has no step {step}; it has {", ".join(map(str, sorted(steps)))}')
+        if step not in (steps := self.steps()):
+            raise CheckpointError(f'{self.directory} has no step {step}; it has {", ".join(map(str, steps))}')
         return step
 
     def _restore(self, step: int, **items):
@@ -132,6 +139,44 @@ class Checkpoints:
 
     def close(self) -> None:
         self._manager.close()
+
+
+# What stands for several steps, and the seconds between two looks for new ones.
+ALL, NEW = 'all', 'new'
+_LOOK_EVERY = 5.0
+_LATER, _END = -1, -2
+
+
+def each_step(workdir, which: str, patience: float) -> Iterator[int]:
+    """The steps of a run, oldest first; of several processes each gets the same.
+
+    Args:
+        workdir: of a training run, which may be going on, or not have begun.
+        which: 'all' that are there, or 'new', also those that are still to come, until none has come for some time.
+        patience: that time in seconds.
+
+    Raises:
+        InputError: `which` is neither.
+        CheckpointError: there is none.
+    """
+    if which not in (ALL, NEW):
+        raise InputError(f'step={which!r}: it is a number, {ALL!r} (that are there) or {NEW!r} (also those that come)')
+    done, since = -1, time.monotonic()
+    while (step := hosts.agreed(_next_step(workdir, done, which == ALL or time.monotonic() - since > patience))) != _END:
+        if step == _LATER:
+            time.sleep(min(_LOOK_EVERY, patience))
+            continue
+        yield step
+        done, since = step, time.monotonic()
+    if done < 0:
+        raise CheckpointError(f'{workdir} has no checkpoint: train into it, or name another folder')
+
+
+def _next_step(workdir, done: int, over: bool) -> int:
+    """The oldest step after `done`."""
+    folder = pathlib.Path(workdir, 'checkpoints')
+    later = [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
+    return min(later, default=_END if over else _LATER)
 
 
 def check_shapes(wanted, found, where: str) -> None:

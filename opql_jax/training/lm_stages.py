@@ -15,7 +15,7 @@ from opql_jax.memory.search import shard_memory
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.language_model import LanguageModel
+from opql_jax.models.language_model import LanguageModel, with_directions
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.stages import Stage
 from opql_jax.training.update import covered
@@ -120,6 +120,7 @@ class LanguageModelStage(Stage):
 
         `barred` names the features that bar entries: the search compares each entry with all that these say.
         """
+        params = with_directions(params)
         lengths = buckets.lengths_in(batch)
         texts = [{name: batch[f'{name}_{length}'] for name in (*_FEATURES, *barred)} for length in lengths]
         out = self.model(encoder)(params, layout, texts, hops, memory, rng)

