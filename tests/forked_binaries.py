@@ -1,7 +1,7 @@
 """Runs binaries without waiting for imports: one process that has imported everything forks a child for each command.
 
 In the child the module runs as `python -m opql_jax.X` would run it: as `__main__`, with its own flags, file descriptors and
-exit status. It can also be given a file size limit, or be killed before a file takes its final name.
+exit status. It can also be given a file size limit, or be killed: before a file takes its final name, or after some time.
 """
 
 import atexit
@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from typing import NamedTuple
 
@@ -59,7 +60,14 @@ class Binaries:
         self._server.wait()
         self._server.stdout.close()
 
-    def __call__(self, binary: str, *flags, file_limit: int | None = None, kill_before: str | None = None) -> Done:
+    def __call__(
+        self,
+        binary: str,
+        *flags,
+        file_limit: int | None = None,
+        kill_before: str | None = None,
+        kill_after: float | None = None,
+    ) -> Done:
         """Runs a binary to its end.
 
         Args:
@@ -68,8 +76,10 @@ class Binaries:
             file_limit: bytes that any file it writes may have; writing more fails, as on a full disk.
             kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file its final name, 'unlink
                 NAME' its removal or that of its partial file.
+            kill_after: SIGKILL after so many seconds.
         """
-        request = {'binary': binary, 'flags': [str(f) for f in flags], 'file_limit': file_limit, 'kill_before': kill_before}
+        request = dict(binary=binary, flags=[str(f) for f in flags])
+        request |= dict(file_limit=file_limit, kill_before=kill_before, kill_after=kill_after)
         self._server.stdin.write(json.dumps(request) + '\n')
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
@@ -117,9 +127,11 @@ def _read(descriptors) -> list[str]:
     return [text.decode() for text in data.values()]
 
 
-def _run(binary, flags, file_limit, kill_before):
+def _run(binary, flags, file_limit, kill_before, kill_after):
     """The child: ends as the binary ends."""
     signal.alarm(LONGEST)
+    if kill_after is not None:
+        _kill_after(kill_after)
     if file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     if kill_before is not None:
@@ -143,6 +155,16 @@ def _run(binary, flags, file_limit, kill_before):
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(code)
+
+
+def _kill_after(seconds):
+    target = os.getpid()
+    if not os.fork():
+        os.closerange(0, 3)  # who reads them waits until nobody has them
+        time.sleep(seconds)
+        if os.getppid() == target:
+            os.kill(target, signal.SIGKILL)
+        os._exit(0)
 
 
 def _kill_before(step):

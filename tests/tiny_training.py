@@ -47,6 +47,15 @@ def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
 
 
+def state_of(workdir, step) -> dict[str, np.ndarray]:
+    """Every array of a checkpoint, parameters and optimiser state, by path."""
+    store = Checkpoints(workdir, read_only=True)
+    arrays = store._manager.restore(step)
+    store.close()
+    leaves = jax.tree_util.tree_flatten_with_path([arrays['params'], arrays['opt_state']])[0]
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
 def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from=None) -> pathlib.Path:
     """A workdir as a run of `stage` (relations if None) leaves it after step 1, but with random parameters: it costs no compilation.
 

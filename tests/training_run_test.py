@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 
-import jax
 import numpy as np
 import pytest
 import train_until_killed
@@ -56,23 +55,14 @@ def steps_of(workdir):
     return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit())
 
 
-def state_of(workdir, step):
-    """Every array of a checkpoint, parameters and optimiser state, by path."""
-    store = Checkpoints(workdir, read_only=True)
-    arrays = store._manager.restore(step)
-    store.close()
-    leaves = jax.tree_util.tree_flatten_with_path([arrays['params'], arrays['opt_state']])[0]
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
-
-
 def assert_same_end(workdir, metrics, uninterrupted):
     assert metrics == uninterrupted.metrics
-    state, wanted = state_of(workdir, STEPS), state_of(uninterrupted.workdir, STEPS)
+    state, wanted = tiny_training.state_of(workdir, STEPS), tiny_training.state_of(uninterrupted.workdir, STEPS)
     assert state.keys() == wanted.keys() and len(wanted) > 40
     for name in wanted:
         np.testing.assert_array_equal(state[name], wanted[name], err_msg=name)
     told, wanted = scalars(workdir), scalars(uninterrupted.workdir)
-    for name in wanted.keys() - {'steps_per_second'}:
+    for name in wanted.keys() - SPEED:
         assert told[name][STEPS] == wanted[name][STEPS], name
 
 
@@ -81,7 +71,7 @@ def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupte
     shutil.copytree(uninterrupted[stage].workdir / 'checkpoints' / '4', tmp_path / 'checkpoints' / '4')
     for name in ('model.json', 'tokenizer.json'):
         shutil.copy(uninterrupted[stage].workdir / name, tmp_path / name)
-    before, after = (state_of(uninterrupted[stage].workdir, step) for step in (4, STEPS))
+    before, after = (tiny_training.state_of(uninterrupted[stage].workdir, step) for step in (4, STEPS))
     assert any(not np.array_equal(before[name], after[name]) for name in before)  # there was something left to do
     with caplog.at_level(logging.INFO, 'opql_jax'):
         metrics = go_on(inputs, stage, tmp_path)

@@ -1,0 +1,99 @@
+"""Killed at random moments, and started again, prepare, train, build_memory and infer end with the bytes of an undisturbed run."""
+
+import hashlib
+import time
+
+import numpy as np
+import pytest
+
+import tiny_training
+from forked_binaries import ENCODER, Binaries
+from opql_jax.data.prepared import Prepared
+from opql_jax.evaluation.predictions import bracketed
+
+pytestmark = pytest.mark.slow
+KILLS, KILLED, STEPS = 20, -9, 60
+
+
+@pytest.fixture(scope='module')
+def binaries():
+    with Binaries() as binaries:
+        yield binaries
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """Folders that the binaries start from, as flags, and a file of many questions."""
+    root = tmp_path_factory.mktemp('world')
+    prepared, follower, memory = tiny_training.write_world(root)
+    questions = [bracketed(q) for q in Prepared(prepared).questions('2-hop/dev')]
+    (root / 'many.txt').write_text(''.join(f'{q}\t\n' for q in questions * 40), encoding='utf-8')
+    return root, {'PREPARED_DIR': prepared, 'MODEL_DIR': follower, 'MEMORY_DIR': memory}
+
+
+def command(name, world, output):
+    root, folders = world
+    flags = lambda **values: [f'--gin.{key}={value}' for key, value in values.items()]
+    prepared = flags(PREPARED_DIR=folders['PREPARED_DIR'])
+    return {
+        'prepare': [
+            'prepare',
+            '--gin_file=gin/data/synthetic.gin',
+            *flags(DOCUMENTS=600, PREPARED_DIR=output),
+            '--gin.prepare.prepare.wordpieces=2000',
+        ],
+        'train': [
+            'train',
+            *ENCODER,
+            '--gin_file=gin/runs/relations.gin',
+            *prepared,
+            *flags(WORKDIR=output, STEPS=STEPS),
+            '--gin.run.train.checkpoint_every=4',
+            '--gin.run.train.keep_checkpoints=1',
+            '--gin.stages.RelationStage.rows=16',
+        ],
+        'build_memory': [
+            'build_memory',
+            '--gin_file=gin/runs/build_memory.gin',
+            *prepared,
+            *flags(MODEL_DIR=root / 'model', MEMORY_DIR=output),
+            '--gin.build.build_memory.shard_rows=16',
+        ],
+        'infer': [
+            'infer',
+            '--gin_file=gin/runs/infer.gin',
+            *flags(**folders, QUESTION_FILE=root / 'many.txt', HOPS=2, OUTPUT=output / 'answers.jsonl'),
+            '--gin.run.infer_file.batch_size=8',
+        ],
+    }[name]
+
+
+def content(name, folder):
+    """What a run leaves: of training the state after the last step, otherwise the digest of every file."""
+    if name == 'train':
+        return {name: array.tobytes() for name, array in tiny_training.state_of(folder, STEPS).items()}
+    files = (path for path in folder.rglob('*') if path.is_file() and not path.name.endswith('.partial'))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize('name', ['prepare', 'train', 'build_memory', 'infer'])
+def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(binaries, world, tmp_path, name):
+    for folder in ('first', 'whole'):  # the first one compiles
+        started = time.monotonic()
+        done = binaries(*command(name, world, tmp_path / folder))
+        assert done.returncode == 0, done.stderr
+    seconds, whole = time.monotonic() - started, content(name, tmp_path / 'whole')
+    assert len(whole) > 0 and content(name, tmp_path / 'first') == whole
+
+    rng, kills, folders = np.random.default_rng(0), 0, 0
+    while kills < KILLS:
+        folder, ended = tmp_path / f'killed-{folders}', False
+        folders += 1
+        while not ended:
+            moment = rng.uniform(0.0, seconds) if kills < KILLS else None
+            done = binaries(*command(name, world, folder), kill_after=moment)
+            assert done.returncode in (0, KILLED), done.stderr
+            ended = done.returncode == 0
+            kills += not ended
+        assert content(name, folder) == whole, f'after {kills} kills, in {folder}'
+    print(f'{name}: {kills} kills over {folders} runs of {seconds:.1f} s')
