@@ -2,7 +2,7 @@
 # Language models with and without a memory, on open questions over real text: where a question mentions something is known, what is not.
 # Every step resumes where it was stopped.
 #   launch/open_questions.sh DATASET [SYSTEM...] [--data FOLDER] [--out FOLDER] [--rows FOLDER]
-#   DATASET  metaqa: 2-hop questions over MetaQA's passages, with the encoder and the memory of launch/reproduce.sh's row opql, which
+#   DATASET  metaqa: 2-hop questions over MetaQA's passages, from the model and over the memory of launch/reproduce.sh's row opql, which
 #            is run first
 #            webqsp: every fifth question of WebQuestionsSP's training part, by the others, over Wikispeedia; the memory has the
 #            pairs that two passages mention, and then also the 100 best pairs of every entity that these questions ask about
@@ -71,7 +71,8 @@ metaqa() {
     converted "2-hop-$part" "$ROWS/prepared" metaqa "$DATA/metaqa/2-hop/$part.txt" --gin.HOPS=2
   done
   for name in "${systems[@]}"; do
-    train_lm "$name" "$ROWS/prepared" "$ROWS/aligned" "$ROWS/memory" "$OUT/questions/2-hop-train.jsonl" 1000 3000
+    # From what was trained to follow: what is left to learn is whom a question mentions, and when to ask the memory.
+    train_lm "$name" "$ROWS/prepared" "$ROWS/follow/opql" "$ROWS/memory" "$OUT/questions/2-hop-train.jsonl" 1000 3000
     ask "$name" all "$ROWS/prepared" "$ROWS/memory" "$OUT/questions/2-hop-dev.jsonl"
   done
 }
