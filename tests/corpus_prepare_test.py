@@ -74,8 +74,9 @@ def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
     batches, dropped = prepare.link_documents(
         [Document('a', 't', 'Bob and Up', (Mention(8, 10, 'Up'), Mention(0, 3, 'Ann Low')))], VOCAB
     )
-    assert batches[0]['mentions'].to_pylist() == [[{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]]
-    assert batches[0]['title_entity'].to_pylist() == [-1] and dropped == {}
+    (batch,) = batches
+    assert batch['mentions'].to_pylist() == [[{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]]
+    assert batch['title_entity'].to_pylist() == [-1] and dropped == {}
 
 
 def test_all_pairs_are_counted_with_the_title_pairs_among_them(tmp_path):
