@@ -17,7 +17,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from opql_jax.corpus import tables
 from opql_jax.corpus.pairs import MENTIONS, mention_rows
 from opql_jax.corpus.queries import mutual_information_sql, pairs_sql
 
