@@ -13,7 +13,8 @@ import pyarrow as pa
 from opql_jax.corpus import tables
 from opql_jax.corpus.queries import mutual_information_sql, pairs_sql
 
-THREADS = 2
+# Of DuckDB, which spills to disk what exceeds its memory: 80 % of the machine's unless `memory_limit` is among these.
+SETTINGS = {'threads': 2}
 BATCH_ROWS = 1 << 20
 
 MENTIONS = pa.schema([(name, pa.int32()) for name in ('passage', 'mention', 'entity', 'start_at', 'end_at')])
@@ -57,8 +58,8 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     mentions, titles = mention_tables(passages)
     # Sorting more rows than memory holds spills to files, which must not land in the working directory.
     with tempfile.TemporaryDirectory() as spill:
-        config = {'threads': THREADS, 'temp_directory': os.fspath(spill)}
-        with duckdb.connect(':memory:', config=config) as connection:
+        with duckdb.connect(':memory:', config=SETTINGS | {'temp_directory': os.fspath(spill)}) as connection:
+            connection.execute('SET enable_progress_bar = false')  # it would go to stdout
             connection.register('mentions', mentions)
             connection.register('titles', titles)
             yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
