@@ -1,6 +1,7 @@
 """Documents to the tables of a prepared directory."""
 
 import hashlib
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -92,6 +93,29 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
         write(tmp_path / run, pair_mode='all')
         digests.append([hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / run).iterdir())])
     assert len(digests[0]) == 3 and digests[0] == digests[1]
+
+
+def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, 'BATCH_DOCUMENTS', 2)
+    alive, most = weakref.WeakSet(), []
+
+    class Stream:
+        def __len__(self):
+            return 50
+
+        def __iter__(self):
+            for number in range(50):
+                document = Document(str(number), 'Up', 'Up by Bob.', (Mention(0, 2, 'Up'), Mention(6, 9, 'Bob')), 'Up')
+                alive.add(document)
+                most.append(len(alive))
+                yield document
+                del document
+
+    counts = write(tmp_path / 'stream', Stream())['counts']
+    assert counts['documents'] == counts['passages'] == 50 and max(most) <= 4
+    write(tmp_path / 'list', list(Stream()))
+    for name in ('entities', 'passages', 'pairs'):
+        assert (tmp_path / 'stream' / f'{name}.parquet').read_bytes() == (tmp_path / 'list' / f'{name}.parquet').read_bytes()
 
 
 def test_splitting_a_batch_does_not_depend_on_its_neighbours():
