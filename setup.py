@@ -60,6 +60,8 @@ EXTRAS = {
     'scann': ['scann==1.4.2'],
     # MediaWiki dumps (`opql_jax.corpus.wikidump`). Its stream of tokens is read, which a minor version may change.
     'wiki': WIKI,
+    # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
+    'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # The plots of opql_jax.results.
     'plots': ['matplotlib>=3.11.2,<4'],
     'tpu': ['jax[tpu]'],

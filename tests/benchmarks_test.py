@@ -14,6 +14,7 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 TINY = {
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'build_memory': ('--rows 40 --documents 30 --repeats 1', 'ratio'),
+    'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
     'entity_softmax': ('--entities 50 --dim 8 --mentions 4 --num_sampled 8 --calls 1', 'chunked_over_dense_seconds'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1', 'on_over_off'),

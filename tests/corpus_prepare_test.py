@@ -1,6 +1,7 @@
 """Documents to the tables of a prepared directory."""
 
 import hashlib
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -74,8 +75,9 @@ def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
     batches, dropped = prepare.link_documents(
         [Document('a', 't', 'Bob and Up', (Mention(8, 10, 'Up'), Mention(0, 3, 'Ann Low')))], VOCAB
     )
-    assert batches[0]['mentions'].to_pylist() == [[{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]]
-    assert batches[0]['title_entity'].to_pylist() == [-1] and dropped == {}
+    (batch,) = batches
+    assert batch['mentions'].to_pylist() == [[{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]]
+    assert batch['title_entity'].to_pylist() == [-1] and dropped == {}
 
 
 def test_all_pairs_are_counted_with_the_title_pairs_among_them(tmp_path):
@@ -91,6 +93,29 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
         write(tmp_path / run, pair_mode='all')
         digests.append([hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / run).iterdir())])
     assert len(digests[0]) == 3 and digests[0] == digests[1]
+
+
+def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, 'BATCH_DOCUMENTS', 2)
+    alive, most = weakref.WeakSet(), []
+
+    class Stream:
+        def __len__(self):
+            return 50
+
+        def __iter__(self):
+            for number in range(50):
+                document = Document(str(number), 'Up', 'Up by Bob.', (Mention(0, 2, 'Up'), Mention(6, 9, 'Bob')), 'Up')
+                alive.add(document)
+                most.append(len(alive))
+                yield document
+                del document
+
+    counts = write(tmp_path / 'stream', Stream())['counts']
+    assert counts['documents'] == counts['passages'] == 50 and max(most) <= 4
+    write(tmp_path / 'list', list(Stream()))
+    for name in ('entities', 'passages', 'pairs'):
+        assert (tmp_path / 'stream' / f'{name}.parquet').read_bytes() == (tmp_path / 'list' / f'{name}.parquet').read_bytes()
 
 
 def test_splitting_a_batch_does_not_depend_on_its_neighbours():

@@ -53,7 +53,19 @@ EDGE = {
 TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')
 # Parts of clu that import TensorFlow.
 CLU = ('clu.metric_writers', 'clu.periodic_actions', 'clu.checkpoint')
-ABSENT = (*TENSORFLOW, *CLU, 'scann', 't5x', 'gin', 'torch', 'transformers', 'matplotlib', 'mwparserfromhell')
+ABSENT = (
+    *TENSORFLOW,
+    *CLU,
+    'scann',
+    't5x',
+    'gin',
+    'torch',
+    'transformers',
+    'matplotlib',
+    'mwparserfromhell',
+    'pyspark',
+    'pandas',
+)
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
 
 
@@ -147,6 +159,8 @@ def import_error(module: str, imported: str, inside: bool) -> str | None:
         return 'not a dependency of the package'
     if is_below(imported, ('scann',)) and not (module == 'opql_jax.memory.ann' and inside):
         return 'only memory/ann.py imports scann, and inside a function'
+    if is_below(imported, ('pyspark',)) and not (module == 'opql_jax.corpus.spark' and inside):
+        return 'only corpus/spark.py imports pyspark, and inside a function'
     return None
 
 
@@ -319,6 +333,7 @@ def test_what_is_allowed(tmp_path, path, source):
         ('tasks/metaqa.py', 'from opql_jax import train', 'tasks import corpus, data, tasks only'),
         ('opql_jax/memory/ann.py', 'import scann', 'inside a function'),
         ('opql_jax/memory/store.py', 'def f():\n    import scann', 'inside a function'),
+        ('opql_jax/corpus/spark.py', 'from pyspark import sql', 'inside a function'),
         ('opql_jax/corpus/tables.py', 'import pickle', 'no pickles'),
         ('tests/x_test.py', 'from pickle import loads', 'no pickles'),
         ('benchmarks/x.py', 'np.load("x", allow_pickle=True)', 'allow_pickle must be False'),

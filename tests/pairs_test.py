@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nested_spans import nested_spans, overlap
 from opql_jax.corpus import tables
-from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
+from opql_jax.corpus.pairs import mine_pairs, mutual_information
+from opql_jax.corpus.queries import pairs_sql
 from opql_jax.corpus.records import CorpusError
 
 
@@ -117,6 +118,14 @@ def test_mutual_information_equals_its_definition_over_passages(rows):
     assert list(zip(found['low'].tolist(), found['high'].tolist())) == list(wanted)
     assert found['passages'].tolist() == [n for n, _ in wanted.values()]
     assert found['pmi'].tolist() == pytest.approx([pmi for _, pmi in wanted.values()], abs=1e-12)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.lists(st.tuples(st.integers(-1, 4), st.lists(st.integers(0, 6), max_size=6)), min_size=1, max_size=8))
+def test_pairs_of_few_passages_are_left_out_and_the_others_stay_as_they_are(rows):
+    found, frequent = mutual_information(passages(rows)), mutual_information(passages(rows), min_passages=2)
+    for name, column in found.items():
+        assert frequent[name].tolist() == column[found['passages'] >= 2].tolist()
 
 
 def test_pairs_of_the_same_counts_have_exactly_the_same_mutual_information():

@@ -3,16 +3,19 @@
 import bz2
 import gzip
 import json
+import re
 from xml.sax.saxutils import escape, quoteattr
 
+import pyarrow as pa
 import pytest
 
 from opql_jax.corpus import synthetic, wikidump
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.prepare import link_documents, split_batch
 from opql_jax.corpus.records import CorpusError, Document, Mention, validate
 from opql_jax.corpus.wiki_reader import Wikipedia
-from opql_jax.corpus.wiki_writer import write_dump
+from opql_jax.corpus.wiki_writer import write_dump, write_world
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 
@@ -176,7 +179,7 @@ def read_parts(monkeypatch):
 
 def test_two_processes_give_what_one_gives(parts, reader):
     one, two = (reader('.', f'work{n}', processes=n).read(parts / f'r{n}') for n in (1, 2))
-    assert one[1] == two[1] and len(one[1]) == 15
+    assert list(one[1]) == list(two[1]) and len(one[1]) == 15
     assert (one[0].keys, one[0].hash()) == (two[0].keys, two[0].hash())
     files = [{path.name: path.read_bytes() for path in (parts / f'work{n}').iterdir()} for n in (1, 2)]
     assert files[0] == files[1] and len(files[0]) == 3
@@ -191,7 +194,7 @@ def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_par
     (parts / 'work' / '.x.parquet.1.partial').write_bytes(b'half')
     read_parts.clear()
     again = reader('*.bz2').read(parts / 'r')
-    assert again[1] == first[1] and again[0].keys == first[0].keys
+    assert list(again[1]) == list(first[1]) and again[0].keys == first[0].keys
     assert len(read_parts) == 1
     assert {path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)} == {lost}
 
@@ -282,6 +285,39 @@ def test_a_world_is_read_as_it_was_written(reader, tmp_path):
     vocab, documents, rejected = read(reader(), tmp_path)
     assert sorted(map(as_given, documents.values())) == sorted(as_read(d, world.vocab()) for d in world.documents())
     assert sorted(vocab.keys) == sorted(world.names) and not rejected
+
+
+def test_a_world_with_redirects_and_furniture_gives_the_same_passages(reader, tmp_path):
+    world = synthetic.World(3, 60)
+    (file,) = write_world(tmp_path / 'world.xml.bz2', world)
+    pages = {page.title: page for _, page in wikidump.pages(file)}
+    assert all(pages[key].redirect == name for key, name in zip(world.keys, world.names))
+    linked = [link for page in pages.values() for link in re.findall(r'\[\[(Q\d+)\|', page.text)]
+    assert len(linked) > 100 and all(kept in pages[world.names[0]].text for kept in ('{{Infobox', '{|', '<ref', '[[Category:'))
+
+    def passages(documents, vocab):
+        batches, _ = link_documents(documents, vocab)
+        cut = [split_batch(batch, lambda text: len(text.split()), 30, 'missing') for batch in batches]
+        for row in pa.Table.from_batches(cut).to_pylist():
+            mentions = [(m['start'], m['end'], vocab.names[m['entity']]) for m in row['mentions']]
+            yield row['title'], row['text'], row['sentence_starts'], mentions
+
+    vocab, documents, rejected = read(reader(), tmp_path)
+    assert sorted(passages(list(documents.values()), vocab)) == sorted(passages(list(world.documents()), world.vocab()))
+    assert sorted(vocab.keys) == sorted(world.names) and not rejected
+
+
+def test_aliases_that_cannot_be_titles_or_are_another_page_are_no_redirects(tmp_path):
+    vocab = EntityVocab(['Q1', 'Q2'], ['Up', 'Ann'], [['Ann', 'up', 'A[', 'Above'], ['Above', 'Annie']])
+    text = Document('1', 'Up', 'Up Up Up', (Mention(0, 2, 'Q1'), Mention(3, 5, 'Q1'), Mention(6, 8, 'Q1')), 'Q1')
+    (file,) = write_dump(tmp_path / 'a.xml', [text], vocab)
+    pages = {page.title: (page.redirect, page.text) for _, page in wikidump.pages(file)}
+    assert pages == {
+        'Up': (None, '[[Up|Up]] [[Above|Up]] [[Up|Up]]'),
+        'Ann': (None, ''),
+        'Above': ('Up', '#REDIRECT [[Up]]'),
+        'Annie': ('Ann', '#REDIRECT [[Ann]]'),
+    }
 
 
 @pytest.mark.parametrize(

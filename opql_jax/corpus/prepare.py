@@ -1,21 +1,24 @@
 """From documents to the tables of a prepared directory.
 
-The stages on single documents are pure functions over Arrow record batches, so they run the same in
-a loop here, in a pool of processes or inside a cluster engine that maps over batches.
+`split_batch` is a pure function of an Arrow record batch, so it runs the same in a loop here, in a pool of processes (`pool`)
+or inside a cluster engine that maps over batches (`spark`).
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import pool, tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.extend import Earlier
 from opql_jax.corpus.linking import MentionLinker
@@ -73,19 +76,19 @@ def about_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Docu
 
 
 def link_documents(
-    documents: Sequence[Document],
+    documents: Collection[Document],
     vocab: EntityVocab,
     drop_above_rate: float = 1.0,
     earlier: Earlier | None = None,
     nested: bool = False,
-) -> tuple[list[pa.RecordBatch], dict[int, float]]:
+) -> tuple[Iterator[pa.RecordBatch], dict[int, float]]:
     """Gives every document mentions by entity id.
 
     Mentions that a document carries are kept, their keys turned into ids. A document whose mentions are None
     is linked by the names of the vocabulary.
 
     Args:
-        documents: the whole corpus, or what it has besides `earlier`.
+        documents: the whole corpus, or what it has besides `earlier`; gone through twice, so they need not be in memory.
         vocab: the entities.
         drop_above_rate, nested: see `MentionLinker`; they concern the documents linked by name.
         earlier: the corpus that this one extends.
@@ -94,43 +97,56 @@ def link_documents(
         Batches of `LINKED` in document order, and the dropped entities with their share of documents.
 
     Raises:
-        CorpusError: a mention's or title's entity is not in the vocabulary; names document and field.
+        CorpusError: a mention's or title's entity is not in the vocabulary, which may come only with its batch; names document
+            and field. An id is used more than once.
     """
-    titles = [-1 if d.title_entity is None else _key_id(vocab, d, 'title_entity', d.title_entity) for d in documents]
-    mentions = [
-        [
-            (m.start, m.end, _key_id(vocab, d, f'mentions[{i}].entity', m.entity))
-            for i, m in sorted(enumerate(d.mentions or ()), key=lambda pair: pair[1].start)
-        ]
-        for d in documents
-    ]
-    unlinked = [i for i, d in enumerate(documents) if d.mentions is None]
-    dropped = {}
+    ids, repeated, unlinked = set(), [], []
+    for document in documents:
+        if document.id in ids:
+            repeated.append(document.id)
+        ids.add(document.id)
+        if document.mentions is None:
+            unlinked.append(_title_id(vocab, document))
+    if repeated:
+        raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)')
+    dropped, found = {}, iter(())
     if unlinked:
         linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
-            (documents[i].text for i in unlinked),
-            [titles[i] for i in unlinked],
+            (document.text for document in documents if document.mentions is None),
+            unlinked,
             earlier.mentioned_in() if earlier else ({}, 0),
         )
-        dropped = linked.dropped
-        for i, found in zip(unlinked, linked.mentions):
-            mentions[i] = found
-    batches = []
-    for first in range(0, len(documents), BATCH_DOCUMENTS):
-        span = slice(first, first + BATCH_DOCUMENTS)
-        batches.append(
-            pa.RecordBatch.from_arrays(
-                [
-                    pa.array([d.id for d in documents[span]], pa.string()),
-                    pa.array([d.title for d in documents[span]], pa.string()),
-                    pa.array(titles[span], pa.int32()),
-                    pa.array([d.text for d in documents[span]], pa.string()),
-                    mention_array(mentions[span]),
-                ],
-                schema=LINKED,
-            )
-        )
-    return batches, dropped
+        dropped, found = linked.dropped, iter(linked.mentions)
+    return (_linked_batch(some, vocab, found) for some in _runs(documents, BATCH_DOCUMENTS)), dropped
+
+
+def _runs(items: Iterable, size: int) -> Iterator[list]:
+    items = iter(items)
+    while run := list(itertools.islice(items, size)):
+        yield run
+
+
+def _linked_batch(documents: Sequence[Document], vocab: EntityVocab, found: Iterator[list[tuple]]) -> pa.RecordBatch:
+    """A `LINKED` batch; of documents without mentions these are the next that were found."""
+    mentions = []
+    for document in documents:
+        if document.mentions is None:
+            mentions.append(next(found))
+        else:
+            given = sorted(enumerate(document.mentions), key=lambda pair: pair[1].start)
+            mentions.append([(m.start, m.end, _key_id(vocab, document, f'mentions[{i}].entity', m.entity)) for i, m in given])
+    arrays = [
+        pa.array([d.id for d in documents], pa.string()),
+        pa.array([d.title for d in documents], pa.string()),
+        pa.array([_title_id(vocab, d) for d in documents], pa.int32()),
+        pa.array([d.text for d in documents], pa.string()),
+        mention_array(mentions),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=LINKED)
+
+
+def _title_id(vocab: EntityVocab, document: Document) -> int:
+    return -1 if document.title_entity is None else _key_id(vocab, document, 'title_entity', document.title_entity)
 
 
 def _key_id(vocab: EntityVocab, document: Document, field: str, key: str) -> int:
@@ -167,7 +183,7 @@ def split_batch(
 
 def write_corpus(
     directory: str | os.PathLike,
-    documents: Iterable[Document],
+    documents: Collection[Document],
     vocab: EntityVocab,
     count_tokens: Callable[[str], int],
     *,
@@ -177,12 +193,13 @@ def write_corpus(
     drop_above_rate: float = 1.0,
     nested: bool = False,
     earlier: Earlier | None = None,
+    processes: int | None = 1,
 ) -> dict:
     """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
 
     Args:
         directory: the prepared directory; made if need be, the three files are replaced.
-        documents: the corpus; ids are unique.
+        documents: the corpus, read as a stream and more than once; ids are unique.
         vocab: the entities; those never mentioned stay, with count 0.
         count_tokens: the number of tokens of a string.
         max_tokens: the most tokens a passage may have.
@@ -191,6 +208,8 @@ def write_corpus(
         drop_above_rate, nested: see `MentionLinker`.
         earlier: the corpus that this one extends: its passages come first, and `vocab` begins with its entities. Pairs,
             counts and rates are of both together.
+        processes: that cut documents into passages; None for one per core. With more than one, `count_tokens` must be
+            something that can be sent to another process.
 
     Returns:
         JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
@@ -201,19 +220,26 @@ def write_corpus(
         CorpusError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
     """
     directory = Path(directory)
-    documents = list(documents)
-    if not documents:
+    if not len(documents):
         raise CorpusError('empty corpus: there is no document to prepare')
     if not len(vocab):
         raise CorpusError('empty entity vocabulary: no name to link')
-    repeated = [id for id, n in collections.Counter(d.id for d in documents).items() if n > 1]
-    if repeated:
-        raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(repeated)} ids are)')
     linked, dropped = link_documents(documents, vocab, drop_above_rate, earlier, nested)
-    batches = earlier.passages.to_batches() if earlier else []
-    batches += [split_batch(batch, count_tokens, max_tokens, title_prefix) for batch in linked]
-    passages = pa.Table.from_batches(batches, tables.PASSAGES)
+    without = 0
+
+    def counted(batches):
+        nonlocal without
+        for batch in batches:
+            without += int(np.count_nonzero(np.diff(batch['mentions'].offsets) == 0))
+            yield batch
+
+    split = functools.partial(split_batch, count_tokens=count_tokens, max_tokens=max_tokens, title_prefix=title_prefix)
+    batches = itertools.chain(
+        earlier.passages.to_batches() if earlier else (), pool.in_order(split, counted(linked), processes)
+    )
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
+    # Their texts are left on disk.
+    passages = pq.read_table(directory / 'passages.parquet', columns=['title_entity', 'mentions'])
 
     entities = passages['mentions'].combine_chunks().flatten().field('entity').to_numpy()
     mentioned = np.bincount(entities, minlength=len(vocab))
@@ -228,7 +254,6 @@ def write_corpus(
             'spelled as in the text'
         )
     before = earlier.manifest if earlier else {'dropped_entities': {}, 'counts': collections.Counter()}
-    without = sum(not mentions for batch in linked for mentions in batch['mentions'].to_pylist())
     return {
         'max_tokens': max_tokens,
         'title_prefix': title_prefix,

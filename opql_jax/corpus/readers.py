@@ -1,6 +1,6 @@
 """Corpora that `prepare` can read. A reader is a dataclass with three methods:
 
-read(rejected_path) -> (EntityVocab, list[Document])
+read(rejected_path) -> (EntityVocab, documents), which have a length and can be iterated again and again
 questions(vocab) -> {'<hops>-hop/<split>': list[Question]}
 files() -> {label: path} of all that the two read; its path fields, named in `paths`, may change without changing the data
 

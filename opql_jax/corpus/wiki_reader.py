@@ -67,15 +67,35 @@ class Wikipedia:
         total = len(pages.titles) + len(rejected)
         check_rejected(self.path, rejected, 'articles', total, self.max_reject_fraction, rejected_path)
         keys = pages.most_linked(self.min_links, self.max_entities)
-        documents = list(pages.documents(set(keys)))
-        mentions = sum(len(document.mentions) for document in documents)
+        documents = _Articles(pages, set(keys))
         _log.info(
-            f'{len(documents):,} articles with text, {mentions:,} mentions of {len(keys):,} of {len(pages.titles):,} pages'
+            f'{len(documents):,} articles with text, {documents.mentions:,} mentions of {len(keys):,} of {len(pages.titles):,} pages'
         )
         return EntityVocab(keys, keys, [[]] * len(keys)), documents
 
     def questions(self, vocab):
         return {}
+
+
+class _Articles:
+    """The documents of all parts, read from the work folder whenever they are iterated: they need not fit into memory.
+
+    Attributes:
+        mentions: how many they have.
+    """
+
+    def __init__(self, pages: _Pages, entities: set[str]):
+        self._pages, self._entities = pages, entities
+        self._count = self.mentions = 0
+        for document in self:
+            self._count += 1
+            self.mentions += len(document.mentions)
+
+    def __iter__(self) -> Iterator[Document]:
+        return self._pages.documents(self._entities)
+
+    def __len__(self) -> int:
+        return self._count
 
 
 class _Pages:

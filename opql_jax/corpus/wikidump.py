@@ -7,19 +7,17 @@ options, so a run that was killed reads only the parts that it had not finished.
 from __future__ import annotations
 
 import bz2
-import concurrent.futures
 import dataclasses
 import fnmatch
+import functools
 import glob
 import gzip
 import hashlib
 import importlib.metadata
 import json
 import logging
-import multiprocessing
 import os
 import re
-import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,7 +26,7 @@ from xml.etree import ElementTree
 
 import pyarrow as pa
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import pool, tables
 from opql_jax.corpus.records import CorpusError
 from opql_jax.corpus.wiki_titles import Site
 from opql_jax.corpus.wikitext import Converter
@@ -202,31 +200,17 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob('.*.partial'):
         leftover.unlink()
-    tasks = [(part, folder, left_out) for part in parts]
-    processes = min(processes or os.cpu_count() or 1, len(parts))
-    if processes == 1:
-        return _logged(parts, map(_read_part, *zip(*tasks)))
-    # Spawned, because the parent may have threads, which a fork would leave in the middle of something.
-    context = multiprocessing.get_context('spawn')
-    with concurrent.futures.ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
-        return _logged(parts, pool.map(_read_part, *zip(*tasks)))
-
-
-def _end_with_parent() -> None:
-    """Lets this process end when its parent is killed; it would wait for parts for ever."""
-    parent = multiprocessing.parent_process()
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-
-
-def _logged(parts: Sequence[Path], read: Iterable[tuple[Path, bool]]) -> list[Path]:
+    read = pool.in_order(
+        functools.partial(_read_part, folder, left_out), parts, min(processes or os.cpu_count() or 1, len(parts))
+    )
     files = []
-    for number, (part, (file, new)) in enumerate(zip(parts, read), 1):
+    for number, ((file, new), part) in enumerate(zip(read, parts), 1):
         _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
         files.append(file)
     return files
 
 
-def _read_part(part: Path, folder: Path, left_out: LeftOut) -> tuple[Path, bool]:
+def _read_part(folder: Path, left_out: LeftOut, part: Path) -> tuple[Path, bool]:
     """The file of a part and whether it had to be made."""
     depends = [VERSION, importlib.metadata.version('mwparserfromhell'), tables.sha256(part), dataclasses.asdict(left_out)]
     file = folder / f'{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.parquet'

@@ -1,13 +1,17 @@
 """prepare: text → vocabulary, tokenizer, passages, pairs, records and questions in one prepared folder."""
 
 import dataclasses
+import functools
+import itertools
 import json
 import logging
 import pathlib
 import time
 
+import pyarrow.parquet as pq
+
+from opql_jax.corpus import pool, readers, tables
 from opql_jax.corpus import prepare as corpus_prepare
-from opql_jax.corpus import readers, tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.extend import Earlier
 from opql_jax.corpus.questions import save_questions
@@ -34,6 +38,7 @@ def prepare(
     drop_above_rate: float = 0.5,
     nested: bool = False,
     extends: str | None = None,
+    processes: int | None = 1,
     dry_run: bool = False,
 ) -> dict:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
@@ -52,6 +57,7 @@ def prepare(
             ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
             given here, but for `drop_above_rate`. See `Earlier.extended` for which entities are new; an entities file must
             list all that the new documents link to, old ones too.
+        processes: that cut and tokenise the text; None for one per core. What is prepared does not depend on it.
         dry_run: print the settings and return.
 
     Returns:
@@ -101,7 +107,7 @@ def prepare(
 
     clock = _Clock()
     vocab, documents = reader.read(directory / 'rejected.jsonl')
-    if not documents:
+    if not len(documents):
         raise CorpusError(f'empty corpus: {reader!r} gave no document')
     clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
     earlier = Earlier(old.vocab, old.passages, old.manifest) if old else None
@@ -119,8 +125,9 @@ def prepare(
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
-        asked = [q.text for name, qs in questions.items() if name.endswith('/train') for q in qs]
-        wordpiece = tokenizer_lib.train_wordpiece([f'{d.title}: {d.text}' for d in documents] + asked, wordpieces)
+        asked = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
+        texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), asked)
+        wordpiece = tokenizer_lib.train_wordpiece(texts, wordpieces)
     with tables.atomic_path(directory / 'tokenizer.json') as partial:
         # A model knows its tokenizer by the bytes of the file.
         partial.write_bytes(old.tokenizer_path.read_bytes() if old else wordpiece.to_str(pretty=True).encode('utf-8'))
@@ -137,11 +144,15 @@ def prepare(
         drop_above_rate=drop_above_rate,
         nested=settings['nested'],
         earlier=earlier,
+        processes=processes,
     )
     clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
 
-    passages = tables.read_table(directory / 'passages.parquet', tables.PASSAGES)
-    records.write_passages(directory / records.FILE_NAME, _tokenised(passages, wordpiece))
+    with pq.ParquetFile(directory / 'passages.parquet') as passages:
+        batches = passages.iter_batches(corpus_prepare.BATCH_DOCUMENTS, columns=['text', 'mentions'])
+        tokenised = pool.in_order(functools.partial(records.tokenise_batch, tokenizer=wordpiece), batches, processes)
+        stored = (record for batch in tokenised for record in batch['record'].to_pylist())
+        records.write_records(directory / records.FILE_NAME, stored)
     clock('tokenised passages')
     for name, asked in questions.items():
         save_questions(directory / 'questions' / f'{name}.parquet', asked)
@@ -194,14 +205,6 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
             leftover.unlink()
     with tables.atomic_path(directory / tables.PLAN) as partial:
         partial.write_text(json.dumps(settings, indent=2), encoding='utf-8')
-
-
-def _tokenised(passages, wordpiece):
-    for batch in passages.select(['text', 'mentions']).to_batches(max_chunksize=1024):
-        for row in batch.to_pylist():
-            yield markup.tokenise_passage(
-                wordpiece, row['text'], [(m['start'], m['end'], m['entity']) for m in row['mentions']]
-            )
 
 
 class _Clock:

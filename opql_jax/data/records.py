@@ -8,13 +8,16 @@ import os
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pyarrow as pa
 from array_record.python import array_record_module
+from tokenizers import Tokenizer
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.errors import InputError
-from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.markup import TokenisedPassage, tokenise_passage
 
 FILE_NAME = 'passages.array_record'
+RECORDS = pa.schema([('record', pa.binary())])
 # Passages read at once when all are.
 SCAN = 1 << 16
 
@@ -44,20 +47,32 @@ def decode_passage(record: bytes) -> TokenisedPassage:
     return TokenisedPassage(values[2 : 2 + n], *values[2 + n :].reshape(3, m))
 
 
+def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
+    """The records (`RECORDS`) of a batch of `tables.PASSAGES`, of which it reads `text` and `mentions`."""
+    rows = zip(batch['text'].to_pylist(), batch['mentions'].to_pylist())
+    passages = (tokenise_passage(tokenizer, text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows)
+    return pa.RecordBatch.from_arrays([pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS)
+
+
 def write_passages(path: str | os.PathLike, passages: Iterable[TokenisedPassage]) -> int:
     """Writes passages in order of their ids; the file appears only when it is complete.
 
     Returns:
         The number of passages.
     """
+    return write_records(path, map(encode_passage, passages))
+
+
+def write_records(path: str | os.PathLike, records: Iterable[bytes]) -> int:
+    """`write_passages` of what `encode_passage` made."""
     count = 0
     with tables.atomic_path(path) as partial:
         try:
             # One record a group, so that reading a passage decodes nothing else.
             writer = array_record_module.ArrayRecordWriter(os.fspath(partial), 'group_size:1,uncompressed')
             try:
-                for passage in passages:
-                    writer.write(encode_passage(passage))
+                for record in records:
+                    writer.write(record)
                     count += 1
             finally:
                 writer.close()

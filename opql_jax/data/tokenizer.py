@@ -5,6 +5,7 @@ ordinary text, so the markers of a model input are only ever those that `markup`
 """
 
 import collections
+import functools
 import importlib.util
 import json
 import os
@@ -147,8 +148,12 @@ def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds
 
 
 def token_counter(tokenizer: Tokenizer) -> Callable[[str], int]:
-    """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded."""
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    """Returns `count_tokens(text)`: the number of tokens of a text, specials excluded. It can be sent to other processes."""
+    return functools.partial(_count_tokens, tokenizer)
+
+
+def _count_tokens(tokenizer, text):
+    return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _from_vocab(file):

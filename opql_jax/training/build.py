@@ -51,8 +51,8 @@ def pair_rows(
     if len(rows) and (min_count > 1 or max_pairs is not None):
         n = len(prepared.vocab)
         keys = selection_lib.keys_of(columns['topic'][rows], columns['target'][rows], n)
-        statistics = mutual_information(prepared.passages.slice(0, passages).slice(first_passage))
-        rows = rows[np.isin(keys, selection_lib.best_pairs(statistics, keys, n, min_count, max_pairs))]
+        statistics = mutual_information(prepared.passages.slice(0, passages).slice(first_passage), min_count)
+        rows = rows[np.isin(keys, selection_lib.best_pairs(statistics, keys, n, max_pairs))]
         if not len(rows):
             raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
     if not len(rows):

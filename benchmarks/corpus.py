@@ -1,0 +1,234 @@
+"""Text to pairs: how fast a core reads a dump and cuts and tokenises its articles, and what mining pairs costs in time and memory.
+
+python benchmarks/corpus.py --json
+python benchmarks/corpus.py --documents 3000 --mentions 1000000,10000000 --pair_modes all --json
+python benchmarks/corpus.py --mentions 100000000 --pair_modes title --memory 4GB --numpy_mentions 0 --json
+
+The dump is the generated world with templates, tables, notes and redirects: short pages, so more pages and links a megabyte than
+Wikipedia has. Rates of one core are over CPU seconds, which other work on the machine does not change much. The baseline of the
+reader is the parser's own tree (`mwparserfromhell.parse`, its links and `strip_code`), that of pair mining one sort of all pairs
+in numpy; both are run in the same call, over the same text and mentions. Pairs are mined from Arrow to a Parquet file in a process
+of its own, whose peak memory (Linux) includes `input_gb`, the passages.
+
+The last line projects English Wikipedia, whose size is given by flags: parts are read, cut and tokenised on all cores, the rest
+(passes over the articles, training a tokenizer, mining) as now, in one process. Mining is taken to grow with n log n; what it
+writes to disk when memory is short comes on top.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import json
+import math
+import multiprocessing
+import pathlib
+import re
+import tempfile
+import time
+
+import mwparserfromhell
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opql_jax.corpus import pairs, prepare, synthetic, tables, wikidump
+from opql_jax.corpus.queries import MODES
+from opql_jax.corpus.wiki_reader import Wikipedia
+from opql_jax.corpus.wiki_writer import write_world
+from opql_jax.data import records
+from opql_jax.data.tokenizer import token_counter, train_wordpiece
+
+MENTIONS_A_PASSAGE = 8
+MAX_TOKENS = 122  # and the markup's room makes 128
+# How often `prepare` goes through the articles: counting, training a tokenizer, checking ids, linking.
+PASSES = 4
+
+
+def cpu_seconds(call) -> tuple[float, object]:
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
+
+
+def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
+    """Two lines: the dump reader, and what is done with its articles."""
+    (part,) = write_world(folder / 'world.xml.bz2', synthetic.World(0, options.documents))
+    reader = Wikipedia(str(part), str(folder / 'work'), processes=1, min_links=0)
+    left_out = wikidump.LeftOut(reader.left_out_titles, reader.left_out_templates)
+    texts = [page.text for _, page in wikidump.pages(part)]
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    spent, (pages,) = cpu_seconds(lambda: wikidump.read_parts([part], folder / 'work', left_out, processes=1))
+    links = sum(map(len, pq.read_table(pages, columns=['links'])['links'].to_pylist()))
+    some = [text for text in texts if text and not text.startswith('#')][: options.tree_pages]
+    converter = wikidump.Converter(wikidump.Site())
+    converted, _ = cpu_seconds(lambda: [converter.convert(text) for text in some])
+    tree, _ = cpu_seconds(lambda: [by_tree(text) for text in some])
+    reading = {
+        'stage': 'dump',
+        'wikitext_mb': round(size, 2),
+        'pages': len(texts),
+        'links': links,
+        'mb_per_core_second': round(size / spent, 3),
+        'tree_over_converter': round(tree / converted, 2),
+    }
+
+    _, (vocab, documents) = cpu_seconds(lambda: reader.read(folder / 'rejected.jsonl'))
+    iterating, documents = cpu_seconds(lambda: list(documents))
+    mentions = sum(len(document.mentions) for document in documents)
+    training, tokenizer = cpu_seconds(lambda: train_wordpiece((document.text for document in documents), options.wordpieces))
+    linking, linked = cpu_seconds(lambda: list(prepare.link_documents(documents, vocab)[0]))
+    split = functools.partial(
+        prepare.split_batch, count_tokens=token_counter(tokenizer), max_tokens=MAX_TOKENS, title_prefix='missing'
+    )
+    splitting, cut = cpu_seconds(lambda: list(map(split, linked)))
+    tokenising, _ = cpu_seconds(lambda: [records.tokenise_batch(batch, tokenizer) for batch in cut])
+    prose = sum(len(document.text.encode()) for document in documents) / 1e6
+    return reading, {
+        'stage': 'passages',
+        'prose_mb': round(prose, 2),
+        'mentions': mentions,
+        'pass_us_a_mention': round(1e6 * iterating / mentions, 2),
+        'link_us_a_mention': round(1e6 * linking / mentions, 2),
+        'train_tokenizer_mb_per_core_second': round(prose / training, 3),
+        'split_mb_per_core_second': round(prose / splitting, 3),
+        'tokenise_mb_per_core_second': round(prose / tokenising, 3),
+    }
+
+
+def by_tree(text: str) -> tuple[str, list]:
+    """Text and links of a page as the parser's tree gives them."""
+    tree = mwparserfromhell.parse(text)
+    return tree.strip_code(), tree.filter_wikilinks()
+
+
+def passages_of(mentions: int) -> pa.Table:
+    """Passages with about so many mentions, of entities as unevenly frequent as names are; the first is the title's."""
+    rng = np.random.default_rng(0)
+    counts = 1 + rng.poisson(MENTIONS_A_PASSAGE - 1, max(1, mentions // MENTIONS_A_PASSAGE))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    # English Wikipedia's 93.5 M mentions are of a million entities.
+    entity = (max(100, min(1_000_000, mentions // 90)) * rng.random(offsets[-1]) ** 3).astype(np.int32)
+    start = (10 * (np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts))).astype(np.int32)
+    columns = [pa.array(column) for column in (start, start + 5, entity)]
+    items = pa.StructArray.from_arrays(columns, fields=list(tables.MENTION))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), items)
+    return pa.table({'title_entity': entity[offsets[:-1]], 'mentions': lists})
+
+
+def mine(mentions: int, what: str, settings: dict) -> dict:
+    """One measurement of pairs ('title', 'all') or of their mutual information, in this process alone."""
+    pairs.SETTINGS.update(settings)
+    passages = passages_of(mentions)
+    before, wall, cpu = _memory('VmRSS'), time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        if what in MODES:
+            rows = tables.write_table(pathlib.Path(folder, 'pairs.parquet'), pairs.mine_pairs(passages, what), tables.PAIRS)
+        else:
+            rows = len(pairs.mutual_information(passages, min_passages=5)['pmi'])
+    return {
+        'stage': what,
+        'mentions': len(passages['mentions'].combine_chunks().flatten()),
+        'passages': len(passages),
+        'rows': rows,
+        'seconds': round(time.perf_counter() - wall, 2),
+        'cpu_seconds': round(time.process_time() - cpu, 2),
+        'input_gb': round(before, 2),
+        'peak_gb': round(_memory('VmHWM'), 2),
+    }
+
+
+def mine_by_numpy(mentions: int, what: str) -> dict:
+    """Time for the same rows, made and sorted at once, and how many they are."""
+    table, _ = pairs.mention_tables(passages_of(mentions))
+    passage, mention, entity = (table[name].to_numpy() for name in ('passage', 'mention', 'entity'))
+    start = time.process_time()
+    sizes = np.bincount(passage)[passage]
+    first = np.repeat(np.arange(len(passage)), sizes)
+    second = np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first - mention[first]
+    kept = entity[first] != entity[second]
+    if what == 'title':
+        kept &= (mention[first] == 0) | (mention[second] == 0)
+    first, second = first[kept], second[kept]
+    order = np.lexsort((mention[second], mention[first], passage[first], entity[second], entity[first]))
+    first, second = first[order], second[order]
+    title = (mention[first] == 0) | (mention[second] == 0)
+    columns = [entity[first], entity[second], passage[first], mention[first], mention[second], title]
+    with tempfile.TemporaryDirectory() as folder:
+        sorted_rows = pa.table(columns, schema=tables.PAIRS)
+        tables.write_table(pathlib.Path(folder, 'pairs.parquet'), sorted_rows.to_batches(pairs.BATCH_ROWS), tables.PAIRS)
+    return {'numpy_cpu_seconds': round(time.process_time() - start, 2), 'rows': len(first)}
+
+
+def _memory(field: str) -> float:
+    """Gigabytes of this process by /proc."""
+    return int(re.search(rf'{field}:\s+(\d+) kB', pathlib.Path('/proc/self/status').read_text())[1]) / 1e6
+
+
+def apart(function, *arguments):
+    """A call in a new process."""
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def projection(options, reading: dict, cutting: dict, mined: list[dict]) -> dict:
+    """Hours of each part of `prepare` for a corpus of the stated size."""
+    prose, mentions = 1000 * options.prose_gb, options.wikipedia_mentions
+    seconds = {
+        'read': 1000 * options.wikitext_gb / reading['mb_per_core_second'] / options.cores,
+        'passes': mentions * (PASSES * cutting['pass_us_a_mention'] + cutting['link_us_a_mention']) / 1e6,
+        'train_tokenizer': prose / cutting['train_tokenizer_mb_per_core_second'],
+        'split': prose / cutting['split_mb_per_core_second'] / options.cores,
+        'tokenise': prose / cutting['tokenise_mb_per_core_second'] / options.cores,
+    }
+    for line in mined:  # the largest of each comes last
+        growth = mentions * math.log(mentions) / (line['mentions'] * math.log(line['mentions']))
+        seconds[line['stage']] = growth * line['cpu_seconds'] / pairs.SETTINGS['threads']
+    # Pairs are mined in one mode.
+    total = sum(seconds.values()) - min(seconds.get(mode, 0) for mode in MODES)
+    return {
+        'stage': 'projection',
+        'wikitext_gb': options.wikitext_gb,
+        'prose_gb': options.prose_gb,
+        'mentions': int(mentions),
+        'cores': options.cores,
+        'hours_of': {name: round(value / 3600, 3) for name, value in seconds.items()},
+        'hours': round(total / 3600, 2),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--documents', type=int, default=3000, help='of the generated dump')
+    parser.add_argument('--tree_pages', type=int, default=300, help="pages given to the parser's tree")
+    parser.add_argument('--wordpieces', type=int, default=4000)
+    parser.add_argument('--mentions', default='1000000', help='mention rows to mine pairs from, rising')
+    parser.add_argument('--pair_modes', default='title,all')
+    parser.add_argument('--numpy_mentions', type=int, default=1_000_000, help='the most that numpy sorts')
+    parser.add_argument('--memory', help="DuckDB's, such as 4GB; most of the machine's if not given")
+    parser.add_argument('--wikitext_gb', type=float, default=90, help='of the projection: all text of the dump')
+    parser.add_argument('--prose_gb', type=float, default=20, help='of the projection: what is left of it')
+    parser.add_argument('--wikipedia_mentions', type=float, default=93.5e6, help='of the projection')
+    parser.add_argument('--cores', type=int, default=16, help='of the projection')
+    parser.add_argument('--json', action='store_true')
+    options = parser.parse_args()
+    show = lambda line: print(json.dumps(line) if options.json else line, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        reading, cutting = text_stages(options, pathlib.Path(folder))
+    show(reading)
+    show(cutting)
+    mined, settings = [], {'memory_limit': options.memory} if options.memory else {}
+    for mentions in map(int, options.mentions.split(',')):
+        for what in (*options.pair_modes.split(','), 'mutual_information'):
+            line = apart(mine, mentions, what, settings)
+            if what in MODES and mentions <= options.numpy_mentions:
+                other = apart(mine_by_numpy, mentions, what)
+                if other['rows'] != line['rows']:
+                    raise RuntimeError(f'numpy found {other["rows"]} rows, DuckDB {line["rows"]}')
+                line['numpy_over_duckdb'] = round(other['numpy_cpu_seconds'] / line['cpu_seconds'], 2)
+            mined.append(line)
+            show(line)
+    show(projection(options, reading, cutting, mined))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,34 @@
+"""A function over items in several processes."""
+
+import os
+
+import pytest
+
+from opql_jax.corpus.pool import in_order
+
+
+def of_process(number):
+    if number < 0:
+        raise ValueError(f'{number} is below 0')
+    return number * number, os.getpid()
+
+
+def test_one_process_is_this_one_and_takes_an_item_at_a_time():
+    taken = []
+    found = in_order(of_process, (taken.append(n) or n for n in range(5)), 1)
+    assert next(found) == (0, os.getpid()) and taken == [0]
+
+
+def test_several_keep_the_order_and_take_only_a_few_items_ahead():
+    taken = []
+    found = in_order(of_process, (taken.append(n) or n for n in range(50)), 2)
+    first = next(found)
+    assert first[0] == 0 and first[1] != os.getpid() and len(taken) < 8
+    assert [square for square, _ in found] == [n * n for n in range(1, 50)]
+
+
+def test_an_error_of_an_item_comes_in_its_place():
+    found = in_order(of_process, [1, 2, -3, 4], 2)
+    assert [next(found)[0] for _ in range(2)] == [1, 4]
+    with pytest.raises(ValueError, match='-3 is below 0'):
+        next(found)
