@@ -41,6 +41,7 @@ from opql_jax.training import step as step_lib
 from opql_jax.training.run import origin_of, start_params
 from opql_jax.training.stages import Stage
 from opql_jax_tasks.question_sets import EvaluatedBatches
+from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 # The axes of parameters by the end of their names, the first that fits; all others lie whole on each device.
 _AXES = (
@@ -97,6 +98,8 @@ class T5xModel:
         self.encoder: RelationEncoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
         stage.open(prepared)
         self.prepared_dir, self._prepared, self._bert_folder = prepared_dir, prepared, bert_folder
+        # t5x refuses a task of another one, which here is a task of another prepared folder.
+        self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
         mesh = make_mesh() if mesh is None else mesh
         self._layout, self._constants = Layout(mesh, len(prepared.vocab)), stage.constants(mesh)
         self._hops = tuple(hops or range(1, getattr(stage, 'max_hops', 1) + 1))
