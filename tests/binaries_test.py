@@ -307,7 +307,8 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
 
 
 def test_every_gin_file_is_run_by_the_test_below():
-    assert {str(path.relative_to(ROOT / 'gin').with_suffix('')) for path in (ROOT / 'gin').rglob('*.gin')} == set(GIN)
+    names = {str(path.relative_to(ROOT / 'gin').with_suffix('')) for path in (ROOT / 'gin').rglob('*.gin')}
+    assert {name for name in names if not name.startswith('t5x/')} == set(GIN)  # t5x's are for its binaries: t5x_model_test
 
 
 @pytest.mark.parametrize('name', GIN)

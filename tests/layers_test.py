@@ -28,7 +28,8 @@ HEIGHT = {
     'training': 5,
     'evaluation': 6,  # it opens what training saved
     'tasks': 7,
-    'binaries': 8,
+    't5x_model': 8,
+    'binaries': 9,
 }
 # SeqIO tasks are thin: of the lower rooms they see these two.
 TASKS_MAY_IMPORT = {'tasks', 'corpus', 'data'}
@@ -217,9 +218,9 @@ print(json.dumps(errors))
 
 
 def core_modules(root: pathlib.Path) -> list[str]:
-    """All modules of opql_jax but the edge."""
+    """All modules of opql_jax but the edge, and the one that needs SeqIO through the tasks."""
     names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
-    return [name for name in names if name.removeprefix('opql_jax.') not in EDGE]
+    return [name for name in names if name.removeprefix('opql_jax.') not in EDGE | {'t5x_model'}]
 
 
 def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:
@@ -295,6 +296,7 @@ def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
         ('opql_jax/data/records.py', 'import numpy as np\nnp.load("x", allow_pickle=False)'),
         ('tasks/metaqa.py', 'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources'),
         ('tasks/metaqa.py', 'from opql_jax_tasks import features'),
+        ('opql_jax/t5x_model.py', 'from opql_jax.training import stages\nfrom opql_jax_tasks import opql'),
         ('tests/bert_test.py', 'import torch\nimport gin\nfrom opql_jax.models import bert'),
         ('.venv/lib/x.py', 'import pickle'),
         ('runs/x.py', 'import pickle'),
@@ -321,6 +323,9 @@ def test_what_is_allowed(tmp_path, path, source):
         ('opql_jax/training/loop.py', 'import opql_jax_tasks', 'imports point downward'),
         ('opql_jax/__init__.py', 'from opql_jax.memory import store', 'the package itself imports no room'),
         ('opql_jax/train.py', 'import tasks.metaqa', 'installed as opql_jax_tasks'),
+        ('opql_jax/t5x_model.py', 'from t5x import models', 'not a dependency'),
+        ('opql_jax/t5x_model.py', 'import seqio', 'only tasks import'),
+        ('opql_jax/training/loop.py', 'from opql_jax import t5x_model', 'imports point downward'),
         ('opql_jax/models/encoder.py', 'import gin', 'only the binaries'),
         ('opql_jax/models/encoder.py', 'def f():\n    import gin.config', 'only the binaries'),
         ('opql_jax/models/train.py', 'import gin', 'only the binaries'),

@@ -22,6 +22,8 @@ from opql_jax.training.update import covered
 
 # What a language model is, which its stages must agree on.
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
+# Entities that a prediction ranks.
+ANSWERS = 10
 _FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'gold')
 
 
@@ -146,6 +148,18 @@ class LanguageModelStage(Stage):
                 linking, metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, gather('topic'), table, layout)
                 loss, metrics[name] = loss + self.entity_weight * linking, linking
         return loss, metrics
+
+    def predict(self, encoder, layout, params, batch, constants, static):
+        """Entities [n, ANSWERS], most probable first, and their probabilities."""
+        params = with_directions(params)
+        names = [name for name in _FEATURES if name != 'gold']
+        lengths = buckets.lengths_in(batch)
+        texts = [{name: batch[f'{name}_{length}'] for name in names} for length in lengths]
+        (hops,) = static or (1,)
+        out = self.model(encoder)(params, layout, texts, hops, constants)
+        table = params['entity_table'][: layout.num_entities]
+        best, entities = jax.lax.top_k(jax.nn.softmax(out.prediction @ table.T), min(ANSWERS, layout.num_entities))
+        return entities, {'probabilities': best}
 
     def clozes(self, prepared, num_steps, seed, rows, topics) -> lm_sources.ClozeSource:
         """Passages with a hidden mention, and what the memory has on it."""

@@ -30,9 +30,12 @@ from opql_jax.training.stages import Stage
 _log = logging.getLogger(__name__)
 
 
-def init_params(encoder: RelationEncoder, num_entities: int, seed: int):
-    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal."""
-    encoder_key, table_key = jax.random.split(jax.random.key(seed))
+def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
+    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal.
+
+    `seed` may be a key.
+    """
+    encoder_key, table_key = jax.random.split(seed if isinstance(seed, jax.Array) else jax.random.key(seed))
     tokens = jnp.zeros((1, 8), jnp.int32)
     position = jnp.zeros((1,), jnp.int32)
     params = encoder.init(encoder_key, tokens, position, position)['params']

@@ -15,6 +15,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.search import shard_memory
@@ -75,6 +76,10 @@ class Stage:
     def loss(self, encoder: RelationEncoder, layout: Layout, params, batch, constants, static, rng):
         """(loss, {name: scalar}); `layout` says how the entity table lies on the devices."""
         raise NotImplementedError
+
+    def predict(self, encoder: RelationEncoder, layout: Layout, params, batch, constants, static):
+        """What the model says of a batch, without dropout: ([n, K], {name: [n, ...]}), a row for each row of the batch."""
+        raise InputError(f'a {type(self).__name__} predicts nothing: give a stage that answers questions or encodes pairs')
 
 
 def _encode_rows(encoder, params, batch, rng):
@@ -204,6 +209,11 @@ class RelationStage(Stage):
         el, el_accuracy = losses.entity_loss(mentions, entities, table, layout, self.sampled_entities, rng)
         return rel + self.entity_weight * el, {**metrics, 'L_el': el, 'entity_accuracy': el_accuracy}
 
+    def predict(self, encoder, layout, params, batch, constants, static):
+        """Relation embeddings [n, d_r], with the topic and the target of each row, -1 in unused rows."""
+        relations, _, gather = _encode_rows(encoder.clone(dropout_rate=0.0), params, batch, jax.random.key(0))
+        return relations, {name: gather(name) for name in ('topic', 'target')}
+
 
 @dataclasses.dataclass(frozen=True)
 class AlignStage(Stage):
@@ -326,8 +336,20 @@ class FollowStage(Stage):
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         (hops,) = static
+        found = self._followed(encoder, layout, params, batch, constants, hops, rng)
+        loss, metrics = follow_loss(found.entities, found.weights, batch['answers'])
+        return loss, {f'{name}_{hops}hop': value for name, value in {'loss': loss, **metrics}.items()}
+
+    def predict(self, encoder, layout, params, batch, constants, static):
+        """Entities [questions, k], best first, -1 in unused places, and their weights."""
+        encoder, rng = encoder.clone(dropout_rate=0.0), jax.random.key(0)
+        found = self._followed(encoder, layout, params, batch, constants, *static, rng)
+        return found.entities, {'weights': found.weights}
+
+    def _followed(self, encoder, layout, params, batch, constants, hops, rng):
+        """What the last hop found."""
         questions = encode_questions(encoder, params, batch, rng)
-        steps = self.follower(encoder).apply(
+        return self.follower(encoder).apply(
             {'params': params['follower']},
             questions,
             batch['question_topic'],
@@ -337,6 +359,4 @@ class FollowStage(Stage):
             k=self.k,
             exclude_topic=self.exclude_topic,
             mesh=None if self.filter else layout.mesh,
-        )
-        loss, metrics = follow_loss(steps[-1].entities, steps[-1].weights, batch['answers'])
-        return loss, {f'{name}_{hops}hop': value for name, value in {'loss': loss, **metrics}.items()}
+        )[-1]

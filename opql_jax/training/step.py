@@ -26,10 +26,16 @@ def make_optimizer(
     warmup = min(warmup_steps, max(num_steps // 2, 1))
     schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
     # Biases, layer norms and entity vectors have no reason to shrink towards 0.
-    decays = lambda params: {name: name.endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t')) for name in params}
+    decay = lambda path, _: name_of(path).endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t'))
+    decays = lambda params: jax.tree.map_with_path(decay, params)
     return optax.chain(
         optax.clip_by_global_norm(clip_norm), optax.adamw(schedule, b2=0.98, weight_decay=weight_decay, mask=decays)
     )
+
+
+def name_of(path) -> str:
+    """'encoder/w_r/kernel' for the path of a leaf of parameters."""
+    return jax.tree_util.keystr(path, simple=True, separator='/')
 
 
 def split_params(params, trainable: Callable[[str], bool]):

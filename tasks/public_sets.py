@@ -1,0 +1,282 @@
+"""Public data sets as TFDS builders; importing this module registers them.
+
+    from opql_jax_tasks import public_sets
+    examples = tfds.load('opql_metaqa/2-hop', split='train', download_and_prepare_kwargs={
+        'download_config': tfds.download.DownloadConfig(manual_dir='/data/metaqa')})
+    public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
+
+Examples are what the readers of `opql_jax.corpus` make of the files: questions as `corpus.open_questions` describes them
+(`question_sets` trains on and scores files of these), and passages as a JSON Lines corpus has them (`readers.JsonLines`).
+`write_jsonl` writes either.
+
+    data set              configurations                              splits                    files
+    opql_metaqa           1-hop, 2-hop, 3-hop                         train, validation, test   by hand (Google Drive)
+    opql_wikimovies       questions                                   train, validation, test   downloaded
+                          passages                                    train
+    opql_webqsp           names; see `Linked`                         train, test               downloaded
+    opql_complexwebq      a `Linked`                                  train, validation         by hand (Dropbox)
+    opql_msf              1-hop, 2-hop, 3-hop and {hops}-passages     train, test               by hand (made by DrKIT's scripts)
+
+Files are written as TFRecord, TFDS's default, which `tfds.load` and `seqio.TfdsDataSource` read (and with it SeqIO's cached
+tasks); who reads them with Grain gives `file_format='array_record'` and asks for a data source.
+
+What is downloaded is checked against checksums.tsv. The copy in a manual folder is preferred, and checked alike. The checksum of
+WikiMovies is the one that ParlAI and Hugging Face's datasets publish; that of WebQSP.zip, for which Microsoft gives none, was
+stated alike by two public projects which had downloaded it. For the other files none was found: they are taken as they are.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from opql_jax.corpus import msf, openqa_formats, tables, wikimovies
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.openqa_entities import EntityResolver
+
+WIKIMOVIES = 'http://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
+WEBQSP = 'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
+HOPS = (1, 2, 3)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Linked(tfds.core.BuilderConfig):
+    """What tells the entities of WebQSP and ComplexWebQuestions, to be given as `tfds.builder(..., config=Linked(...))`.
+
+    The configuration is named by the contents of its files, so other files make another data set. Without any file it is
+    'names': entities are written as the data set calls them.
+
+    Attributes:
+        entities: entities.parquet of a prepared folder, whose keys entities are written as.
+        mid_to_qid, qid_labels: tables that `corpus.openqa_entities.EntityResolver` reads.
+    """
+
+    name: str = 'names'
+    entities: str | os.PathLike | None = None
+    mid_to_qid: str | os.PathLike | None = None
+    qid_labels: str | os.PathLike | None = None
+
+    def __post_init__(self):
+        files = [self.entities, self.mid_to_qid, self.qid_labels]
+        if any(files):
+            digest = hashlib.sha256(repr([file and tables.sha256(file) for file in files]).encode()).hexdigest()
+            self.name = f'linked-{digest[:12]}'
+
+    def resolver(self) -> EntityResolver:
+        vocab = EntityVocab.load(self.entities) if self.entities else EntityVocab([], [], [])
+        return EntityResolver(vocab, self.mid_to_qid, self.qid_labels)
+
+
+class _PublicSet(tfds.core.GeneratorBasedBuilder):
+    """What the builders share; each says where its files come from and which reader reads them."""
+
+    VERSION = tfds.core.Version('1.0.0')
+    skip_registration = True
+    # Beside it lies checksums.tsv. TFDS 4.9.10 would look for it with a package that it asks for on Python 3.8 only.
+    code_path = pathlib.Path(__file__)
+
+    def _info(self):
+        text, texts = tfds.features.Text(), tfds.features.Sequence(tfds.features.Text())
+        spans = tfds.features.Tensor(shape=(None, 2), dtype=np.int32)
+        if 'passages' in self.builder_config.name:
+            features = {'id': text, 'title': text, 'text': text, 'title_entity': text, 'mentions': spans, 'entities': texts}
+            features['linked'] = np.bool_
+        else:
+            features = {'id': text, 'question': text, 'mentions': spans, 'entities': texts, 'answers': texts}
+            features |= {'hops': np.int32, 'type': text}
+        return self.dataset_info_from_configs(
+            features=tfds.features.FeaturesDict(features),
+            description=type(self).__doc__,
+            homepage=self.HOMEPAGE,
+            disable_shuffling=True,  # the order of the files
+        )
+
+    def _by_hand(self, dl_manager, *names):
+        """The first of some files that lies in the manual folder; InputError if none does."""
+        paths = [dl_manager.manual_dir / name for name in names]
+        found = next((path for path in paths if path.exists()), None)
+        if found is None:
+            raise InputError(f'{paths[0]}: no such file. {self.MANUAL_DOWNLOAD_INSTRUCTIONS}')
+        return found
+
+    def _unpacked(self, dl_manager, url):
+        """The folder of an archive: of the copy in the manual folder if there is one, else of the download."""
+        known = self.url_infos[url]
+        try:
+            copy = dl_manager.manual_dir / known.filename
+        except AssertionError:  # how TFDS says that there is no manual folder, or that it is empty
+            copy = None
+        if copy is not None and copy.exists():
+            if (found := tables.sha256(copy)) != known.checksum:
+                raise InputError(f'{copy}: its sha256 is {found}, not {known.checksum}: it is not the published file')
+            return dl_manager.extract(copy)
+        try:
+            return dl_manager.download_and_extract(url)
+        except OSError as error:
+            raise InputError(
+                f'{url} cannot be downloaded ({error}). Put {known.filename} (sha256 {known.checksum}) from anywhere into the'
+                ' manual folder'
+            ) from error
+
+    def _generate_examples(self, records: Iterable[dict]) -> Iterator[tuple[int, dict]]:
+        empty = np.zeros((0, 2), np.int32)
+        for number, record in enumerate(records):
+            yield number, {**record, 'mentions': np.array(record['mentions'], np.int32) if record['mentions'] else empty}
+
+
+class OpqlMetaqa(_PublicSet):
+    """Multi-hop questions about films (Zhang et al., 2018), with their types."""
+
+    name = 'opql_metaqa'
+    skip_registration = False
+    HOMEPAGE = 'https://github.com/yuyuz/MetaQA'
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=f'{hops}-hop') for hops in HOPS]
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        'Download MetaQA from the Google Drive folder that https://github.com/yuyuz/MetaQA names, and put its folders 1-hop, 2-hop'
+        ' and 3-hop into the manual folder: <hops>-hop/vanilla/qa_{train,dev,test}.txt and <hops>-hop/qa_{train,dev,test}_qtype.txt'
+    )
+
+    def _split_generators(self, dl_manager):
+        def read(split):
+            hops = self.builder_config.name
+            path = self._by_hand(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
+            kinds = self._by_hand(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
+            records, _ = openqa_formats.metaqa_lines(path, EntityVocab([], [], []), int(hops[0]))
+            lines = [int(record['id'].rpartition('/')[2]) for record in records]
+            if lines[-1] > len(kinds):
+                raise InputError(f'{path}: line {lines[-1]} has no type in qa_{split}_qtype.txt, which has {len(kinds)} lines')
+            return self._generate_examples({**record, 'type': kinds[line - 1].strip()} for record, line in zip(records, lines))
+
+        return {'train': read('train'), 'validation': read('dev'), 'test': read('test')}
+
+
+class OpqlWikimovies(_PublicSet):
+    """Wikipedia articles about films, and one-hop questions about them (Miller et al., 2016)."""
+
+    name = 'opql_wikimovies'
+    skip_registration = False
+    HOMEPAGE = 'https://research.fb.com/downloads/babi/'
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in ('questions', 'passages')]
+    MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; wikimovies.tar.gz in the manual folder is used instead of a download.'
+
+    def _split_generators(self, dl_manager):
+        folder = self._unpacked(dl_manager, WIKIMOVIES) / 'movieqa'
+        if self.builder_config.name == 'passages':
+            documents = wikimovies.documents(folder / 'knowledge_source' / 'wiki.txt')
+            return {'train': self._generate_examples(map(_passage, documents))}
+        vocab = wikimovies.entity_vocab(folder / 'knowledge_source' / 'entities.txt')
+        files = {'train': 'train', 'validation': 'dev', 'test': 'test'}
+        path = lambda name: folder / 'questions' / 'wiki_entities' / f'wiki-entities_qa_{name}.txt'
+        return {split: self._generate_examples(wikimovies.questions(path(name), vocab)) for split, name in files.items()}
+
+
+class OpqlWebqsp(_PublicSet):
+    """WebQuestions with semantic parses over Freebase (Yih et al., 2016)."""
+
+    name = 'opql_webqsp'
+    skip_registration = False
+    HOMEPAGE = 'https://www.microsoft.com/en-us/download/details.aspx?id=52763'
+    BUILDER_CONFIGS = [Linked()]
+    MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; WebQSP.zip in the manual folder is used instead of a download.'
+
+    def _split_generators(self, dl_manager):
+        folder, resolve = self._unpacked(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
+        read = lambda split: openqa_formats.webqsp(folder / f'WebQSP.{split}.json', resolve)[0]
+        return {split: self._generate_examples(read(split)) for split in ('train', 'test')}
+
+
+class OpqlComplexwebq(_PublicSet):
+    """ComplexWebQuestions (Talmor and Berant, 2018); its topics are Freebase ids only, so `Linked` must tell their names."""
+
+    name = 'opql_complexwebq'
+    skip_registration = False
+    HOMEPAGE = 'https://www.tau-nlp.sites.tau.ac.il/compwebq'
+    BUILDER_CONFIGS = [Linked()]
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        'Download ComplexWebQuestions_train.json and ComplexWebQuestions_dev.json from the Dropbox folder that'
+        ' https://www.tau-nlp.sites.tau.ac.il/compwebq names, and put them into the manual folder'
+    )
+
+    def _split_generators(self, dl_manager):
+        resolve, splits = self.builder_config.resolver(), {}
+        for split, name in {'train': 'train', 'validation': 'dev'}.items():
+            path = self._by_hand(dl_manager, f'ComplexWebQuestions_{name}.json')
+            records, coverage = openqa_formats.complexwebq(path, resolve)
+            if not records:
+                raise InputError(
+                    f'{path}: no topic is named in any of {coverage.questions} questions;'
+                    f' give config=Linked(mid_to_qid=..., qid_labels=...), or entities whose keys are Freebase ids'
+                )
+            splits[split] = self._generate_examples(records)
+        return splits
+
+
+class OpqlMsf(_PublicSet):
+    """Multi-hop slot filling over Wikipedia (Dhingra et al., 2020); entities are Wikidata ids, passages are linked to them."""
+
+    name = 'opql_msf'
+    skip_registration = False
+    HOMEPAGE = 'https://github.com/google-research/language/tree/master/language/labs/drkit'
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=f'{hops}-{kind}') for kind in ('hop', 'passages') for hops in HOPS]
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        'Run wikidata/scripts/create_multihop_wikidata.sh of https://github.com/google-research/language/tree/master/language/labs/drkit'
+        ' and put the folders onehop, twohop and threehop that it makes into the manual folder:'
+        ' <hops>/{train,test}/queries.json and <hops>/{train,test}/paragraphs.json'
+    )
+
+    def _split_generators(self, dl_manager):
+        hops, _, kind = self.builder_config.name.partition('-')
+        folder = dict(zip('123', ('onehop', 'twohop', 'threehop')))[hops]
+
+        def read(split):
+            # The 1-hop files have the number of their part of Wikipedia in their name.
+            part = '-0000{}-of-00010'.format(('train', 'test').index(split))
+            name = 'paragraphs' if kind == 'passages' else 'queries'
+            path = self._by_hand(dl_manager, f'{folder}/{split}/{name}.json', f'{folder}/{split}/{name}{part}.json')
+            return map(_passage, msf.documents(path)) if kind == 'passages' else msf.queries(path)
+
+        return {split: self._generate_examples(read(split)) for split in ('train', 'test')}
+
+
+def _passage(document) -> dict:
+    """A `corpus.records.Document` with the features of passages."""
+    mentions = document.mentions or ()
+    return {
+        'id': document.id,
+        'title': document.title,
+        'text': document.text,
+        'title_entity': document.title_entity or '',
+        'mentions': [[mention.start, mention.end] for mention in mentions],
+        'entities': [mention.entity for mention in mentions],
+        'linked': document.mentions is not None,
+    }
+
+
+def records(examples) -> Iterator[dict]:
+    """The examples of a split, as `tfds.load` or a data source gives them, as the JSON objects that the readers read."""
+    text = lambda value: value.decode('utf-8') if isinstance(value, bytes) else value
+    for example in tfds.as_numpy(examples) if isinstance(examples, tf.data.Dataset) else examples:
+        record = {key: text(value.tolist() if hasattr(value, 'tolist') else value) for key, value in example.items()}
+        record['entities'] = [text(entity) for entity in record['entities']]
+        if 'answers' in record:
+            record['answers'] = [text(answer) for answer in record['answers']]
+        else:
+            named = zip(record.pop('mentions'), record.pop('entities'))
+            mentions = [{'start': start, 'end': end, 'entity': entity} for (start, end), entity in named]
+            record['mentions'] = mentions if record.pop('linked') else None
+            record['title_entity'] = record['title_entity'] or None
+        yield record
+
+
+def write_jsonl(examples, path: str | os.PathLike) -> None:
+    """Writes questions as a file of open questions, and passages as a JSON Lines corpus; the file appears whole or not at all."""
+    with tables.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
+        for record in records(examples):
+            file.write(json.dumps(record, ensure_ascii=False) + '\n')
