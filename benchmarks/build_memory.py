@@ -24,6 +24,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.memory.build import EntryTable
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.encoding import PairEncoder
+from opql_jax.models.flops import encoder_flops
 from opql_jax.training import model_card
 from opql_jax.training.build import entries_of, pair_rows
 from opql_jax.training.run import init_params
@@ -33,14 +34,6 @@ MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
 # That of gin/data/synthetic.gin.
 RECIPE = dict(wordpieces=4000, max_tokens=40, drop_above_rate=1.0)
 MATRIX = 2048
-
-
-def flops(encoder: RelationEncoder, length) -> float:
-    """Of the matrix products for one row of so many tokens; the last layer is computed at r1, r2 and once more at r1."""
-    h, length = encoder.hidden_size, np.asarray(length, np.float64)
-    qkv, rest, attention = 6 * h * h, 2 * h * h + 4 * h * encoder.mlp_size, 4 * h * length
-    whole = length * (qkv + rest + attention)
-    return (encoder.num_layers - 1) * whole + length * qkv + 3 * (rest + attention) + 4 * h * encoder.relation_dim
 
 
 def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
@@ -75,7 +68,7 @@ def measure(options, prepared, encoder, params) -> dict:
     calls = {name: lambda encode=encode: encode(rows) for name, encode in ways.items()}
     median = medians(calls | {'product': lambda: product(matrix)}, options.repeats, options.limit)
     peak = 2 * MATRIX**3 / median['product'] / 1e9
-    needed = flops(encoder, lengths).mean()
+    needed = float(np.mean([encoder_flops(encoder, (1, int(length))) for length in lengths]))
     line = {
         'rows': len(rows),
         'devices': f'{jax.device_count()} {jax.devices()[0].platform}',
@@ -85,12 +78,12 @@ def measure(options, prepared, encoder, params) -> dict:
         'mflop_a_pair': round(needed / 1e6, 2),
         'limit_pairs_per_s': round(peak * 1e9 / needed),
         'ratio_of_tokens': round(longest / float(lengths.mean()), 2),
-        'ratio_of_flops': round(float(flops(encoder, longest) / needed), 2),
+        'ratio_of_flops': round(encoder_flops(encoder, (1, longest)) / needed, 2),
         'padded_to': longest,
     }
     for name, encode in ways.items():
         shapes = [(places, length) for _, places, length in encode.batches(lengths)]
-        executed = sum(places * flops(encoder, length) for places, length in shapes)
+        executed = sum(encoder_flops(encoder, shape) for shape in shapes)
         line[name] = {
             'pairs_per_s': round(len(rows) / median[name]),
             'share_of_padding': round(1 - float(lengths.sum()) / sum(places * length for places, length in shapes), 3),

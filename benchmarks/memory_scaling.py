@@ -15,24 +15,10 @@ that is E and the queries gathered, e_Y reduced, and 10 numbers per entry kept.
 import argparse
 import json
 import os
-import re
 
 import numpy as np
 
 ROWS_PER_TOPIC = 32
-COLLECTIVE = re.compile(r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(')
-
-
-def received_bytes(compiled, devices):
-    """Bytes a device receives in one run, by kind of collective, from the text of the program."""
-    received = {}
-    for shapes, kind in COLLECTIVE.findall(compiled.as_text()):
-        # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one device's share.
-        times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices
-        for bits, dims in re.findall(r'\b[a-z]+(\d+)\[([\d,]*)\]', shapes):
-            size = int(bits) // 8 * int(np.prod([int(n) for n in dims.split(',') if n]))
-            received[kind] = received.get(kind, 0) + round(times * size)
-    return received
 
 
 def main():
@@ -49,6 +35,7 @@ def main():
     # Before JAX starts.
     os.environ['XLA_FLAGS'] = f'--xla_force_host_platform_device_count={max(devices, default=1)}'
     import jax
+    from hlo import received_bytes
     from timing import medians
 
     from opql_jax.memory import retrieval, search

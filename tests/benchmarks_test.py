@@ -20,17 +20,22 @@ TINY = {
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
+    'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
+    'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }
 
 
 def test_every_benchmark_is_tried():
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {'timing'} == set(TINY)
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - {'hlo', 'timing'} == set(TINY)
 
 
 @pytest.mark.parametrize('name', TINY)
 def test_a_tiny_run_prints_what_it_measures(name):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
+    if name == 'train_step':
+        pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+        pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
     options, field = TINY[name]
     command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
@@ -40,3 +45,6 @@ def test_a_tiny_run_prints_what_it_measures(name):
     assert field in lines[-1]
     if name == 'memory_scaling':
         assert lines[-1]['received_bytes'] == lines[-1]['formula_bytes'] > 0
+    if name == 'scaling':
+        assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
+        assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1

@@ -1,0 +1,82 @@
+"""Counted FLOPs are those that the compiler counts, and peaks are known by the names that JAX gives devices."""
+
+import jax
+import pytest
+
+from opql_jax.models.bag_of_words import BagOfWords
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.flops import encoder_flops, peak_flops
+
+ENCODER = RelationEncoder(
+    vocab_size=100, hidden_size=128, num_layers=3, num_heads=4, mlp_size=512, max_length=64, relation_dim=96, entity_dim=32
+)
+
+
+def counted(encoder, shape, mentions, method):
+    """FLOPs of the forward pass by XLA's own count, before it optimises anything."""
+    tokens, position = jax.ShapeDtypeStruct(shape, 'int32'), jax.ShapeDtypeStruct(shape[:1], 'int32')
+    params = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)
+    context = (position, position, jax.ShapeDtypeStruct((shape[0], mentions), 'int32')) if method == 'encode' else ()
+    run = lambda params, *arguments: encoder.apply(params, *arguments, method=method)
+    return jax.jit(run).lower(params, tokens, *context).cost_analysis()['flops']
+
+
+@pytest.mark.parametrize('shape', [(4, 64), (8, 24)])
+@pytest.mark.parametrize('mentions', [1, 16])
+@pytest.mark.parametrize('layers', [1, 3])
+def test_encoding_is_as_much_work_as_the_compiler_says(shape, mentions, layers):
+    encoder = ENCODER.clone(num_layers=layers)
+    # What is no product with weights, such as layer norms, is in the compiler's count: 2 % here, less in wider layers.
+    assert encoder_flops(encoder, shape, 2 + mentions) == pytest.approx(counted(encoder, shape, mentions, 'encode'), rel=0.04)
+
+
+def test_a_last_layer_that_is_computed_everywhere_is_more_work():
+    everywhere = encoder_flops(ENCODER, (4, 64), None)
+    assert everywhere == pytest.approx(counted(ENCODER, (4, 64), 0, 'hidden'), rel=0.04)
+    assert everywhere > 1.2 * encoder_flops(ENCODER, (4, 64))
+
+
+def test_one_layer_is_counted_by_hand():
+    # A row of 2 tokens, hidden size 4, feed-forward width 8: four projections, two feed-forward products, two of attention.
+    encoder = ENCODER.clone(num_layers=1, hidden_size=4, mlp_size=8)
+    assert encoder_flops(encoder, (1, 2), None) == 4 * (2 * 2 * 4 * 4) + 2 * (2 * 2 * 4 * 8) + 2 * (2 * 2 * 2 * 4)
+    assert encoder_flops(encoder, (5, 2), None) == 5 * encoder_flops(encoder, (1, 2), None)
+
+
+def test_counted_as_torch_counts_bert():
+    torch = pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
+    transformers = pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = transformers.BertConfig(
+        vocab_size=100, hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512
+    )
+    model = transformers.BertModel._from_config(config, attn_implementation='eager').eval()
+    model.pooler = None
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.ones((4, 64), dtype=torch.long))
+    assert counter.get_total_flops() == encoder_flops(ENCODER, (4, 64), None)
+
+
+def test_an_encoder_without_transformer_counts_nothing():
+    assert encoder_flops(BagOfWords(vocab_size=100, hidden_size=8, relation_dim=4, entity_dim=4), (4, 64)) == 0
+
+
+@pytest.mark.parametrize(
+    'kind, peak',
+    [
+        ('TPU v3', 61.5e12),
+        ('TPU v4', 275e12),
+        ('TPU v5 lite', 197e12),
+        ('TPU v5p', 459e12),
+        ('TPU v6 lite', 918e12),
+        ('NVIDIA A100-SXM4-40GB', 312e12),
+        ('NVIDIA H100 80GB HBM3', 989e12),
+        ('NVIDIA H100 PCIe', 756e12),
+        ('NVIDIA H200', 989e12),
+        ('cpu', None),
+        ('TPU v4 lite', None),
+    ],
+)
+def test_the_peak_of_a_device_is_found_by_its_name(kind, peak):
+    assert peak_flops(kind) == peak
