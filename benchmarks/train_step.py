@@ -20,9 +20,6 @@ of sequences holds the work saved too. The peak is, on accelerators, that of bfl
 float32 matrices in the same call, the fastest of both libraries'. On a CPU MFU and peak are of the core-seconds that the process had, as
 other processes may have the rest. A step cannot be faster than FLOPs / peak (`limit_sequences_per_core_s`), and what is no product
 (AdamW moves 28 bytes a parameter, dropout, norms) comes on top. Theirs is measured on CPUs only.
-
-Both gain from huge pages, as XLA asks the system for the memory of every step anew: GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which the
-scripts in launch/ set.
 """
 
 import argparse

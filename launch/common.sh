@@ -25,9 +25,6 @@ PYTHON=$VENV/bin/python
 # With HOME set but empty, caches would land in the root directory; unset, the user's entry decides.
 [ -n "${HOME-}" ] || unset HOME
 
-# On a CPU, XLA asks the system for the memory of every step anew; in huge pages that costs a tenth of a step less.
-export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
-
 say() { printf '[opql_jax] %s\n' "$*"; }
 fail() { printf '[opql_jax] error: %s\n' "$*" >&2; exit 1; }
 
