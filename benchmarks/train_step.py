@@ -258,7 +258,8 @@ def main():
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
-    if os.environ.get('JAX_PLATFORMS') == 'cpu':
+    if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is asked for by name
+        jax.config.update('jax_platforms', 'cpu')
         confine(options.threads)
     with tempfile.TemporaryDirectory() as root:
         if options.job:

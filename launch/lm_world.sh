@@ -56,8 +56,8 @@ prepared() {
 
 # system NAME: trains it and asks it
 system() {
-  local questions=$OUT/world/questions absent=(--gin.lm_stages.OpenQuestionStage.absent_rate=0.5)
-  # Half of the questions must do without what they ask for: these texts state nearly all of it, and null is to be learned, too.
+  local questions=$OUT/world/questions absent=(--gin.lm_stages.OpenQuestionStage.absent_rate=0.4)
+  # Many questions about one topic must do without what they ask for: these texts state nearly all of it, and null is to be learned, too.
   train_lm "$1" "$OUT/train" "$OUT/aligned" "$OUT/memory" "$questions/train.jsonl" 2000 4000 "${absent[@]}"
   if [ "$1" = eae ]; then
     ask eae none "$OUT/train" '' "$questions"/{dev_known,held_out,changed,two_hop,conjunction}.jsonl

@@ -102,7 +102,7 @@ class T5xModel:
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
         mesh = make_mesh() if mesh is None else mesh
         self._layout, self._constants = Layout(mesh, len(prepared.vocab)), stage.constants(mesh)
-        self._hops = tuple(hops or range(1, getattr(stage, 'max_hops', 1) + 1))
+        self._hops = tuple(sorted({*(hops or range(1, getattr(stage, 'max_hops', 1) + 1))}))
         self._given = None
         if init_from:
             # Read here, as t5x calls `get_initial_variables` under jit.

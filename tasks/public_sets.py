@@ -35,6 +35,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 
 from opql_jax.corpus import msf, openqa_formats, tables, wikimovies
 from opql_jax.corpus.entities import EntityVocab
@@ -119,7 +120,7 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
             return dl_manager.extract(copy)
         try:
             return dl_manager.download_and_extract(url)
-        except OSError as error:
+        except (OSError, tfds.download.DownloadError, NonMatchingChecksumError) as error:
             raise InputError(
                 f'{url} cannot be downloaded ({error}). Put {known.filename} (sha256 {known.checksum}) from anywhere into the'
                 ' manual folder'

@@ -1,6 +1,8 @@
 """One checkpoint of a run evaluated, all that are there, or those that are still to come."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from event_files import scalars
 
 import tiny_training
 from opql_jax.corpus.errors import InputError
+from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation.run import evaluate_sets
+from opql_jax.evaluation.virtual_kb import VirtualKB
 from opql_jax.training import checkpoints
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
 
@@ -66,12 +70,29 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
     writer.start()
     assert next(coming) == 1
     writer.join()
-    save(tmp_path / 'later', 2, 5)
-    assert [next(coming), next(coming)] == [2, 5]
-    writer = threading.Timer(0.3, save, (tmp_path / 'later', 7), dict(keep=2))
+    save(tmp_path / 'later', 2, 5, 6, keep=2)
+    assert next(coming) == 6  # 2 may be removed at any moment, and 5 soon
+    writer = threading.Timer(0.3, save, (tmp_path / 'later', 7))
     writer.start()
     assert list(coming) == [7]
     writer.join()
+
+
+@pytest.mark.parametrize('step', ['all', 'new'])
+def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(folders, tmp_path, capsys, step):
+    options = dict(output_dir=str(tmp_path / 'out'), splits=SPLITS, step=step, patience=600.0, dry_run=True)
+    assert evaluate_sets(**folders, **options) == {}
+    assert capsys.readouterr().out.count('# 1-hop/dev: 40 questions') == 1 and not (tmp_path / 'out').exists()
+
+
+def test_what_was_opened_is_let_go(folders):
+    questions = Prepared(folders['prepared_dir']).questions('1-hop/dev')[:2]
+    kb = VirtualKB.open(*folders.values())
+    kb.follow(questions, 1)
+    opened = weakref.ref(kb)
+    del kb
+    gc.collect()
+    assert opened() is None
 
 
 def test_a_checkpoint_that_is_being_written_is_none(tmp_path):

@@ -5,6 +5,7 @@ exit status. It can also be given a file size limit, or be killed: before a file
 """
 
 import atexit
+import concurrent.futures.thread
 import gc
 import json
 import os
@@ -149,6 +150,7 @@ def _run(binary, flags, file_limit, kill_before, kill_after):
         traceback.print_exc()
         code = 1
     # All that the interpreter does at its end but for taking itself apart, which takes a second.
+    concurrent.futures.thread._python_exit()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

@@ -9,12 +9,14 @@ import sys
 import time
 
 import memory_build_test
+import numpy as np
 import pytest
 
 import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
 from opql_jax.memory.store import MemoryFormatError
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
 WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
@@ -237,3 +239,34 @@ def test_a_memory_is_whole_though_the_disk_was_full_for_a_while(tmp_path):
     make(tmp_path / 'full', table)
     make(tmp_path / 'whole', table)
     assert files(tmp_path / 'full') == files(tmp_path / 'whole')
+
+
+def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(binaries, world, tmp_path):
+    flags = ['--gin.STEPS=2', '--gin.stages.RelationStage.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
+    command = ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.WORKDIR={tmp_path}']
+    limited = binaries(*command, file_limit=5000)
+    assert limited.returncode == 1
+    (said,) = (line for line in limited.stderr.splitlines() if line.startswith('error: '))
+    assert f'checkpoint {tmp_path}/checkpoints/2 cannot be written' in said and 'make room' in said
+    assert Checkpoints(tmp_path, read_only=True).steps() == []
+    succeed(binaries, command)
+    assert Checkpoints(tmp_path, read_only=True).steps() == [2]
+
+
+def test_training_keeps_its_last_checkpoint_when_the_disk_is_full_and_goes_on_from_it(tmp_path, monkeypatch):
+    prepared, options = tiny_training.write_prepared(tmp_path / 'prepared'), dict(num_steps=4, checkpoint_every=2)
+    save = Checkpoints.save
+
+    def save_on_a_small_disk(store, step, *state):
+        with limit_of_files(2000) if step == 4 else contextlib.nullcontext():
+            save(store, step, *state)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, 'save', save_on_a_small_disk)
+        with pytest.raises(CheckpointError, match='checkpoints/4 cannot be written'):
+            tiny_training.run(prepared, tmp_path / 'full', **options)
+    assert Checkpoints(tmp_path / 'full', read_only=True).steps() == [2]
+    for name in ('full', 'whole'):
+        tiny_training.run(prepared, tmp_path / name, **options)
+    found, wanted = (tiny_training.state_of(tmp_path / name, 4) for name in ('full', 'whole'))
+    assert found.keys() == wanted.keys() and all(np.array_equal(found[name], wanted[name]) for name in wanted)

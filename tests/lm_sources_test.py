@@ -130,7 +130,7 @@ def test_questions_without_any_known_answer_are_refused(prepared):
 
 def test_some_questions_must_do_without_their_answers(prepared):
     many = list(range(1, 2 + lm_sources.MOST_BARRED))
-    asked = [question(0, [3, 4]), question(1, [5]), question(2, [7], hops=2), question(3, many)]
+    asked = [question(0, [3, 4]), question(1, [5]), question(2, [7], hops=2), question(3, many), question(4, [7], topics=2)]
     source = lm_sources.OpenQuestionSource(prepared, asked, num_steps=40, seed=0, rows=8, absent_rate=0.5)
     absent = []
     for step in range(40):
@@ -139,7 +139,7 @@ def test_some_questions_must_do_without_their_answers(prepared):
             assert set(row['exclude'][row['exclude'] >= 0]) == (set(answers) if missing else set())
             if len(answers) <= 2 and 7 not in answers:
                 absent.append(missing)
-            else:  # too many answers to bar, and of two hops the first is as good as ever
+            else:  # too many answers to bar, of two hops the first is as good as ever, and so are two topics one by one
                 assert not missing
     assert 0.3 < np.mean(absent) < 0.7
 

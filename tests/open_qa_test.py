@@ -149,6 +149,16 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
     assert row['trace'] == [] and [answer['entity'] for answer in row['answers']] == row['own']
 
 
+def test_a_model_that_read_entities_otherwise_is_refused(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(lm_stages, 'READS', 'lengths')
+    with pytest.raises(
+        CheckpointError, match='lm is of an earlier version, which read the entity table otherwise: train it anew'
+    ):
+        OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    with pytest.raises(CheckpointError, match='training starts from is of an earlier version'):
+        world.run(tmp_path, lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS), init_from=str(world.root / 'cloze'))
+
+
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
     with pytest.raises(CheckpointError, match='was trained without a memory: leave memory_dir empty'):
         OpenQA.open(world.folder, world.root / 'eae', world.memory)

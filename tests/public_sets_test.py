@@ -223,9 +223,10 @@ def test_another_archive_than_the_published_one_is_refused(load, put):
         load('opql_webqsp', 'test')
 
 
-def test_without_network_the_archive_is_asked_for(load, monkeypatch):
+@pytest.mark.parametrize('kind', [ConnectionError, tfds.download.DownloadError, public_sets.NonMatchingChecksumError])
+def test_what_cannot_be_downloaded_is_asked_for(load, monkeypatch, kind):
     def fail(self, url):
-        raise ConnectionError('no route')
+        raise kind('no route')
 
     monkeypatch.setattr(tfds.download.DownloadManager, 'download_and_extract', fail)
     with pytest.raises(InputError, match=r'cannot be downloaded \(no route\). Put wikimovies.tar.gz \(sha256 ed062b49922b'):

@@ -72,7 +72,8 @@ def content(name, folder):
     """What a run leaves: of training the state after the last step, otherwise the digest of every file."""
     if name == 'train':
         return {name: array.tobytes() for name, array in tiny_training.state_of(folder, STEPS).items()}
-    files = (path for path in folder.rglob('*') if path.is_file() and not path.name.endswith('.partial'))
+    # A partial file of prepare and of build_memory may stay; neither is read.
+    files = (path for path in folder.rglob('*') if path.is_file() and (name == 'infer' or not path.name.endswith('.partial')))
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

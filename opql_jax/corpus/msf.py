@@ -59,7 +59,8 @@ def _query(query: dict) -> dict:
     subject, target = (_object(query, side) for side in ('subject', 'object'))
     relation = query.get('relation')
     chain = objects_of({'relation': relation if isinstance(relation, list) else [relation]}, 'relation')
-    name = text_of(subject, 'name', '', 'subject.') or next(iter(subject.get('aliases') or ()), '')
+    aliases = subject.get('aliases')
+    name = text_of(subject, 'name', '', 'subject.') or (aliases[0] if isinstance(aliases, list) and aliases else '')
     topic, answer = _id(subject, 'subject.'), _id(target, 'object.')
     if not (topic and answer and chain):
         raise CorpusError('subject and object need a wikidata_id, and there must be a relation')
@@ -95,7 +96,9 @@ def _document(record: object) -> Document:
     for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
         if not kept or mention.start >= kept[-1].end:
             kept.append(mention)
-    document = Document(str(record.get('id')), title or about, text_of(record, 'context'), tuple(kept), about or None)
+    if type(record.get('id')) not in (int, str):
+        raise CorpusError(f'id: expected a number or a string, found {record.get("id")!r}')
+    document = Document(str(record['id']), title or about, text_of(record, 'context'), tuple(kept), about or None)
     validate(document)
     return document
 

@@ -60,8 +60,8 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     with tempfile.TemporaryDirectory() as spill:
         with duckdb.connect(':memory:', config=SETTINGS | {'temp_directory': os.fspath(spill)}) as connection:
             connection.execute('SET enable_progress_bar = false')  # it would go to stdout
-            connection.register('mentions', mentions)
-            connection.register('titles', titles)
+            connection.register('opql_mentions', mentions)
+            connection.register('opql_titles', titles)
             yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
-import concurrent.futures
+import concurrent.futures.process
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from opql_jax.corpus.errors import InputError
 
 # Items sent ahead per process, so that none waits while results are consumed.
 _AHEAD = 2
@@ -25,8 +27,9 @@ def in_order(function: Callable, items: Iterable, processes: int | None = 1) -> 
 
     Raises:
         What `function` raises, once the items that were being worked on are done.
+        InputError: one of the processes was killed.
     """
-    processes = processes or os.cpu_count() or 1
+    processes = os.cpu_count() or 1 if processes is None else processes
     if processes == 1:
         yield from map(function, items)
         return
@@ -41,6 +44,8 @@ def in_order(function: Callable, items: Iterable, processes: int | None = 1) -> 
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except concurrent.futures.process.BrokenProcessPool as error:
+            raise InputError(f'one of {processes} processes was killed, as happens when memory runs out: use fewer') from error
         finally:
             for future in waiting:
                 future.cancel()

@@ -1,8 +1,8 @@
 """Pair mining as SQL: which two mentions of a passage form a (topic, target) pair, and how much two entities have in common.
 
 The one text of the queries, for the engine in process (`pairs`) and for that of a cluster (`spark`); it keeps to what both read
-alike. The tables are `mentions(passage, mention, entity, start_at, end_at)`, of which `mention` counts from 0 in each passage, and
-`titles(passage, entity)`, the entity that a passage is about.
+alike. The tables are `opql_mentions(passage, mention, entity, start_at, end_at)`, of which `mention` counts from 0 in each passage, and
+`opql_titles(passage, entity)`, the entity that a passage is about.
 """
 
 from opql_jax.corpus.records import CorpusError
@@ -14,13 +14,13 @@ MODES = ('title', 'all')
 _PAIRS = """
 WITH anchors AS (
   SELECT m.passage AS passage, MIN(m.mention) AS mention
-  FROM mentions m JOIN titles t ON m.passage = t.passage AND m.entity = t.entity
+  FROM opql_mentions m JOIN opql_titles t ON m.passage = t.passage AND m.entity = t.entity
   GROUP BY m.passage
 ),
 marked AS (
   SELECT m.passage AS passage, m.mention AS mention, m.entity AS entity, m.start_at AS start_at, m.end_at AS end_at,
          CASE WHEN a.mention = m.mention THEN 1 ELSE 0 END AS is_anchor
-  FROM mentions m LEFT JOIN anchors a ON m.passage = a.passage
+  FROM opql_mentions m LEFT JOIN anchors a ON m.passage = a.passage
 )
 SELECT x.entity AS topic, y.entity AS target, x.passage AS passage,
        x.mention AS topic_mention, y.mention AS target_mention,
@@ -35,7 +35,7 @@ _WHERE = {'title': 'WHERE x.is_anchor + y.is_anchor > 0', 'all': ''}
 # Pointwise mutual information ln(c(x, y) N / (c(x) c(y))): c counts passages, N is their number.
 _PMI = """
 WITH present AS (
-  SELECT DISTINCT passage, entity FROM mentions
+  SELECT DISTINCT passage, entity FROM opql_mentions
 ),
 single AS (
   SELECT entity, CAST(COUNT(*) AS DOUBLE) AS n FROM present GROUP BY entity

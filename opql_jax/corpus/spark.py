@@ -79,8 +79,8 @@ def _query(sql: str, passages):
 
     session = passages.sparkSession
     views = {
-        'mentions': map_batches(passages.select('passage', 'mentions'), mention_rows, MENTIONS),
-        'titles': passages.where('title_entity >= 0').select('passage', F.col('title_entity').alias('entity')),
+        'opql_mentions': map_batches(passages.select('passage', 'mentions'), mention_rows, MENTIONS),
+        'opql_titles': passages.where('title_entity >= 0').select('passage', F.col('title_entity').alias('entity')),
     }
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)

@@ -137,7 +137,7 @@ def _pages(documents: Iterable[Document], vocab: EntityVocab) -> Iterator[tuple[
             yield _checked(name, written), '', ''
     for name, *redirects in titles:
         for redirect in redirects:
-            yield redirect, f'#REDIRECT [[{name}]]', name
+            yield _checked(redirect, written), f'#REDIRECT [[{name}]]', name
 
 
 def _titles(vocab: EntityVocab) -> list[list[str]]:
@@ -187,5 +187,5 @@ def _checked(title: str, written: set[str]) -> str:
     if _IMPOSSIBLE.search(title) or _SITE.link(title).title != title:
         raise CorpusError(f'{title!r} cannot be the title of a page')
     if title in written:
-        raise CorpusError(f'two documents are about {title!r}, but a page has one text')
+        raise CorpusError(f'two documents or redirects have the title {title!r}, but a page has one text')
     return title

@@ -166,8 +166,9 @@ def question_row(marked: lm_markup.LMInput, answers, label: int, barred: Sequenc
 class OpenQuestionSource(Source):
     """Open questions, one number of hops per step, taken in turn; of several answers one, at random, is the label.
 
-    Of one-hop questions the share `absent_rate`, drawn anew each time, must not read their answers (unless they have more than
-    MOST_BARRED): the memory is as if it had no such entry, and null is right.
+    Of one-hop questions about one topic the share `absent_rate`, drawn anew each time, must not read their answers (unless they have
+    more than MOST_BARRED): the memory is as if it had no such entry, and null is right. Of several topics each would learn to
+    find nothing, though for one of them the memory does have an entry, if not the right one.
 
     Attributes:
         hop_counts: the numbers of hops, increasing.
@@ -210,8 +211,8 @@ class OpenQuestionSource(Source):
     def batch(self, step, rng):
         ids, hops = self._turns.at(step, lambda order, turn: self._dealt(order, turn, self._count))
         answers = pad_answers([self._answers[i] for i in ids], len(ids), self._width, rng)
-        few = np.array([len(self._answers[i]) <= MOST_BARRED for i in ids]) & (hops == 1)
-        absent = few & (rng.random(len(ids)) < self._absent_rate)
+        can = [len(self._answers[i]) <= MOST_BARRED and len(self._inputs[i].r1) == 1 for i in ids]
+        absent = np.array(can) & (hops == 1) & (rng.random(len(ids)) < self._absent_rate)
         rows = [
             question_row(self._inputs[i], answers[at], rng.choice(self._answers[i]), self._answers[i] if absent[at] else ())
             for at, i in enumerate(ids)

@@ -67,6 +67,8 @@ def prepare(
         InputError: bad input, `output_dir` was prepared from other input or with other settings, or it holds other files; with
             `extends`, another tokenizer, or a document that the folder has already.
     """
+    if processes is not None and processes < 1:
+        raise InputError(f'processes={processes}: give a number of at least 1, or None for one per core')
     if not markup.MARKUP_ROOM < max_tokens <= max(buckets.BUCKET_LENGTHS):
         raise InputError(
             f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(buckets.BUCKET_LENGTHS)} tokens'

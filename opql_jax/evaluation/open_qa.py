@@ -20,7 +20,7 @@ from opql_jax.evaluation import metrics
 from opql_jax.evaluation.steps import score_steps
 from opql_jax.evaluation.virtual_kb import evidence, with_new_entities
 from opql_jax.memory.store import Memory
-from opql_jax.models.language_model import with_directions
+from opql_jax.models.language_model import LanguageModel, with_directions
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lm_stages, model_card
@@ -61,6 +61,17 @@ class Answer:
     scores: np.ndarray
     own: np.ndarray
     hops: list[list[Retrieval]]
+
+
+# Compiled for what is equal for all checkpoints of a run; with the OpenQA itself JAX would keep every one that was ever opened.
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _run(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
+    out = model(params, layout, [text], hops, arrays)
+    table = params['entity_table'][: layout.num_entities]
+    scores = jax.nn.log_softmax(out.prediction @ table.T)
+    best, entities = jax.lax.top_k(scores, min(TOP, len(table)))
+    _, own = jax.lax.top_k(out.own @ table.T, min(TOP, len(table)))
+    return jnp.exp(best), entities, own, out.hops
 
 
 class OpenQA:
@@ -104,6 +115,7 @@ class OpenQA:
             raise CheckpointError(
                 f'{model_dir} holds no language model: it is not the workdir of {" or ".join(lm_stages.LANGUAGE_MODELS)}'
             )
+        lm_stages.check_reading(lineage, str(model_dir))
         model_card.check_vocabulary(card, prepared, model_dir, grown=bool(memory_dir))
         if bool(memory_dir) != bool(lineage['memory_hash']):
             trained = 'with a memory: give one' if lineage['memory_hash'] else 'without a memory: leave memory_dir empty'
@@ -125,15 +137,6 @@ class OpenQA:
             stage = dataclasses.replace(stage, k=k)
         return cls(prepared, encoder, params, memory, tokenizer, stage)
 
-    @functools.partial(jax.jit, static_argnums=(0, 2))
-    def _run(self, text, hops: int, params, arrays):
-        out = self._model(params, self._layout, [text], hops, arrays)
-        table = params['entity_table'][: len(self.vocab)]
-        scores = jax.nn.log_softmax(out.prediction @ table.T)
-        best, entities = jax.lax.top_k(scores, min(TOP, len(table)))
-        _, own = jax.lax.top_k(out.own @ table.T, min(TOP, len(table)))
-        return jnp.exp(best), entities, own, out.hops
-
     def answer(self, questions: list[OpenQuestion], hops: int) -> list[Answer]:
         """Answers questions of one number of hops; InputError names one that is too long."""
         if not questions:
@@ -153,7 +156,7 @@ class OpenQA:
             start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = m.starts, m.r1, True, m.r2
         tokens = buckets.pad_tokens([m.tokens for m in marked], size, length, self._special)
         text = dict(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
-        scores, entities, own, reads = jax.device_get(self._run(text, hops, self._params, self._arrays))
+        scores, entities, own, reads = jax.device_get(_run(self._model, self._layout, text, hops, self._params, self._arrays))
         return [
             Answer(
                 entities[i],
@@ -307,7 +310,7 @@ def evaluate_files(
             return {}
         return _score_files(model, sets, paths, directory, batch_size, show)
 
-    return score_steps(score, model_dir, output_dir, step, patience)
+    return score_steps(score, model_dir, output_dir, step, patience, dry_run)
 
 
 def _score_files(model, sets, paths, directory, batch_size, show) -> dict[str, dict]:

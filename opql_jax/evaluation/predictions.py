@@ -106,9 +106,11 @@ def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_
         if number == left[-1] or seconds - said > _QUIET:
             said, rate = seconds, answered / seconds
             ahead = sum(len(chunks[later]) for later in left if later > number)
-            _log.info('%d of %d questions left  %.0f/s  ETA %ds', ahead, len(questions), rate, ahead / rate)
+            _log.info('%d of %d questions left  %.0f/s  ETA %ds', ahead, answered + ahead, rate, ahead / rate)
     hosts.wait(f'{parts} is whole')
     if hosts.first():
+        for leftover in output.parent.glob(f'.{output.name}.*.partial'):  # of a run that was killed here
+            leftover.unlink()
         with atomic_path(output) as path, open(path, 'wb') as file:
             for part in paths:
                 with open(part, 'rb') as chunk:

@@ -195,7 +195,7 @@ def evaluate_sets(
             return {}
         return _score_sets(kb, sets, directory, predictions, batch_size, show)
 
-    return score_steps(score, model_dir, output_dir, step, patience)
+    return score_steps(score, model_dir, output_dir, step, patience, dry_run)
 
 
 def _score_sets(kb, sets, directory, predictions, batch_size, show) -> dict[str, dict]:
@@ -203,8 +203,13 @@ def _score_sets(kb, sets, directory, predictions, batch_size, show) -> dict[str,
     if not predictions:
         for name, questions in sets.items():
             infer(kb, questions, paths[name], hops=questions[0].hops, batch_size=batch_size, evidence=1)
-    if not hosts.first():
-        return {}
+    # JAX ends all processes when one of them has waited at its end for some minutes: the others wait here.
+    out = _scored(kb, sets, paths, directory, show) if hosts.first() else {}
+    hosts.wait(f'{directory} is scored')
+    return out
+
+
+def _scored(kb, sets, paths, directory, show) -> dict[str, dict]:
     out = {}
     for name, questions in sets.items():
         records = read_predictions(paths[name])

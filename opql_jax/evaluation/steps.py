@@ -8,7 +8,9 @@ from tensorboardX import SummaryWriter
 from opql_jax.training.checkpoints import each_step
 
 
-def score_steps(score: Callable[..., dict], model_dir, output_dir, step: int | str | None, patience: float) -> dict[str, dict]:
+def score_steps(
+    score: Callable[..., dict], model_dir, output_dir, step: int | str | None, patience: float, dry_run: bool
+) -> dict[str, dict]:
     """Calls `score(step, folder)` of each step that is asked for, and gives what it says of the last.
 
     Args:
@@ -17,10 +19,13 @@ def score_steps(score: Callable[..., dict], model_dir, output_dir, step: int | s
         model_dir: the workdir of training.
         output_dir: the folder for one step. For several it has a folder named after each, and the scores as TensorBoard scalars.
         step: a number, None, or 'all' or 'new', which with `patience` are those of `checkpoints.each_step`.
+        dry_run: of several steps only the first is opened, and none waited for.
     """
     output = pathlib.Path(output_dir)
     if not isinstance(step, str):
         return score(step, output)
+    if dry_run:
+        return score(next(each_step(model_dir, step, patience=0.0)), output)
     out, writer = {}, None
     for number in each_step(model_dir, step, patience):
         out = score(number, output / str(number))

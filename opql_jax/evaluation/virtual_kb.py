@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.follower import Follower
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_card
 from opql_jax.training.checkpoints import CheckpointError
@@ -36,6 +38,34 @@ class Hop:
     weights: np.ndarray
     entries: np.ndarray
     beta: np.ndarray
+
+
+class _How(NamedTuple):
+    """What a compiled search depends on, equal for all checkpoints of a run. (With the knowledge base itself in its place, JAX would
+    keep every one that was ever opened.)"""
+
+    encoder: RelationEncoder
+    follower: Follower
+    hops: int
+    k: int
+    exclude_topic: bool
+    mesh: jax.sharding.Mesh | None
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _run(how: _How, tokens, markers, topics, params, arrays):
+    relation = how.encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
+    return how.follower.apply(
+        {'params': params['follower']},
+        relation,
+        topics,
+        hops=how.hops,
+        memory=arrays,
+        entity_table=params['entity_table'],
+        k=how.k,
+        exclude_topic=how.exclude_topic,
+        mesh=how.mesh,
+    )
 
 
 class VirtualKB:
@@ -116,21 +146,6 @@ class VirtualKB:
         parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str(), *map(str, settings)
         return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
-    @functools.partial(jax.jit, static_argnums=(0, 4))
-    def _run(self, tokens, markers, topics, hops: int, params, arrays):
-        relation = self._encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
-        return self._follower.apply(
-            {'params': params['follower']},
-            relation,
-            topics,
-            hops=hops,
-            memory=arrays,
-            entity_table=params['entity_table'],
-            k=self.k,
-            exclude_topic=self.exclude_topic,
-            mesh=None if self.filter else self._mesh,
-        )
-
     def follow(self, questions: list[Question], hops: int) -> list[list[Hop]]:
         """Answers questions of one number of hops.
 
@@ -156,7 +171,9 @@ class VirtualKB:
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
         for i, (m, question) in enumerate(zip(marked, questions)):
             tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
-        steps = self._run(tokens, markers, topics, hops, self._params, self._arrays)
+        mesh = None if self.filter else self._mesh
+        how = _How(self._encoder, self._follower, hops, self.k, self.exclude_topic, mesh)
+        steps = _run(how, tokens, markers, topics, self._params, self._arrays)
         steps = jax.device_get(list(steps))
         return [[self._hop(step, i) for step in steps] for i in range(len(questions))]
 

@@ -55,17 +55,24 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def save(self, step: int, params, opt_state, meta: dict) -> None:
-        """Writes the state after `step` updates; returns once it is on disk. The meta data get a hash of the parameters."""
+        """Writes the state after `step` updates; returns once it is on disk. The meta data get a hash of the parameters.
+
+        Raises:
+            CheckpointError: it cannot be written, such as on a full disk.
+        """
         meta = {**meta, 'params_hash': params_hash(params)}
-        self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                params=ocp.args.StandardSave(params),
-                opt_state=ocp.args.StandardSave(opt_state),
-                meta=ocp.args.JsonSave(meta),
-            ),
+        items = ocp.args.Composite(
+            params=ocp.args.StandardSave(params), opt_state=ocp.args.StandardSave(opt_state), meta=ocp.args.JsonSave(meta)
         )
-        self._manager.wait_until_finished()
+        try:
+            self._manager.save(step, args=items)
+            self._manager.wait_until_finished()
+        except Exception as error:  # Orbax raises errors of any type, some of them pages long
+            reason = str(error).split('\n')[0][-300:]
+            raise CheckpointError(
+                f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: {reason}). Those before it are as'
+                ' they were: make room or mend the folder, and run the same command again.'
+            ) from error
 
     def _require_step(self, step: int | None) -> int:
         step = self.latest_step() if step is None else step
@@ -148,21 +155,29 @@ _LATER, _END = -1, -2
 
 
 def each_step(workdir, which: str, patience: float) -> Iterator[int]:
-    """The steps of a run, oldest first; of several processes each gets the same.
+    """The steps of a run, in their order; of several processes each gets the same.
 
     Args:
         workdir: of a training run, which may be going on, or not have begun.
-        which: 'all' that are there, or 'new', also those that are still to come, until none has come for some time.
-        patience: that time in seconds.
+        which: 'all' that are there; or 'new', the newest, and again the newest whenever one has come. Those between are passed over,
+            as training removes the older ones.
+        patience: seconds after which none is waited for any more.
 
     Raises:
         InputError: `which` is neither.
         CheckpointError: there is none.
     """
     if which not in (ALL, NEW):
-        raise InputError(f'step={which!r}: it is a number, {ALL!r} (that are there) or {NEW!r} (also those that come)')
+        raise InputError(
+            f'step={which!r}: it is a number, {ALL!r} (that are there) or {NEW!r} (the newest, and those that come)'
+        )
     done, since = -1, time.monotonic()
-    while (step := hosts.agreed(_next_step(workdir, done, which == ALL or time.monotonic() - since > patience))) != _END:
+    while True:
+        later = _later_steps(workdir, done)
+        over = which == ALL or time.monotonic() - since > patience
+        step = hosts.agreed((min(later) if which == ALL else max(later)) if later else _END if over else _LATER)
+        if step == _END:
+            break
         if step == _LATER:
             time.sleep(min(_LOOK_EVERY, patience))
             continue
@@ -172,11 +187,9 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
         raise CheckpointError(f'{workdir} has no checkpoint: train into it, or name another folder')
 
 
-def _next_step(workdir, done: int, over: bool) -> int:
-    """The oldest step after `done`."""
+def _later_steps(workdir, done: int) -> list[int]:
     folder = pathlib.Path(workdir, 'checkpoints')
-    later = [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
-    return min(later, default=_END if over else _LATER)
+    return [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
 
 
 def check_shapes(wanted, found, where: str) -> None:

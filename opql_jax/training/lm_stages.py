@@ -22,6 +22,8 @@ from opql_jax.training.update import covered
 
 # What a language model is, which its stages must agree on.
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
+# How language models read E now, of which checkpoints tell: those of before it was so are other functions of their parameters.
+READS = 'directions'
 # Entities that a prediction ranks.
 ANSWERS = 10
 _FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'gold')
@@ -73,7 +75,7 @@ class LanguageModelStage(Stage):
         found = {'memory_hash': None, 'memory_encoder': None}
         if self._memory is not None:
             found = {'memory_hash': self._memory.hash(), 'memory_encoder': self._memory.manifest['hashes']['encoder']}
-        return {**super().lineage(), 'memory_dir': None, **found}
+        return {**super().lineage(), 'memory_dir': None, **found, 'entities': READS}
 
     def model(self, encoder) -> LanguageModel:
         """The model that the stage trains."""
@@ -96,6 +98,7 @@ class LanguageModelStage(Stage):
     def check_init(self, params, origin=None):
         origin = origin or {}
         if origin.get('stage') in LANGUAGE_MODELS:
+            check_reading(origin, 'the language model that training starts from')
             changed = [name for name in _STAY if name in origin and origin[name] != getattr(self, name)]
             if changed:
                 said = '; '.join(f'{name}={origin[name]!r}, not {getattr(self, name)!r}' for name in changed)
@@ -255,3 +258,9 @@ def passages_of(memory: Memory) -> np.ndarray:
     out = np.full((len(memory), int(place.max(initial=0)) + 1), -1, np.int32)
     out[row, place] = columns['passage']
     return out
+
+
+def check_reading(lineage: dict, what: str) -> None:
+    """Raises CheckpointError of a language model that read E otherwise than they do now."""
+    if lineage.get('entities') != READS:
+        raise CheckpointError(f'{what} is of an earlier version, which read the entity table otherwise: train it anew')

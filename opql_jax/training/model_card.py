@@ -2,10 +2,9 @@
 
 import dataclasses
 import json
-import os
 import pathlib
-import shutil
 
+from opql_jax.corpus.tables import atomic_path
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder
@@ -30,10 +29,10 @@ def save(workdir, encoder: RelationEncoder, prepared: Prepared, entry: str = 're
         'num_entities': len(prepared.vocab),
         'vocabulary_hash': prepared.vocab.hash(),
     }
-    shutil.copyfile(prepared.tokenizer_path, workdir / 'tokenizer.json.tmp')
-    os.replace(workdir / 'tokenizer.json.tmp', workdir / 'tokenizer.json')
-    (workdir / 'model.json.tmp').write_text(json.dumps(card, indent=2))
-    os.replace(workdir / 'model.json.tmp', workdir / 'model.json')
+    with atomic_path(workdir / 'tokenizer.json') as path:
+        path.write_bytes(prepared.tokenizer_path.read_bytes())
+    with atomic_path(workdir / 'model.json') as path:
+        path.write_text(json.dumps(card, indent=2))
 
 
 def read(model_dir) -> dict:

@@ -30,7 +30,9 @@ class Progress:
         steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
             been at work on earlier ones; and in which the state was written, before the window's first step.
-        tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`, forward and backward, with padding.
+        tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`, forward and backward, with padding, as if
+            every layer was trained and the last one was computed at the two markers and one mention: too much where layers are
+            frozen, too little where more is read, as by language models.
         mfu: the same over what a device can do in bfloat16, where that is known.
         device_memory_gib: the most that a device of the first process has held so far, where devices tell.
     """
@@ -41,13 +43,16 @@ class Progress:
         start: int,
         num_steps: int,
         encoder,
+        devices: int,
         profile_steps: tuple[int, int] | None = None,
         wandb_project: str | None = None,
     ):
         """
         Args:
             start: steps that were made before.
-            profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <workdir>/profile.
+            devices: how many work on a step.
+            profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <workdir>/profile: those of
+                them that are still to be made.
             wandb_project: of Weights & Biases, whose package has to be installed.
         """
         # What a killed run logged after its newest checkpoint comes again.
@@ -56,9 +61,11 @@ class Progress:
         self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and hosts.first() else None
         self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
         self._encoder, self._spent, self._sequences, self._flops = encoder, {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
-        self._profile, self._traces = profile_steps, pathlib.Path(workdir, 'profile')
-        if profile_steps and not start < profile_steps[0] <= profile_steps[1] <= num_steps:
-            raise TrainingError(f'profile_steps={profile_steps}: give (first, last) of the steps {start + 1} to {num_steps}')
+        self._devices, self._traces, self._tracing = devices, pathlib.Path(workdir, 'profile'), False
+        first, last = profile_steps or (0, 0)
+        if profile_steps and not 1 <= first <= last <= num_steps:
+            raise TrainingError(f'profile_steps={profile_steps}: give (first, last) of the steps 1 to {num_steps}')
+        self._traced = range(max(first, start + 1), last + 1)
 
     @contextlib.contextmanager
     def spending(self, on: str) -> Iterator[None]:
@@ -73,17 +80,17 @@ class Progress:
         self._sequences += hosts.count() * sum(n for n, _ in shapes)
         counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
         self._flops += flops.TRAINING_OVER_FORWARD * hosts.count() * counted
-        if self._profile and step + 1 == self._profile[0]:
+        if self._traced and step + 1 == self._traced[0]:
             jax.block_until_ready([metrics for _, metrics in self._window])  # or the trace begins with what they wait for
             jax.profiler.start_trace(str(self._traces))
+            self._tracing = True
 
     def add(self, step: int, metrics) -> None:
         """After step `step`, whose metrics may still be on their way."""
         self._window.append((step, metrics))
-        if self._profile and step + 1 == self._profile[1]:
+        if self._traced and step + 1 == self._traced[-1]:
             jax.block_until_ready(metrics)
-            jax.profiler.stop_trace()
-            _log.info('steps %d to %d are traced in %s', *self._profile, self._traces)
+            self._stop_tracing()
 
     def flush(self, done: int) -> dict:
         """Waits for the window's steps, raises TrainingError at a loss or gradient that is not finite, reports the means."""
@@ -115,7 +122,7 @@ class Progress:
         """Of the steps since the last call."""
         now, steps = time.monotonic(), done - self._since
         seconds = max(now - self._time, 1e-9)
-        achieved = self._flops / seconds / jax.device_count()
+        achieved = self._flops / seconds / self._devices
         out = {
             'steps_per_second': steps / seconds,
             'sequences_per_second': self._sequences / seconds,
@@ -133,7 +140,14 @@ class Progress:
         self._spent = dict.fromkeys(self._spent, 0.0)
         return out
 
+    def _stop_tracing(self):
+        jax.profiler.stop_trace()
+        self._tracing = False
+        _log.info('a trace is in %s', self._traces)
+
     def close(self) -> None:
+        if self._tracing:
+            self._stop_tracing()
         if self._writer:
             self._writer.close()
         if self._wandb:

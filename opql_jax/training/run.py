@@ -179,7 +179,7 @@ def train(
 
     step_fn = step_lib.make_train_step(loss_fn, stage.trainable, optimizer, seed)
     constants = stage.constants(mesh)
-    progress = Progress(workdir, start, num_steps, encoder, profile_steps, wandb_project)
+    progress = Progress(workdir, start, num_steps, encoder, mesh.size, profile_steps, wandb_project)
     last = {}
     here = shards // hosts.count()
     parts = [source.shard(i, shards) for i in range(here * hosts.index(), here * (hosts.index() + 1))]
