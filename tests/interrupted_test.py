@@ -244,7 +244,7 @@ def test_a_memory_is_whole_though_the_disk_was_full_for_a_while(tmp_path):
 def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(binaries, world, tmp_path):
     flags = ['--gin.STEPS=2', '--gin.stages.RelationStage.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
     command = ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.WORKDIR={tmp_path}']
-    limited = binaries(*command, file_limit=5000)
+    limited = binaries(*command, file_limit=20000)
     assert limited.returncode == 1
     (said,) = (line for line in limited.stderr.splitlines() if line.startswith('error: '))
     assert f'checkpoint {tmp_path}/checkpoints/2 cannot be written' in said and 'make room' in said

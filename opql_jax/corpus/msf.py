@@ -60,7 +60,7 @@ def _query(query: dict) -> dict:
     relation = query.get('relation')
     chain = objects_of({'relation': relation if isinstance(relation, list) else [relation]}, 'relation')
     aliases = subject.get('aliases')
-    name = text_of(subject, 'name', '', 'subject.') or (aliases[0] if isinstance(aliases, list) and aliases else '')
+    name = text_of(subject, 'name', '', 'subject.') or (next(iter(aliases), '') if isinstance(aliases, list | dict) else '')
     topic, answer = _id(subject, 'subject.'), _id(target, 'object.')
     if not (topic and answer and chain):
         raise CorpusError('subject and object need a wikidata_id, and there must be a relation')
