@@ -66,7 +66,7 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The two tables the queries read: mentions(passage, mention, entity, start_at, end_at) and titles(passage, entity)."""
+    """The two tables the queries read, opql_mentions and opql_titles, see `queries`."""
     ids = pa.array(np.arange(len(passages), dtype=np.int32))
     column = passages['mentions'].combine_chunks()
     mentions = mention_rows(pa.RecordBatch.from_arrays([ids, column], ['passage', 'mentions']))

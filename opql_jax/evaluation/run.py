@@ -161,6 +161,11 @@ def evaluate_sets(
 
     Args:
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json.
+        splits: such as '2-hop/dev'.
+        needs: relations such as 'P57'; of the splits, only questions that need one of these are asked (see `Question.needs`).
+        question_file: a file in the MetaQA format instead of splits.
+        predictions: score this output of `infer` (for `question_file`) instead of answering again.
+        show: questions of each set, from its start, that are printed with their hops and evidence, right or wrong.
         step, patience: the checkpoint; the newest if None; or several, see `score_steps`.
 
     Returns:

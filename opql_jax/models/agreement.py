@@ -18,8 +18,8 @@ def agree(log_probs, targets, used):
 
         P(y) ~ prod_t (p_t(y) + lambda_t) - prod_t lambda_t,        P(null) ~ prod_t lambda_t,
 
-    where p_t(y) is the mass of topic t's entries with that target; of several topics lambda_t + _UNSEEN stands for lambda_t in P(y). So a topic that found nothing restricts nothing, and the
-    distribution of a topic alone stays as it is. The entries of a target share P(y) in proportion to their own masses.
+    where p_t(y) is the mass of topic t's entries with that target; of several topics lambda_t + _UNSEEN stands for lambda_t in
+    P(y). So a topic that found nothing restricts nothing, and the distribution of a topic alone stays as it is. The entries of a target share P(y) in proportion to their own masses.
 
     Args:
         log_probs: [n, T, 1 + K] float32, of null and of the entries of each topic; very negative in unused slots.
