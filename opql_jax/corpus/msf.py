@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from opql_jax.corpus.open_questions import json_lines, objects_of, text_of
+from opql_jax.corpus.open_questions import json_lines, objects_of, of_records, text_of
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.corpus.records import CorpusError, Document, Mention, validate
 
@@ -24,12 +24,7 @@ def documents(path: str | os.PathLike) -> list[Document]:
     Raises:
         CorpusError: the file cannot be read, or a record is not of this form; names the line and the field.
     """
-    read = []
-    for number, record in json_lines(path):
-        try:
-            read.append(_document(record))
-        except CorpusError as error:
-            raise CorpusError(f'{path}:{number}: {error}') from error
+    read = [document for _, document in of_records(path, json_lines(path), _document)]
     if not read:
         raise CorpusError(f'{path}: no paragraph in the file')
     return read
@@ -41,15 +36,8 @@ def queries(path: str | os.PathLike) -> list[dict]:
     A record's type names its relations, 'P69 > P17'. Queries without an object, which DrKIT trains on as facts that the text
     does not state, are left out. For errors see `documents`.
     """
-    records = []
-    for number, query in json_lines(path):
-        try:
-            if not isinstance(query, dict):
-                raise CorpusError(f'expected an object, found {query!r}')
-            if query.get('object') is not None:
-                records.append(_query(query))
-        except CorpusError as error:
-            raise CorpusError(f'{path}:{number}: {error}') from error
+    one = lambda query: None if query.get('object') is None else _query(query)
+    records = [record for _, record in of_records(path, json_lines(path), one) if record]
     if not records:
         raise CorpusError(f'{path}: no query with an object in the file')
     return records
@@ -81,9 +69,7 @@ def _relation_name(relation: dict, at: str) -> str:
     return text_of({'text': names[0] if isinstance(names, list) and names else names}, 'text', at=at)
 
 
-def _document(record: object) -> Document:
-    if not isinstance(record, dict):
-        raise CorpusError(f'expected an object, found {record!r}')
+def _document(record: dict) -> Document:
     about, mentions, title = _id(record, ''), [], ''
     for at, mention in objects_of(record, 'mentions'):
         text, start, entity = text_of(mention, 'text', at=at), mention.get('start'), _id(mention, at)

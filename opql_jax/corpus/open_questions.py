@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
@@ -111,6 +111,20 @@ def json_lines(path: str | os.PathLike) -> Iterator[tuple[int, object]]:
                     yield number, json.loads(line.decode('utf-8'))
                 except ValueError as error:
                     raise CorpusError(f'{path}:{number}: not a JSON value in UTF-8 ({error})') from error
+
+
+def of_records(
+    path: str | os.PathLike, records: Iterable[tuple[int, object]], one: Callable[[dict], object], at: str = ':'
+) -> Iterator[tuple[int, object]]:
+    """The number of each record of a file and what `one` makes of it; CorpusError names file and record, which is an object."""
+    for number, record in records:
+        try:
+            if not isinstance(record, dict):
+                raise CorpusError(f'expected an object, found {record!r}')
+            made = one(record)
+        except CorpusError as error:
+            raise CorpusError(f'{path}{at}{number}: {error}') from error
+        yield number, made
 
 
 def text_of(record: dict, field: str, default: str | None = None, at: str = '') -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from opql_jax.corpus import tables
 from opql_jax.corpus.docred import read_json
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.open_questions import json_lines, objects_of, text_of, texts_of, write_open_questions
+from opql_jax.corpus.open_questions import json_lines, objects_of, of_records, text_of, texts_of, write_open_questions
 from opql_jax.corpus.openqa_entities import EntityResolver, Name, find_mentions, find_name, spellings_of
 from opql_jax.corpus.questions import RELATION_SEPARATOR, parse_metaqa_file
 from opql_jax.corpus.records import CorpusError
@@ -224,15 +224,10 @@ def convert(
 def _each(path, records: Iterable[tuple[int, object]], one: Callable[[dict], Found], at: str) -> list[Found]:
     """What `one` makes of each numbered record of a file; errors name the place of the record."""
     found, places = [], {}
-    for number, record in records:
-        try:
-            if not isinstance(record, dict):
-                raise CorpusError(f'expected an object, found {record!r}')
-            found.append(one(record))
-            if (first := places.setdefault(found[-1].id, number)) != number:
-                raise CorpusError(f'id {found[-1].id!r} is already that of number {first}')
-        except CorpusError as error:
-            raise CorpusError(f'{path}{at}{number}: {error}') from error
+    for number, made in of_records(path, records, one, at):
+        found.append(made)
+        if (first := places.setdefault(made.id, number)) != number:
+            raise CorpusError(f'{path}{at}{number}: id {made.id!r} is already that of number {first}')
     return found
 
 
