@@ -170,7 +170,7 @@ class T5xModel:
         none = clu_metrics.Average.empty()
         names = {}
         for hops in self._hops:
-            names |= jax.eval_shape(lambda batch: self._at(compute, batch, hops)[1], batch)
+            names |= jax.eval_shape(lambda batch: self._at(compute, batch, hops=hops)[1], batch)
 
         def padded(batch, static):
             loss, metrics = compute(batch, static)
@@ -183,17 +183,15 @@ class T5xModel:
     def _of_hops(self, compute, batch):
         """`compute(batch, static)` of a batch, at its number of hops if it has one."""
         if 'hops' not in batch:
-            batch = dict(batch)
-            static = self.stage.static(batch)
-            return compute(batch, static)
+            return self._at(compute, batch)
         first = jnp.ravel(batch['hops'])[0]
         index = sum((first > hops).astype(jnp.int32) for hops in self._hops[:-1]) if len(self._hops) > 1 else 0
-        branches = [lambda batch, hops=hops: self._at(compute, batch, hops) for hops in self._hops]
+        branches = [lambda batch, hops=hops: self._at(compute, batch, hops=hops) for hops in self._hops]
         return jax.lax.switch(index, branches, batch)
 
-    def _at(self, compute, batch, hops: int):
-        """`compute` of a batch whose number of hops is known."""
-        batch = {**batch, 'hops': hops}
+    def _at(self, compute, batch, **known):
+        """`compute` of a batch whose number of hops is `known`, or that has none."""
+        batch = {**batch, **known}
         static = self.stage.static(batch)
         return compute(batch, static)
 

@@ -135,7 +135,8 @@ def plain(tree):
 
 @pytest.mark.parametrize('method', INTERFACE)
 def test_methods_take_what_t5x_gives(method):
-    inspect.signature(getattr(t5x_model.T5xModel, method)).bind(None, **INTERFACE[method])
+    bound = inspect.signature(getattr(t5x_model.T5xModel, method)).bind(None, **INTERFACE[method])
+    assert bound.arguments.keys() - {'self'} == INTERFACE[method].keys()
 
 
 def test_the_vocabulary_is_that_of_the_tasks(world):

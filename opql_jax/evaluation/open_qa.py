@@ -6,7 +6,6 @@ import json
 import pathlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.corpus.errors import InputError
@@ -20,15 +19,12 @@ from opql_jax.evaluation import metrics
 from opql_jax.evaluation.steps import score_steps
 from opql_jax.evaluation.virtual_kb import evidence, with_new_entities
 from opql_jax.memory.store import Memory
-from opql_jax.models.language_model import LanguageModel, with_directions
+from opql_jax.models.language_model import ANSWERS, LanguageModel, best_entities, with_directions
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lm_stages, model_card
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.update import covered
-
-# Answers that are kept, best first.
-TOP = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +48,8 @@ class Answer:
     """What a model says to one question.
 
     Attributes:
-        entities, scores: the best entities of all and their probabilities, [TOP].
-        own: the best entities of the model's own prediction m_ENT, before the memory is mixed in, [TOP].
+        entities, scores: the best entities of all and their probabilities, [ANSWERS].
+        own: the best entities of the model's own prediction m_ENT, before the memory is mixed in, [ANSWERS].
         hops: for each hop one Retrieval for each topic; empty without a memory.
     """
 
@@ -68,10 +64,9 @@ class Answer:
 def _run(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
     out = model(params, layout, [text], hops, arrays)
     table = params['entity_table'][: layout.num_entities]
-    scores = jax.nn.log_softmax(out.prediction @ table.T)
-    best, entities = jax.lax.top_k(scores, min(TOP, len(table)))
-    _, own = jax.lax.top_k(out.own @ table.T, min(TOP, len(table)))
-    return jnp.exp(best), entities, own, out.hops
+    entities, scores = best_entities(out.prediction, table)
+    _, own = jax.lax.top_k(out.own @ table.T, min(ANSWERS, len(table)))
+    return scores, entities, own, out.hops
 
 
 class OpenQA:
@@ -213,7 +208,7 @@ def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]
     """Scores answers; those that the vocabulary lacks count as answers that cannot be found.
 
     Returns:
-        hits@{1,5,10}, and mrr@10 over the TOP answers; questions, those that have gold answers, and unscored, the others, which
+        hits@{1,5,10}, and mrr@10 over the ANSWERS best; questions, those that have gold answers, and unscored, the others, which
         count nowhere; answerable: how many have an answer in the vocabulary, and answer_coverage, their share. With a memory:
         retrieval_accuracy, the share of topics whose best entry in the last hop has an answer as target. Of questions whose
         mentions' entities are known: memory_coverage, the share from one of which an answer can be reached in as many hops; of

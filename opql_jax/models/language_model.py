@@ -36,6 +36,8 @@ from opql_jax.parallel.entity_table import Layout
 
 # W_v at first: E[y], of length 1, must win a softmax over all of E.
 _VALUE_SCALE = 12.0
+# Entities that an answer ranks.
+ANSWERS = 10
 # Large and finite, see `losses.MASKED`.
 _UNUSED = -1e30
 
@@ -81,6 +83,12 @@ def with_directions(params) -> dict:
     table = params['entity_table']
     squares = jnp.sum(jnp.square(table), axis=-1, keepdims=True)
     return params | {'entity_table': table * lax.rsqrt(jnp.maximum(squares, 1e-12))}  # rows that fill up the devices are 0
+
+
+def best_entities(prediction, table):
+    """Of predictions m' [n, d_e] over E [n_entities, d_e], the best entities and their probabilities, both [n, min(ANSWERS, n_entities)]."""
+    best, entities = lax.top_k(jax.nn.log_softmax(prediction @ table.T), min(ANSWERS, len(table)))
+    return entities, jnp.exp(best)
 
 
 class Read(NamedTuple):

@@ -15,7 +15,7 @@ from opql_jax.memory.search import shard_memory
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.language_model import LanguageModel, with_directions
+from opql_jax.models.language_model import LanguageModel, best_entities, with_directions
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.stages import Stage
 from opql_jax.training.update import covered
@@ -24,8 +24,6 @@ from opql_jax.training.update import covered
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
 # How language models read E now, of which checkpoints tell: those of before it was so are other functions of their parameters.
 READS = 'directions'
-# Entities that a prediction ranks.
-ANSWERS = 10
 _FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'gold')
 
 
@@ -160,9 +158,8 @@ class LanguageModelStage(Stage):
         texts = [{name: batch[f'{name}_{length}'] for name in names} for length in lengths]
         (hops,) = static or (1,)
         out = self.model(encoder)(params, layout, texts, hops, constants)
-        table = params['entity_table'][: layout.num_entities]
-        best, entities = jax.lax.top_k(jax.nn.softmax(out.prediction @ table.T), min(ANSWERS, layout.num_entities))
-        return entities, {'probabilities': best}
+        entities, probabilities = best_entities(out.prediction, params['entity_table'][: layout.num_entities])
+        return entities, {'probabilities': probabilities}
 
     def clozes(self, prepared, num_steps, seed, rows, topics) -> lm_sources.ClozeSource:
         """Passages with a hidden mention, and what the memory has on it."""
