@@ -41,6 +41,7 @@ CORE = [
     'ahocorasick_rs>=1.0.3,<2',
     'safetensors>=0.8.0,<0.9',
     'tensorboardX>=2.6.5,<3',
+    'etils[epath]>=1.15.0,<2',
 ]
 
 WIKI = ['mwparserfromhell>=0.7.2,<0.8']
@@ -64,6 +65,8 @@ EXTRAS = {
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # The plots of opql_jax.results.
     'plots': ['matplotlib>=3.11.2,<4'],
+    # Folders in buckets, gs://.
+    'gcs': ['gcsfs>=2026.9'],
     'tpu': ['jax[tpu]'],
     'cuda': ['jax[cuda12]'],
     # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore

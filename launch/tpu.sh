@@ -85,7 +85,7 @@ worker_install() {
     sudo add-apt-repository -y ppa:deadsnakes/ppa
     sudo DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y python3.11-venv
   fi
-  setup_env tpu
+  setup_env tpu,gcs
   printf '%s\n' "$1" >"$ROOT/.commit"
 }
 

@@ -118,7 +118,9 @@ def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):
     homes = [tpu_host.fake / 'workers' / f'w-{i}' for i in (0, 1)]
     for home in homes:
         assert (home / 'opql_jax' / '.commit').read_text() == tpu_host.commit + '\n'
-        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists() and (home / 'opql_jax' / '.venv' / '.installed-tpu').exists()
+        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists() and (
+            home / 'opql_jax' / '.venv' / '.installed-tpu,gcs'
+        ).exists()
         assert (home / 'mounted').read_text() == f'{home}\n'
         (home / 'opql_jax' / 'left_over.py').touch()
         (home / 'opql_jax' / 'runs').mkdir()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import storage, tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.records import CorpusError
 
@@ -93,10 +93,10 @@ def parse_metaqa_file(path: str | os.PathLike, vocab: EntityVocab, hops: int) ->
     Raises:
         CorpusError: naming the file and the line, or the file when it is missing or has no question.
     """
-    path = Path(path)
+    path = storage.path(path)
     questions = []
     try:
-        source = open(path, encoding='utf-8', newline='\n')
+        source = io.TextIOWrapper(path.open('rb'), encoding='utf-8', newline='\n')
     except OSError as error:
         raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
     with source:

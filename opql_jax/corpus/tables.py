@@ -6,12 +6,14 @@ import contextlib
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.records import CorpusError
 
 FORMAT = 'opql-prepared'
@@ -77,8 +79,14 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path beside `path`; a clean exit makes it `path`, an exception removes it.
 
     The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
-    old file or the whole new one.
+    old file or the whole new one. For a bucket the temporary path is on disk, and its file is copied there.
     """
+    if storage.is_remote(path):
+        with tempfile.TemporaryDirectory() as folder:
+            partial = Path(folder, storage.path(path).name)
+            yield partial
+            storage.copy(partial, storage.path(path))
+        return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
@@ -193,5 +201,5 @@ def read_manifest(directory: str | os.PathLike) -> dict:
 
 def sha256(path: str | os.PathLike) -> str:
     """The hex digest of a file's bytes."""
-    with open(path, 'rb') as file:
+    with storage.path(path).open('rb') as file:
         return hashlib.file_digest(file, 'sha256').hexdigest()

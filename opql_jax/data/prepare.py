@@ -10,7 +10,7 @@ import time
 
 import pyarrow.parquet as pq
 
-from opql_jax.corpus import pool, readers, tables
+from opql_jax.corpus import pool, readers, storage, tables
 from opql_jax.corpus import prepare as corpus_prepare
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.extend import Earlier
@@ -97,7 +97,7 @@ def prepare(
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return {}
     settings |= readers.identity(reader)
-    directory = pathlib.Path(output_dir)
+    directory = storage.on_disk(output_dir)
     if (directory / tables.MANIFEST).exists():
         manifest = tables.read_manifest(directory)
         if changed := _changed(_settings(manifest), settings):

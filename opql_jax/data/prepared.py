@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pyarrow.compute as pc
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import storage, tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, load_questions
 from opql_jax.corpus.records import CorpusError
@@ -28,7 +28,7 @@ class Prepared:
     """The tables and records that `prepare` wrote. Each is opened when first asked for.
 
     Attributes:
-        directory: pathlib.Path.
+        directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
         manifest: the checked manifest.
 
     Raises:
@@ -36,7 +36,7 @@ class Prepared:
     """
 
     def __init__(self, directory):
-        self.directory = pathlib.Path(directory)
+        self.directory = storage.local(directory)
         self.manifest = tables.read_manifest(self.directory)
 
     def hash(self) -> str:

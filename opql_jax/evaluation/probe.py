@@ -8,11 +8,11 @@ moved by one vector; and what all embeddings share is most of their length (0.9 
 
 import json
 import logging
-import pathlib
 
 import jax
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.labelled import LabelledSentence, read_labelled
 from opql_jax.corpus.tables import atomic_path
@@ -103,7 +103,7 @@ def probe(
     right = score(vectors, members, ways, shots, episodes, seed)
     error = right.std(ddof=1) / np.sqrt(episodes)
     out = {'accuracy': float(right.mean()), 'standard_error': float(error), **stated}
-    with atomic_path(pathlib.Path(output_dir, 'metrics.json')) as path:
+    with atomic_path(storage.path(output_dir) / 'metrics.json') as path:
         path.write_text(json.dumps(out, indent=2))
     print(
         f'{ways}-way {shots}-shot accuracy {right.mean():.4f} +- {error:.4f} ({episodes:,} episodes, {len(members)} relations,'
@@ -118,7 +118,7 @@ def _open(model_dir, step, embedding):
     """(encoder, its parameters, tokenizer) of a workdir or, for the baselines, of a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
-    if embedding.startswith('mean') and not (pathlib.Path(model_dir) / 'model.json').exists():
+    if embedding.startswith('mean') and not (storage.path(model_dir) / 'model.json').exists():
         fields, params = bert.load_bert(model_dir)
         encoder = RelationEncoder(**fields, relation_dim=1, entity_dim=1)
     else:

@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question, parse_metaqa_file
 from opql_jax.corpus.tables import atomic_path
@@ -91,7 +92,7 @@ def evaluate(kb: VirtualKB, questions: list[Question], predictions: list[dict], 
         t: float(np.mean([s.rank == 1 for s, q in zip(scored, questions) if q.type == t])) for t in by_type
     }
     if cases_path:
-        with open(cases_path, 'w', encoding='utf-8') as file:
+        with atomic_path(cases_path) as path, open(path, 'w', encoding='utf-8') as file:
             for case in sorted(cases, key=lambda c: c['right']):
                 file.write(json.dumps(case, ensure_ascii=False) + '\n')
     return out
@@ -204,7 +205,7 @@ def evaluate_sets(
 
 
 def _score_sets(kb, sets, directory, predictions, batch_size, show) -> dict[str, dict]:
-    paths = {name: pathlib.Path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
+    paths = {name: storage.path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
     if not predictions:
         for name, questions in sets.items():
             infer(kb, questions, paths[name], hops=questions[0].hops, batch_size=batch_size, evidence=1)
@@ -219,9 +220,7 @@ def _scored(kb, sets, paths, directory, show) -> dict[str, dict]:
     for name, questions in sets.items():
         records = read_predictions(paths[name])
         check_same_questions(records, questions, paths[name])
-        cases = directory / f'{name}.cases.jsonl'
-        cases.parent.mkdir(parents=True, exist_ok=True)
-        out[name] = evaluate(kb, questions, records, questions[0].hops, cases)
+        out[name] = evaluate(kb, questions, records, questions[0].hops, directory / f'{name}.cases.jsonl')
     # Whole or not at all: that it is there says that all sets were answered.
     with atomic_path(directory / 'metrics.json') as path:
         path.write_text(json.dumps(out, indent=2))

@@ -1,10 +1,10 @@
 """The same evaluation of one checkpoint of a training run, or of several."""
 
-import pathlib
 from collections.abc import Callable
 
 from tensorboardX import SummaryWriter
 
+from opql_jax.corpus import storage
 from opql_jax.training.checkpoints import each_step
 
 
@@ -21,7 +21,7 @@ def score_steps(
         step: a number, None, or 'all' or 'new', which with `patience` are those of `checkpoints.each_step`.
         dry_run: of several steps only the first is opened, and none waited for.
     """
-    output = pathlib.Path(output_dir)
+    output = storage.path(output_dir)
     if not isinstance(step, str):
         return score(step, output)
     if dry_run:

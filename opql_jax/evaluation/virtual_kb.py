@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import pathlib
 from typing import NamedTuple
 
 import jax
@@ -12,7 +11,6 @@ import numpy as np
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question, parse_question
 from opql_jax.data import markup
-from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models.encoder import RelationEncoder
@@ -79,12 +77,12 @@ class VirtualKB:
         filter: a hop searches the rows of its topics only (see `Follower`).
     """
 
-    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, tokenizer, stage: FollowStage):
+    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, stage: FollowStage):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
         self.k, self.exclude_topic, self.filter = stage.k, stage.exclude_topic, stage.filter
         self._follower, self._mesh = stage.follower(encoder), make_mesh(1, local=True)
         self._encoder, self._params = encoder, params
-        self._tokenizer, self._special = tokenizer, tokenizer_lib.special_ids(tokenizer)
+        self._tokenizer, self._special = prepared.tokenizer, prepared.special
         self._arrays = stage.search_arrays(memory, self._mesh)
         self.entity_table = np.asarray(params['entity_table'])
 
@@ -133,11 +131,10 @@ class VirtualKB:
         if memory.manifest.get('covers') or not trained_over:
             covered(memory, prepared)
         params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
-        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
         given = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         given = {name: value for name, value in given.items() if value is not None}
         stage = dataclasses.replace(FollowStage.of_lineage(lineage), **given)
-        return cls(prepared, encoder, params, memory, tokenizer, stage)
+        return cls(prepared, encoder, params, memory, stage)
 
     @functools.cached_property
     def identity(self) -> str:

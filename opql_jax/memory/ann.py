@@ -22,12 +22,11 @@ import importlib.metadata
 import json
 import logging
 import os
-import pathlib
 
 import jax
 import numpy as np
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import storage, tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import search
 from opql_jax.memory.store import Memory, params_hash
@@ -161,7 +160,7 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
             memory changed too much, or a file that is missing, damaged or not listed.
         InputError: ScaNN is installed but does not import.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.on_disk(directory)
     while True:
         manifest = read_manifest(directory)
         try:

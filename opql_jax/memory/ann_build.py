@@ -8,13 +8,12 @@ import importlib.metadata
 import logging
 import math
 import os
-import pathlib
 import re
 import shutil
 
 import numpy as np
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import storage, tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex
@@ -63,7 +62,7 @@ def build_index(
         InputError: a bad argument, a directory that holds something else, no setting with this recall (the index that was
             there stays), a ScaNN that does not import, or another process writing here.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.on_disk(directory)
     if not 0 < recall <= 1 or k < 1:
         raise InputError(f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}')
     table, dims = ann.check_table(memory, entity_table), memory.manifest['relation_dim']

@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import pathlib
 import time
 from collections.abc import Callable, Mapping
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.sentences import sentences_begun
 from opql_jax.memory import segments, store
 from opql_jax.memory.store import Memory, MemoryFormatError
@@ -133,7 +133,7 @@ def build(
     Several processes (see `parallel.hosts`) that share the directory take its shards in turn; the first one does the rest.
 
     Args:
-        directory: new, empty, or of an earlier run.
+        directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
         encode: row ids of `entries` [m] int64 -> relations [m, relation_dim]; called once per shard, and must give the
             same values for the same ids.
@@ -159,7 +159,7 @@ def build(
             files; another build running there; relations of the wrong shape or not finite.
         OSError: the disk is full or the directory cannot be written; a later run resumes.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.path(directory)
     _check(entries, num_entities, hashes, mentions, dtype, shard_rows)
     plan = {
         'num_entities': num_entities,
@@ -287,7 +287,10 @@ def _begin(directory, plan) -> bool:
             raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
         segments.write_json(directory / store.PLAN, plan)
     finished = _is_of(directory, plan)
-    for partial in directory.rglob('.*.partial'):  # of a killed build; no other one is running
+    for partial in (
+        *directory.glob('.*.partial'),
+        *directory.glob('*/.*.partial'),
+    ):  # of a killed build; no other one is running
         partial.unlink()
     return finished
 

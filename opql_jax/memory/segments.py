@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import storage, tables
 from opql_jax.memory import store
 from opql_jax.memory.store import MemoryFormatError
 
@@ -107,11 +107,14 @@ def write_json(path: pathlib.Path, value) -> None:
 
 @contextlib.contextmanager
 def only_writer(directory: pathlib.Path):
-    """Holds a lock on the directory, which the system releases however the process ends.
+    """Holds a lock on the directory, which the system releases however the process ends; a bucket has none.
 
     Raises:
         MemoryFormatError: another process, or another call in this one, holds it.
     """
+    if storage.is_remote(directory):
+        yield
+        return
     handle = os.open(directory, os.O_RDONLY)
     try:
         try:
@@ -139,4 +142,4 @@ def _write_provenance(directory, name, columns):
 
 
 def _digest(path):
-    return {'bytes': path.stat().st_size, 'sha256': tables.sha256(path)}
+    return {'bytes': storage.size(path), 'sha256': tables.sha256(path)}

@@ -35,7 +35,7 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
-from opql_jax.corpus import tables
+from opql_jax.corpus import storage, tables
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory import held
 from opql_jax.memory.follow import MemoryArrays, relation_bits
@@ -146,7 +146,7 @@ class Memory:
         """Opens the memory in `directory`.
 
         Args:
-            directory: what `build` wrote.
+            directory: what `build` wrote, on disk or in a bucket, of which a copy is opened.
             encoder_hash: `params_hash` of the encoder in use; None leaves it unchecked.
             vocabulary_hash: hash of the entity vocabulary in use; None leaves it unchecked.
 
@@ -154,7 +154,7 @@ class Memory:
             MemoryFormatError: no memory, an unfinished build, another format version, a missing or truncated file, or a
                 memory built with another encoder or vocabulary.
         """
-        directory = pathlib.Path(directory)
+        directory = storage.local(directory)
         while True:
             manifest = read_manifest(directory)
             handles = held.hold(directory / name for name in segment_folders(manifest))

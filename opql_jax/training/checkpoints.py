@@ -4,7 +4,6 @@
 memory it was trained over, the operative gin configuration, and the hash of `params`.
 """
 
-import pathlib
 import time
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import traverse_util
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory.store import params_hash
 from opql_jax.parallel import hosts
@@ -29,7 +29,9 @@ class Checkpoints:
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
-        self.directory = pathlib.Path(workdir).absolute() / 'checkpoints'
+        self.directory = storage.path(workdir) / 'checkpoints'
+        if not storage.is_remote(workdir):
+            self.directory = self.directory.absolute()
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
         options = ocp.CheckpointManagerOptions(
@@ -188,7 +190,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
 
 def _later_steps(workdir, done: int) -> list[int]:
-    folder = pathlib.Path(workdir, 'checkpoints')
+    folder = storage.path(workdir) / 'checkpoints'
     return [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
 
 

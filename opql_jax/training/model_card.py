@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-import pathlib
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.tables import atomic_path
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
@@ -18,7 +18,7 @@ DEFAULTS = {'encoder_class': 'RelationEncoder', 'entry': 'relation'}
 
 def save(workdir, encoder: RelationEncoder, prepared: Prepared, entry: str = 'relation') -> None:
     """Writes both files; each appears whole or not at all. `entry`: what memories are encoded from, see `models.encoding.ENTRIES`."""
-    workdir = pathlib.Path(workdir)
+    workdir = storage.path(workdir)
     fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
     card = {
         'format': FORMAT,
@@ -41,7 +41,7 @@ def read(model_dir) -> dict:
     Raises:
         CheckpointError: it is no such folder, or of another version.
     """
-    path = pathlib.Path(model_dir) / 'model.json'
+    path = storage.path(model_dir) / 'model.json'
     if not path.exists():
         raise CheckpointError(f'{path} does not exist: {model_dir} is not the workdir of a training run')
     try:
@@ -87,7 +87,7 @@ def check_vocabulary(card: dict, prepared: Prepared, model_dir, grown: bool = Fa
             f'{model_dir} was trained with an entity vocabulary of {card["num_entities"]} entities, hash {card["vocabulary_hash"][:12]}, but'
             f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
         )
-    tokenizer = pathlib.Path(model_dir) / 'tokenizer.json'
+    tokenizer = storage.path(model_dir) / 'tokenizer.json'
     if not tokenizer.exists() or tokenizer.read_bytes() != prepared.tokenizer_path.read_bytes():
         raise CheckpointError(
             f'{tokenizer} is not the tokenizer of {prepared.directory}, so the model would read other words than were written: use the'

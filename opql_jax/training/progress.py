@@ -5,6 +5,7 @@ import hashlib
 import logging
 import math
 import pathlib
+import tempfile
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ import jax
 import numpy as np
 from tensorboardX import SummaryWriter
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.models import flops
 from opql_jax.parallel import hosts
@@ -61,7 +63,7 @@ class Progress:
         self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and hosts.first() else None
         self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
         self._encoder, self._spent, self._sequences, self._flops = encoder, {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
-        self._devices, self._traces, self._tracing = devices, pathlib.Path(workdir, 'profile'), False
+        self._devices, self._traces, self._tracing = devices, storage.path(workdir) / 'profile', None
         first, last = profile_steps or (0, 0)
         if profile_steps and not 1 <= first <= last <= num_steps:
             raise TrainingError(f'profile_steps={profile_steps}: give (first, last) of the steps 1 to {num_steps}')
@@ -82,8 +84,8 @@ class Progress:
         self._flops += flops.TRAINING_OVER_FORWARD * hosts.count() * counted
         if self._traced and step + 1 == self._traced[0]:
             jax.block_until_ready([metrics for _, metrics in self._window])  # or the trace begins with what they wait for
-            jax.profiler.start_trace(str(self._traces))
-            self._tracing = True
+            self._tracing = tempfile.TemporaryDirectory()
+            jax.profiler.start_trace(self._tracing.name)
 
     def add(self, step: int, metrics) -> None:
         """After step `step`, whose metrics may still be on their way."""
@@ -142,7 +144,9 @@ class Progress:
 
     def _stop_tracing(self):
         jax.profiler.stop_trace()
-        self._tracing = False
+        with self._tracing as folder:
+            storage.put_folder(pathlib.Path(folder), self._traces)
+        self._tracing = None
         _log.info('a trace is in %s', self._traces)
 
     def close(self) -> None:
@@ -160,6 +164,7 @@ def _start_wandb(project: str, workdir):
         import wandb
     except ImportError as error:
         raise TrainingError(f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb') from error
-    workdir = pathlib.Path(workdir).absolute()
+    remote = storage.is_remote(workdir)
+    workdir = storage.path(workdir) if remote else pathlib.Path(workdir).absolute()
     name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
-    return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=str(workdir))
+    return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=None if remote else str(workdir))

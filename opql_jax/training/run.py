@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import Stopped
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
@@ -90,7 +91,7 @@ def train(
 
     Args:
         prepared_dir: folder written by `prepare`.
-        workdir: receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
+        workdir: receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json; on disk or in a bucket.
         encoder: makes the relation encoder; `vocab_size` is given from the tokenizer.
         stage: what is trained, on which batches.
         init_from: workdir of the run whose parameters training starts from.
@@ -143,7 +144,7 @@ def train(
         return {}
 
     if hosts.first():
-        os.makedirs(workdir, exist_ok=True)
+        storage.path(workdir).mkdir(parents=True, exist_ok=True)
     hosts.wait('the folder is there')
     mesh = mesh_lib.make_mesh(data=data_devices)
     layout = Layout(mesh, len(prepared.vocab))
