@@ -9,11 +9,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec as P
 
 from opql_jax.memory.follow import Followed, aggregate, masked_softmax, relation_values
 from opql_jax.memory.search import even, placed, topk
 from opql_jax.parallel.collectives import Batch, owned
+from opql_jax.parallel.rules import axes_of, spec
 
 _PRECISION = lax.Precision.HIGHEST
 
@@ -44,7 +44,7 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
     Returns:
         scores [B, k] float32, 0 in unused slots, and targets [B, k] int32, -1 in unused slots.
     """
-    batch, axes = Batch.of(len(query_e), mesh), mesh.axis_names
+    batch, axes = Batch.of(len(query_e), mesh), axes_of('entries')
 
     def score(query_e, query_r, entry_ids, memory, table):
         query_e, query_r, entry_ids = batch.gather((query_e, query_r, entry_ids))
@@ -54,13 +54,13 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
         named = jnp.stack([memory.topics[memory.slot[row]], memory.target[row]])
         # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.
         topics, targets = lax.psum(jnp.where(own, named + 1, 0), axes) - 1
-        place, own = owned(topics, len(table), axes)
+        place, own = owned(topics, len(table), axes_of('entities'))
         entities = table[place].astype(jnp.float32)
         scores += jnp.where(own, jnp.einsum('bd,bkd->bk', query_e, entities, precision=_PRECISION), 0.0)
         return batch.sum(scores), targets
 
-    specs = (batch.spec, batch.spec, batch.spec, placed(memory, axes), P(axes))
-    run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=(batch.spec, P()))
+    specs = (batch.spec, batch.spec, batch.spec, placed(memory), spec('entities'))
+    run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=(batch.spec, spec()))
     return run(query_e, query_r, entry_ids, memory, even(entity_table, mesh))
 
 
@@ -69,15 +69,15 @@ def target_embedding(targets, beta, entity_table, mesh):
 
     Each is summed by the device that owns its row of E.
     """
-    batch, axes = Batch.of(len(targets), mesh), mesh.axis_names
+    batch = Batch.of(len(targets), mesh)
 
     def embed(targets, beta, table):
         targets, beta = batch.gather((targets, beta))
-        place, own = owned(targets, len(table), axes)
+        place, own = owned(targets, len(table), axes_of('entities'))
         embeddings = table[place].astype(jnp.float32)
         return batch.sum(jnp.einsum('bk,bkd->bd', jnp.where(own, beta, 0.0), embeddings, precision=_PRECISION))
 
-    specs = (batch.spec, batch.spec, P(axes))
+    specs = (batch.spec, batch.spec, spec('entities'))
     run = jax.shard_map(embed, mesh=mesh, in_specs=specs, out_specs=batch.spec)
     return run(targets, beta, even(entity_table, mesh))
 

@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.memory.follow import relation_bits, relation_values
 from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import Batch
+from opql_jax.parallel.rules import spec
 
 MODES = ('exact', 'approx', 'int8')
 MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time on a device
@@ -106,7 +106,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     slot = np.concatenate([np.searchsorted(entities, shard) for entities, shard in zip(found, shards)])
     slot = np.where(used, slot, width).astype(np.int32)
 
-    place = lambda array: hosts.put(array, NamedSharding(mesh, P(mesh.axis_names)))
+    place = lambda array: hosts.put(array, NamedSharding(mesh, spec('entries')))
     columns = target, relation_bits(relations), codes, scales, None if passages is None else np.asarray(passages, np.int32)
     columns = (None if column is None else place(pad(column)) for column in columns)
     return ShardedMemory(place(topics), place(slot), *columns)
@@ -279,8 +279,8 @@ def _platform(mesh):
     return mesh.devices.flat[0].platform
 
 
-def placed(memory, axes):
-    return jax.tree.map(lambda _: P(axes), memory)
+def placed(memory):
+    return jax.tree.map(lambda _: spec('entries'), memory)
 
 
 def topk(
@@ -321,13 +321,13 @@ def topk(
         raise InputError("mode 'int8' needs a memory made by shard_memory(..., int8=True)")
     if passage is not None and memory.passages is None:
         raise InputError('to bar a passage a search needs a memory made by shard_memory(..., passages=...)')
-    batch, axes = Batch.of(len(query_e), mesh), mesh.axis_names
+    batch = Batch.of(len(query_e), mesh)
     search = functools.partial(
         _search_shard, batch=batch, k=k, chunk=chunk, mode=mode, dtype=dtype, total=len(memory.slot),
         platform=_platform(mesh),
     )  # fmt: skip
     arguments = lax.stop_gradient((query_e, query_r, memory, even(entity_table, mesh)))
-    specs = (batch.spec, batch.spec, placed(memory, axes), P(axes), batch.spec, batch.spec)
+    specs = (batch.spec, batch.spec, placed(memory), spec('entities'), batch.spec, batch.spec)
     arguments += member, (exclude, passage)
     # Where each device has all queries their results are equal, which the check cannot see.
     return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=batch.spec, check_vma=False)(*arguments)

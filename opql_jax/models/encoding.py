@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, markup
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import make_mesh, replicate
+from opql_jax.parallel.rules import spec
 
 # Finer than in training, where every length has a place in every batch. Each one that occurs is compiled once.
 LENGTHS = tuple(range(16, max(buckets.BUCKET_LENGTHS) + 1, 8))
@@ -37,7 +38,7 @@ class _Batches:
         on_cpu = mesh.devices.flat[0].platform == 'cpu'
         self._tokens = tokens_per_batch or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
         self._params = replicate(params, mesh)
-        whole, split = PartitionSpec(), PartitionSpec('data')
+        whole, split = spec(), spec('batch')
         # Not left to the partitioner: each device must run the program that a single one would.
         self._apply = jax.jit(jax.shard_map(apply, mesh=mesh, in_specs=(whole, split, split, split), out_specs=split))
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec as P
+
+from opql_jax.parallel.rules import axes_of, spec
 
 
 def owned(ids, rows, axes):
@@ -35,12 +36,12 @@ class Batch(NamedTuple):
     @classmethod
     def of(cls, queries: int, mesh):
         """The layout of a number of queries over all devices of a mesh."""
-        return cls(mesh.axis_names, queries % mesh.size == 0)
+        return cls(axes_of('queries'), queries % mesh.size == 0)
 
     @property
     def spec(self):
         """The partition of arrays whose first axis are the queries."""
-        return P(self.axes) if self.shared else P()
+        return spec('queries') if self.shared else spec()
 
     def gather(self, tree):
         """Arrays [B', ...] of this device's queries -> [B, ...] of all."""

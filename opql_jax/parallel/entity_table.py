@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import owned
+from opql_jax.parallel.rules import axes_of, spec
 
 # Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
 DEFAULT_CHUNK = 4096
@@ -44,7 +44,7 @@ def place(table, layout: Layout):
     rows = layout.num_entities + -layout.num_entities % layout.mesh.size
     if table.shape[0] < rows:
         table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), (0, 0)))
-    return hosts.put(table, NamedSharding(layout.mesh, P(layout.mesh.axis_names)))
+    return hosts.put(table, NamedSharding(layout.mesh, spec('entities')))
 
 
 def without_padding(table, layout: Layout):
@@ -63,13 +63,13 @@ def lookup(table, ids, layout: Layout):
     Returns:
         [m, d_e] float32, whole on each device.
     """
-    axes = layout.mesh.axis_names
+    axes = axes_of('entities')
 
     def rows_of(ids, table):
         row, own = owned(ids, table.shape[0], axes)
         return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), axes)
 
-    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(P(), P(axes)), out_specs=P())(ids, table)
+    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(spec(), spec('entities')), out_specs=spec())(ids, table)
 
 
 def _scan_rows(step, carry, vectors, table, layout, chunk):
@@ -81,7 +81,7 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
     local = table.shape[0]
     number = -(-local // chunk)
     chunk = -(-local // number)  # equal chunks overlap least
-    first = lax.axis_index(layout.mesh.axis_names) * local
+    first = lax.axis_index(axes_of('entities')) * local
 
     def body(carry, index):
         start = jnp.minimum(index * chunk, local - chunk)
@@ -95,7 +95,7 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
 
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, id of the best entity), each [M], the same on all devices."""
-    axes, count = layout.mesh.axis_names, labels.shape[0]
+    axes, count = axes_of('entities'), labels.shape[0]
 
     def step(carry, start, ids, scores, rows):
         top, total, best, label_score = carry
@@ -130,7 +130,7 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk):
 
     start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
     to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(to_vectors, layout.mesh.axis_names), to_table.astype(table.dtype)
+    return lax.psum(to_vectors, axes_of('entities')), to_table.astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -140,9 +140,9 @@ def _cross_entropy(vectors, labels, table, layout, chunk):
 
 def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     shard = functools.partial(_forward_shard, layout=layout, chunk=chunk)
-    specs = (P(), P(), P(layout.mesh.axis_names))
+    specs = (spec(), spec(), spec('entities'))
     # The check does not see through the scan that what was summed over devices is the same on each.
-    parts = jax.shard_map(shard, mesh=layout.mesh, in_specs=specs, out_specs=P(), check_vma=False)(vectors, labels, table)
+    parts = jax.shard_map(shard, mesh=layout.mesh, in_specs=specs, out_specs=spec(), check_vma=False)(vectors, labels, table)
     lse, label_score, best = parts
     return (jnp.where(labels >= 0, lse - label_score, 0.0), best == labels), (vectors, labels, table, lse)
 
@@ -150,9 +150,9 @@ def _cross_entropy_forward(vectors, labels, table, layout, chunk):
 def _cross_entropy_backward(layout, chunk, kept, cotangents):
     vectors, labels, table, lse = kept
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
-    rows = P(layout.mesh.axis_names)
+    rows = spec('entities')
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(P(), P(), P(), P(), rows), out_specs=(P(), rows))
+    specs = dict(in_specs=(spec(), spec(), spec(), spec(), rows), out_specs=(spec(), rows))
     to_vectors, to_table = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(
         vectors, labels, lse, weights, table
     )
@@ -219,7 +219,7 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
 
 def _attend_shard(vectors, table, *, layout, chunk):
     """(softmax(E m)^T E [M, d_e], log-sum-exp [M]), the same on all devices."""
-    axes, (count, dim) = layout.mesh.axis_names, vectors.shape
+    axes, (count, dim) = axes_of('entities'), vectors.shape
 
     def step(carry, start, ids, scores, rows):
         top, total, summed = carry
@@ -248,7 +248,7 @@ def _attend_backward_shard(vectors, lse, found, change, table, *, layout, chunk)
 
     start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
     to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(to_vectors, layout.mesh.axis_names), to_table.astype(table.dtype)
+    return lax.psum(to_vectors, axes_of('entities')), to_table.astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -258,16 +258,16 @@ def _attend(vectors, table, layout, chunk):
 
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(P(), P(layout.mesh.axis_names)), out_specs=P())
+    specs = dict(in_specs=(spec(), spec('entities')), out_specs=spec())
     found, lse = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, table)
     return found, (vectors, table, found, lse)
 
 
 def _attend_backward(layout, chunk, kept, change):
     vectors, table, found, lse = kept
-    rows = P(layout.mesh.axis_names)
+    rows = spec('entities')
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(P(), P(), P(), P(), rows), out_specs=(P(), rows))
+    specs = dict(in_specs=(spec(), spec(), spec(), spec(), rows), out_specs=(spec(), rows))
     return jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, lse, found, change, table)
 
 

@@ -1,14 +1,17 @@
 """The device mesh and how a batch lies on it.
 
-One mesh with axes ('data', 'model') serves the project. Batches are split over 'data'; parameters are replicated.
+One mesh with axes ('data', 'model') serves the project. `rules` says what is split over which; parameters are replicated.
 """
+
+import math
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding
 
 from opql_jax.corpus.errors import InputError
 from opql_jax.parallel import hosts
+from opql_jax.parallel.rules import MESH_AXES, axes_of, spec
 
 
 def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> Mesh:
@@ -33,19 +36,20 @@ def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> M
         )
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
     grid = np.asarray(devices[: data * model]).reshape(data, model)
-    return Mesh(grid, ('data', 'model'), axis_types=(AxisType.Auto,) * 2)
+    return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * 2)
 
 
 def replicate(tree, mesh: Mesh):
     """Places every array of `tree` whole on each device."""
-    return jax.tree.map(lambda x: hosts.put(x, NamedSharding(mesh, PartitionSpec())), tree)
+    return jax.tree.map(lambda x: hosts.put(x, NamedSharding(mesh, spec())), tree)
 
 
 def shard_batch(batch: dict, mesh: Mesh) -> dict:
-    """Splits the first dimension of every array over 'data'; arrays that do not divide evenly are replicated.
+    """Splits the first dimension of every array as a batch's; arrays that do not divide evenly are replicated.
 
     Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
     gives its share, and the batch is theirs one after the other.
     """
-    whole, split = (NamedSharding(mesh, spec) for spec in (PartitionSpec(), PartitionSpec('data')))
-    return {name: hosts.share(np.asarray(array), whole, split, mesh.shape['data']) for name, array in batch.items()}
+    whole, split = NamedSharding(mesh, spec()), NamedSharding(mesh, spec('batch'))
+    parts = math.prod(mesh.shape[axis] for axis in axes_of('batch'))
+    return {name: hosts.share(np.asarray(array), whole, split, parts) for name, array in batch.items()}
