@@ -4,4 +4,4 @@ from opql_jax import gin_utils
 from opql_jax.evaluation.open_qa import evaluate_files
 
 if __name__ == '__main__':
-    gin_utils.run(evaluate_files)
+    gin_utils.run(evaluate_files, several=True)

@@ -4,4 +4,4 @@ from opql_jax import gin_utils
 from opql_jax.training.update import inject
 
 if __name__ == '__main__':
-    gin_utils.run(inject)
+    gin_utils.run(inject, several=True)

@@ -13,28 +13,38 @@ from train_in_processes import plain_optimizer
 
 import tiny_training
 from opql_jax.corpus.errors import Stopped
+from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import hosts
-from opql_jax.training import stages
+from opql_jax.training import lm_stages, stages
 from opql_jax.training import step as step_lib
 from opql_jax.training.run import TrainingError
 
 TESTS = pathlib.Path(__file__).parent
 # A process compiles for itself, so that four cost most.
 STAGES = {
-    1: ('memory', 'eval', 'relations', 'passages', 'follow', 'whole memory'),
-    2: ('memory', 'eval', 'relations', 'passages', 'follow', 'whole memory'),
+    1: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
+    2: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
     4: ('relations',),
 }
 
 
 @pytest.fixture(scope='module')
 def inputs(tmp_path_factory):
-    """(prepared folder, a model, its memory); beside them a follower."""
+    """(prepared folder, a model, its memory); beside them a follower, a language model, and questions for it."""
     root = tmp_path_factory.mktemp('inputs')
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(prepared, root / 'model')
     memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
     tiny_training.write_untrained(prepared, root / 'follower', stages.FollowStage(memory_dir=str(memory)))
+    tiny_training.write_untrained(
+        prepared, root / 'lm', lm_stages.ClozeStage(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
+    )
+    asked = [q for hops in (1, 2) for q in Prepared(prepared).questions(f'{hops}-hop/train')[:9]]
+    fields = [
+        {'id': q.id, 'question': q.text, 'mentions': [list(q.topic)], 'answers': ['Nobody'], 'hops': q.hops} for q in asked
+    ]
+    write_open_questions(root / 'asked.jsonl', fields)
     return prepared, root / 'model', memory
 
 
@@ -77,7 +87,8 @@ def trained(inputs, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ('processes', 'stage'), [(n, stage) for n in (2, 4) for stage in STAGES[n] if stage not in ('memory', 'eval')]
+    ('processes', 'stage'),
+    [(n, stage) for n in (2, 4) for stage in STAGES[n] if stage not in ('memory', 'inject', 'eval', 'eval open')],
 )
 def test_processes_train_what_one_trains(inputs, trained, processes, stage):
     one, several = (json.loads((trained[n] / 'metrics.json').read_text())[stage] for n in (1, processes))
@@ -90,12 +101,15 @@ def test_processes_train_what_one_trains(inputs, trained, processes, stage):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def test_processes_build_the_bytes_that_one_builds(trained):
+@pytest.mark.parametrize('name', ['memory', 'inject'])
+def test_processes_encode_the_bytes_that_one_encodes(trained, name):
+    """All shards of a memory, or of what is added to one."""
     content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
-    one, two = (content(trained[n] / 'memory') for n in (1, 2))
-    shards = sum(path.name.startswith('relations-') for path in one)
+    one, two = (content(trained[n] / name) for n in (1, 2))
+    newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
+    shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
     assert one == two and shards > 3
-    encoded = [int((trained[2] / f'encoded-{i}').read_text()) for i in (0, 1)]
+    encoded = [int((trained[2] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
     assert sum(encoded) == shards and min(encoded) == shards // 2
 
 
@@ -105,6 +119,13 @@ def test_processes_answer_and_score_as_one_does(trained):
     one, two = (content(trained[n] / 'eval') for n in (1, 2))
     assert one == two and pathlib.Path('1/2-hop/train.predictions.jsonl') in one
     assert min(len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines()) for hops in (1, 2)) > 4
+
+
+def test_processes_ask_a_language_model_as_one_does(trained):
+    content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
+    one, two = (content(trained[n] / 'eval open') for n in (1, 2))
+    assert one == two and one.keys() == {'asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json'}
+    assert len(one['asked.predictions.jsonl'].splitlines()) == 18
 
 
 @pytest.fixture

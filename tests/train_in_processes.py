@@ -3,7 +3,8 @@
     python tests/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
 The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
-builds OUTPUT/memory, of many shards. Nor is 'eval', which scores the checkpoints of the folder `follower` beside MODEL.
+builds OUTPUT/memory, of many shards. Nor are 'inject', which builds a smaller one and adds to it, 'eval', which scores the checkpoints of the folder `follower` beside MODEL,
+and 'eval open', which asks `lm` there what is in `asked.jsonl`.
 
 Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
 """
@@ -19,16 +20,18 @@ from train_until_killed import be_asked_to_stop
 
 import tiny_training
 from opql_jax.evaluation import predictions
+from opql_jax.evaluation.open_qa import evaluate_files
 from opql_jax.evaluation.run import evaluate_sets
 from opql_jax.memory import build as build_lib
 from opql_jax.parallel import hosts
 from opql_jax.training import stages, step
 from opql_jax.training.passage_stages import PassageAlignStage
+from opql_jax.training.update import inject
 
 # All runs deal their data to as many parts, whatever the number of processes.
 SHARDS = 4
 STEPS, MANY = 3, 300
-SHARD_ROWS = 20
+SHARD_ROWS, FEW_PAIRS = 20, 30
 
 
 def plain_optimizer(*_):
@@ -49,11 +52,28 @@ def main(prepared, model, memory, output, *names):
     }
     metrics = {}
     for name in names:
-        if name == 'memory':
+        if name in ('memory', 'inject'):
+            folder, pairs = pathlib.Path(output, name), None if name == 'memory' else FEW_PAIRS
             encode, shards = build_lib._encode, []
             build_lib._encode = lambda *given: shards.append(0) or encode(*given)
-            tiny_training.write_memory(prepared, model, pathlib.Path(output, name), shard_rows=SHARD_ROWS)
-            pathlib.Path(output, f'encoded-{jax.process_index()}').write_text(str(len(shards)))
+            tiny_training.write_memory(prepared, model, folder, shard_rows=SHARD_ROWS, max_pairs=pairs)
+            if name == 'inject':
+                shards.clear()
+                options = dict(questions=('1-hop/train',), pairs_per_entity=10)
+                inject(prepared_dir=prepared, model_dir=model, memory_dir=str(folder), **options)
+            build_lib._encode = encode
+            pathlib.Path(output, f'encoded-{name}-{jax.process_index()}').write_text(str(len(shards)))
+            continue
+        if name == 'eval open':
+            predictions.CHUNK = 4
+            beside = pathlib.Path(model).parent
+            evaluate_files(
+                prepared_dir=prepared,
+                model_dir=str(beside / 'lm'),
+                memory_dir=memory,
+                questions=(str(beside / 'asked.jsonl'),),
+                output_dir=str(pathlib.Path(output, name)),
+            )
             continue
         if name == 'eval':
             predictions.CHUNK = 4

@@ -2,24 +2,27 @@
 
 import dataclasses
 import functools
+import hashlib
 import json
 import pathlib
 
 import jax
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
 from opql_jax.corpus.tables import atomic_path
 from opql_jax.data import buckets, lm_markup
-from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import round_up
 from opql_jax.evaluation import metrics
+from opql_jax.evaluation.predictions import read_predictions, write_predictions
 from opql_jax.evaluation.steps import score_steps
 from opql_jax.evaluation.virtual_kb import evidence, with_new_entities
-from opql_jax.memory.store import Memory
+from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models.language_model import ANSWERS, LanguageModel, best_entities, with_directions
+from opql_jax.parallel import hosts
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lm_stages, model_card
@@ -77,15 +80,16 @@ class OpenQA:
         memory: Memory, or None for a model without one.
     """
 
-    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, tokenizer, stage):
+    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, stage):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
-        self._model, self._tokenizer, self._special = stage.model(encoder), tokenizer, tokenizer_lib.special_ids(tokenizer)
+        self._model, self._tokenizer, self._special = stage.model(encoder), prepared.tokenizer, prepared.special
         mesh = make_mesh(1, local=True)
         self._layout = Layout(mesh, len(prepared.vocab))
         params = with_directions(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
         self._arrays = None if memory is None else stage.search_arrays(memory, mesh)
         self._own_text = stage.own_text
+        self._settings = stage.k, memory is None
 
     @classmethod
     def open(cls, prepared_dir, model_dir, memory_dir: str = '', *, step: int | None = None, k: int | None = None) -> 'OpenQA':
@@ -126,11 +130,28 @@ class OpenQA:
             if lineage.get('own_text', True):
                 covered(memory, prepared)  # or its passages are not those of the folder
             params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
-        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(model_dir) / 'tokenizer.json')
         stage = lm_stages.LANGUAGE_MODELS[lineage['stage']].of_lineage({**lineage, 'memory_dir': memory_dir})
         if k is not None:
             stage = dataclasses.replace(stage, k=k)
-        return cls(prepared, encoder, params, memory, tokenizer, stage)
+        return cls(prepared, encoder, params, memory, stage)
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """12 hex digits of everything that answers depend on: parameters, memory, tokenizer, settings."""
+        memory = '' if self.memory is None else self.memory.hash()
+        parts = params_hash(self._params), memory, self._tokenizer.to_str(), repr(self._model), *map(str, self._settings)
+        return hashlib.sha256('\0'.join(parts).encode()).hexdigest()[:12]
+
+    def records(self, questions: list[OpenQuestion], batch_size: int = 64) -> list[dict]:
+        """The record of each question, which may be of different numbers of hops; InputError names one that is too long."""
+        out: list = [None] * len(questions)
+        for hops in sorted({q.hops for q in questions}):
+            members = [i for i, q in enumerate(questions) if q.hops == hops]
+            for start in range(0, len(members), batch_size):
+                chosen = members[start : start + batch_size]
+                for i, answer in zip(chosen, self.answer([questions[i] for i in chosen], hops)):
+                    out[i] = self.record(questions[i], answer) | {'by': self.identity}
+        return out
 
     def answer(self, questions: list[OpenQuestion], hops: int) -> list[Answer]:
         """Answers questions of one number of hops; InputError names one that is too long."""
@@ -170,13 +191,17 @@ class OpenQA:
         )
 
     def record(self, question: OpenQuestion, answer: Answer, shown: int = 3) -> dict:
-        """A question's answer and its trace as JSON values: what each hop retrieved, lambda, the model's own top answers."""
+        """A question's answer and its trace as JSON values: what each hop retrieved, lambda, the model's own top answers.
+
+        `found` is the key of the target of a hop's best entry, for one topic.
+        """
         names, keys = self.vocab.names, self.vocab.keys
         trace = [
             [
                 {
                     'mention': question.text[slice(*mention)],
                     'null': round(read.null, 6),
+                    'found': keys[read.targets[0]] if len(read.targets) else None,
                     'entries': [
                         {**found, 'weight': round(float(weight), 6)}
                         for found, weight in zip(self._evidence(read.entries[:shown]), read.weights)
@@ -204,8 +229,8 @@ class OpenQA:
         return [{'topic': names[int(self.memory.topic[row])], 'target': names[int(self.memory.target[row])]} for row in rows]
 
 
-def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]) -> dict:
-    """Scores answers; those that the vocabulary lacks count as answers that cannot be found.
+def evaluate(model: OpenQA, questions: list[OpenQuestion], records: list[dict], cases_path=None) -> dict:
+    """Scores the records of questions, see `OpenQA.record`; answers that the vocabulary lacks count as answers that cannot be found.
 
     Returns:
         hits@{1,5,10}, and mrr@10 over the ANSWERS best; questions, those that have gold answers, and unscored, the others, which
@@ -217,16 +242,31 @@ def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]
 
     Raises:
         InputError: no question has gold answers.
+
+    Right and wrong cases go to `cases_path`, as JSON lines, wrong ones first.
     """
     kept = [i for i, question in enumerate(questions) if question.answers or question.unknown_answers]
     unscored = len(questions) - len(kept)
     if not kept:
         raise InputError('no question has gold answers, so nothing can be scored')
-    questions, answers = [questions[i] for i in kept], [answers[i] for i in kept]
+    questions, records = [questions[i] for i in kept], [records[i] for i in kept]
+    ids, names = model.vocab.id_of_key, model.vocab.names
     scored = [
-        metrics.score(answer.entities.tolist(), answer.scores.tolist(), {*question.answers, *question.unknown_answers})
-        for question, answer in zip(questions, answers)
+        metrics.score(
+            [ids[answer['key']] for answer in record['answers']],
+            [answer['weight'] for answer in record['answers']],
+            {*question.answers, *question.unknown_answers},
+        )
+        for question, record in zip(questions, records)
     ]
+    if cases_path:
+        cases = [
+            {'right': one.rank == 1, 'gold': [*(names[e] for e in question.answers), *question.unknown_answers], **record}
+            for question, record, one in zip(questions, records, scored)
+        ]
+        with atomic_path(cases_path) as path, open(path, 'w', encoding='utf-8') as file:
+            for case in sorted(cases, key=lambda case: case['right']):
+                file.write(json.dumps(case, ensure_ascii=False) + '\n')
     out = metrics.summarise(scored)
     del out['set_f1']
     out['mrr@10'] = out.pop('mrr')
@@ -237,15 +277,15 @@ def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]
         return out
     graph = metrics.adjacency(model.memory.topic, model.memory.target, len(model.vocab))
     covered, right, null = [], [], {True: [], False: []}
-    for question, answer in zip(questions, answers):
-        right += [bool(len(read.targets)) and int(read.targets[0]) in question.answers for read in answer.hops[-1]]
+    for question, record in zip(questions, records):
+        right += [read['found'] is not None and ids[read['found']] in question.answers for read in record['trace'][-1]]
         topics = [e for e in question.entities if e >= 0]
         if topics:
             lead = metrics.reachable(graph, [question.answers], question.hops)[question.hops, :, 0]
             covered.append(bool(lead[topics].any()))
-            for topic, read in zip(question.entities, answer.hops[0] if question.hops == 1 else []):
+            for topic, read in zip(question.entities, record['trace'][0] if question.hops == 1 else []):
                 if topic >= 0:
-                    null[bool(lead[topic])].append(read.null)
+                    null[bool(lead[topic])].append(read['null'])
     out['retrieval_accuracy'] = float(np.mean(right))
     if covered:
         out['memory_coverage'] = float(np.mean(covered))
@@ -256,7 +296,7 @@ def evaluate(model: OpenQA, questions: list[OpenQuestion], answers: list[Answer]
 
 
 def _of_all(values: dict, path: str) -> dict:
-    report = pathlib.Path(f'{path}.coverage.json')
+    report = storage.path(f'{path}.coverage.json')
     if not report.exists():
         return {}
     unmarked, scored = json.loads(report.read_text(encoding='utf-8'))['no_mention'], values['questions']
@@ -277,12 +317,12 @@ def evaluate_files(
     show: int = 0,
     dry_run: bool = False,
 ) -> dict[str, dict]:
-    """Answers files of open questions and scores them.
+    """Answers files of open questions and scores them; several processes answer together, and the first one scores.
 
     Args:
         prepared_dir, model_dir, memory_dir, k: see `OpenQA.open`.
         questions: the files, see `corpus.open_questions`.
-        output_dir: receives <file stem>.predictions.jsonl, with traces, and metrics.json.
+        output_dir: receives <file stem>.predictions.jsonl, with traces, <file stem>.cases.jsonl (wrong ones first) and metrics.json.
         step, patience: the checkpoint; the newest if None; or several, see `score_steps`.
         show: questions of each file, from its start, that are printed with their traces.
 
@@ -309,24 +349,24 @@ def evaluate_files(
 
 
 def _score_files(model, sets, paths, directory, batch_size, show) -> dict[str, dict]:
+    answers = {name: directory / f'{name}.predictions.jsonl' for name in sets}
+    for name, questions in sets.items():
+        answer = functools.partial(model.records, batch_size=batch_size)
+        write_predictions(answers[name], questions, model.identity, answer, asked=lambda question: question.text)
+    # As in `run._score_sets`, the others wait for the scores.
+    out = _scored(model, sets, paths, answers, directory, show) if hosts.first() else {}
+    hosts.wait(f'{directory} is scored')
+    return out
+
+
+def _scored(model, sets, paths, answers, directory, show) -> dict[str, dict]:
     out = {}
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, asked in sets.items():
-        answers: list = [None] * len(asked)
-        for hops in sorted({q.hops for q in asked}):
-            members = [i for i, q in enumerate(asked) if q.hops == hops]
-            for start in range(0, len(members), batch_size):
-                chosen = members[start : start + batch_size]
-                for i, answer in zip(chosen, model.answer([asked[i] for i in chosen], hops)):
-                    answers[i] = answer
-        with atomic_path(directory / f'{name}.predictions.jsonl') as path, open(path, 'w', encoding='utf-8') as file:
-            for number, (question, answer) in enumerate(zip(asked, answers)):
-                record = model.record(question, answer)
-                record['gold'] = [*(model.vocab.names[e] for e in question.answers), *question.unknown_answers]
-                file.write(json.dumps(record, ensure_ascii=False) + '\n')
-                if number < show:
-                    print(json.dumps(record, ensure_ascii=False, indent=1))
-        out[name] = evaluate(model, asked, answers)
+    for name, questions in sets.items():
+        records = read_predictions(answers[name])
+        for question, record in zip(questions[:show], records):
+            gold = [*(model.vocab.names[e] for e in question.answers), *question.unknown_answers]
+            print(json.dumps(record | {'gold': gold}, ensure_ascii=False, indent=1))
+        out[name] = evaluate(model, questions, records, directory / f'{name}.cases.jsonl')
         out[name] |= _of_all(out[name], paths[name])
     with atomic_path(directory / 'metrics.json') as path:
         path.write_text(json.dumps(out, indent=2))

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import logging
-import pathlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.tables import atomic_path
@@ -67,10 +67,26 @@ def _record(kb: VirtualKB, question: Question, steps: list[Hop], evidence: int) 
 
 
 def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_size: int = 64, evidence: int = 3) -> int:
+    """Writes the predictions of a virtual knowledge base, see `write_predictions`."""
+    by = made_by(kb, hops, evidence)
+    return write_predictions(
+        output, questions, by, lambda chunk: predict(kb, chunk, hops, batch_size=batch_size, evidence=evidence)
+    )
+
+
+def write_predictions(
+    output, questions: list, by: str, answer: Callable[[list], Iterable[dict]], asked: Callable[..., str] | None = None
+) -> int:
     """Writes predictions to `output` (JSON Lines), which appears when it is whole.
 
     Until then chunks lie in the folder `<output>.parts`, where a run that was stopped finds what it need not answer again. Of
     several processes, which share a file system, each answers every so many-th chunk.
+
+    Args:
+        questions: what is asked.
+        by: identifies the model, the memory and the settings.
+        answer: gives the records of some questions, in order, each with `by`.
+        asked: how a question stands in its record; `bracketed` if None.
 
     Returns:
         How many questions this call answered, in this process.
@@ -78,14 +94,14 @@ def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_
     Raises:
         PredictionError: what is there already is of other questions, or of another model, memory or setting.
     """
-    by, output = made_by(kb, hops, evidence), pathlib.Path(output)
+    output = storage.path(output)
     parts = output.with_name(output.name + '.parts')
     if output.exists():
-        _check(output, questions, by)
+        _check(output, questions, by, asked)
         _log.info('%s is already whole', output)
         hosts.wait(f'{output} was read')  # by all, before one may remove what another still looks for
         if hosts.first() and parts.exists():
-            shutil.rmtree(parts)
+            storage.rmtree(parts)
         return 0
     chunks = [questions[start : start + CHUNK] for start in range(0, len(questions), CHUNK)]
     paths = [parts / f'{number:05d}-of-{len(chunks):05d}.jsonl' for number in range(len(chunks))]
@@ -94,12 +110,12 @@ def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_
     mine = range(hosts.index(), len(chunks), hosts.count())
     for number in mine:
         if paths[number].exists():
-            _check(paths[number], chunks[number], by)
+            _check(paths[number], chunks[number], by, asked)
     left = [number for number in mine if not paths[number].exists()]
     answered, started, said = 0, time.monotonic(), 0.0
     for number in left:
         with atomic_path(paths[number]) as path, open(path, 'w', encoding='utf-8') as file:
-            for record in predict(kb, chunks[number], hops, batch_size=batch_size, evidence=evidence):
+            for record in answer(chunks[number]):
                 file.write(json.dumps(record, ensure_ascii=False) + '\n')
         answered += len(chunks[number])
         seconds = time.monotonic() - started
@@ -113,16 +129,16 @@ def infer(kb: VirtualKB, questions: list[Question], output, *, hops: int, batch_
             leftover.unlink()
         with atomic_path(output) as path, open(path, 'wb') as file:
             for part in paths:
-                with open(part, 'rb') as chunk:
+                with part.open('rb') as chunk:
                     shutil.copyfileobj(chunk, file)
-        shutil.rmtree(parts)
+        storage.rmtree(parts)
     hosts.wait(f'{output} is whole')
     return answered
 
 
-def _check(path, questions: list[Question], by: str) -> None:
+def _check(path, questions: list, by: str, asked) -> None:
     predictions = read_predictions(path)
-    check_same_questions(predictions, questions, path)
+    check_same_questions(predictions, questions, path, asked)
     _check_origin(predictions, by, path)
 
 
@@ -144,7 +160,7 @@ def bracketed(question: Question) -> str:
 def read_predictions(path) -> list[dict]:
     """Reads a predictions file; errors name the line."""
     try:
-        lines = pathlib.Path(path).read_text(encoding='utf-8').split('\n')
+        lines = storage.path(path).read_text(encoding='utf-8').split('\n')
     except (OSError, UnicodeDecodeError) as error:
         raise PredictionError(f'{path}: cannot be read ({error})') from error
     out = []
@@ -160,12 +176,13 @@ def read_predictions(path) -> list[dict]:
     return out
 
 
-def check_same_questions(predictions: list[dict], questions: list[Question], path) -> None:
-    """Raises PredictionError unless prediction i is of question i."""
+def check_same_questions(predictions: list[dict], questions: list, path, asked: Callable[..., str] | None = None) -> None:
+    """Raises PredictionError unless prediction i is of question i, which stands there as `asked` says (`bracketed` if None)."""
+    asked = asked or bracketed
     if len(predictions) != len(questions):
         raise PredictionError(f'{path} holds {len(predictions)} predictions for {len(questions)} questions')
     for number, (record, question) in enumerate(zip(predictions, questions), 1):
-        if record['question'] != bracketed(question):
+        if record['question'] != asked(question):
             raise PredictionError(
-                f'{path}, line {number} answers {record["question"]!r}, but question {number} is {bracketed(question)!r}'
+                f'{path}, line {number} answers {record["question"]!r}, but question {number} is {asked(question)!r}'
             )

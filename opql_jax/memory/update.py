@@ -11,16 +11,17 @@ Entry ids stay what they are, and an id that was deleted is not given again.
 import contextlib
 import dataclasses
 import json
-import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import held, segments, store
 from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
 from opql_jax.memory.store import Memory, MemoryFormatError
+from opql_jax.parallel import hosts
 
 _KINDS = ('segment', 'tombstones', 'entity_rows')  # how the names begin of what updates write
 
@@ -55,7 +56,7 @@ def inject(
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An injection that is run
     again, when nothing else was done to the memory since, goes on where it was killed, or finds its work done and changes
-    nothing.
+    nothing. Several processes (see `parallel.hosts`) that share the directory take the shards in turn; the first one does the rest.
 
     Args:
         directory: a finished memory.
@@ -81,11 +82,13 @@ def inject(
             process changing this memory, now or since it was in the `expected` state.
         OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.on_disk(directory)
     origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
     if covers is not None:
         origin['covers'] = dict(covers)
-    with _writing(directory, origin) as manifest:
+    before = contextlib.nullcontext(_updatable(store.read_manifest(directory)))
+    with _writing(directory, origin) if hosts.first() else before as manifest:
+        hosts.wait('the injection has begun')
         if expected not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
             raise MemoryFormatError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, hashes)
@@ -99,17 +102,26 @@ def inject(
             manifest['hashes']['vocabulary'] = origin['vocabulary']
             if len(entries):
                 _add_segment(directory, manifest, origin, entries, encode, progress)
-            if len(new):
+            if len(new) and hosts.first():
                 manifest['files'] |= _add_entity_rows(directory, manifest, embed(new), len(new))
             if covers is not None:
                 manifest['covers'] = dict(covers)
-            _commit(directory, manifest, injected=origin)
+            if hosts.first():
+                _commit(directory, manifest, injected=origin)
+    hosts.wait('the memory has the new entries')
     return Memory.open(directory)
 
 
 def _add_segment(directory, manifest, origin, entries, encode, progress):
     name, first = _name('segment', manifest), manifest['next_entry']
-    segments.write_json(directory / name / store.PLAN, _plan(manifest['history'][-1], origin))
+    if hosts.first():
+        segments.write_json(directory / name / store.PLAN, _plan(manifest['history'][-1], origin))
+    if (count := hosts.count()) > 1:
+        hosts.wait('the segment has been begun')
+        write_entries(directory, name, first, entries, encode, manifest, progress, part=(hosts.index(), count))
+        hosts.wait('all shards are there')
+    if not hosts.first():
+        return
     segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
     manifest['segments'].append(segment | {'num_entities': manifest['num_entities']})
     manifest['files'] |= files
@@ -161,7 +173,7 @@ def delete(
             process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.on_disk(directory)
     pairs = _integers('pairs', pairs, (2,))
     passages, entities, entries = (
         _integers(name, given, ()) for name, given in (('passages', passages), ('entities', entities), ('entries', entries))
@@ -211,7 +223,7 @@ def compact(directory) -> Memory:
         MemoryFormatError: no memory, a damaged file, or another process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.on_disk(directory)
     with _writing(directory) as manifest:
         if len(manifest['segments']) > 1 or manifest['tombstones']:
             with contextlib.closing(Memory.open(directory)) as memory:

@@ -66,6 +66,8 @@ def inject(
 ) -> None:
     """Adds entries to a memory, encoded by the frozen encoder that built it; one that was killed goes on where it was.
 
+    Several processes encode together.
+
     Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
     the memory was built from, also where `min_count` or `max_pairs` narrowed what it was built from.
     Entities that are new get an embedding from their mentions there, see `embeddings`.
