@@ -131,6 +131,17 @@ def test_the_file_changes_between_its_markers_only_and_twice_is_once(finished, t
     results.write_results(**written)
     assert output.read_text() == first
     assert {path.name: path.read_bytes() for path in (tmp_path / 'figures').iterdir()} == figures
+    other = tmp_path / 'other'
+    write(other, {'opql': ROWS['opql']})
+    results.write_results(runs=(str(other),), output=str(output))
+    both = output.read_text()
+    assert (
+        both.startswith(first[: first.index(results.END)].rstrip('\n'))
+        and '\n## other\n' in both
+        and both.endswith('-->\n\nMore by hand.\n')
+    )
+    results.write_results(**written)
+    assert output.read_text() == both
     novel = lines_of(first[first.index('### Novel') : first.index('### What was run')])
     assert novel['drkit'][0] == '50 %' and novel['opql'] == ['50 %', '0.450 (56.2%)', '0.400 (50.0%)']
 

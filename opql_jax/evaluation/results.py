@@ -17,6 +17,7 @@ import re
 import numpy as np
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.tables import atomic_path
 from opql_jax.corpus.tables import read_manifest as read_prepared
 from opql_jax.memory.store import manifest_hash, read_manifest
 from opql_jax.training.checkpoints import Checkpoints
@@ -356,7 +357,8 @@ def write_results(*, runs: tuple[str, ...], output: str, dry_run: bool = False) 
     """Writes the generated part of a Markdown file, between its two markers; a file that is not there is made.
 
     Args:
-        runs: folders of `launch/reproduce.sh`; each becomes a section.
+        runs: folders of `launch/reproduce.sh`; each becomes a section, in place of an earlier one of a folder of that name. Sections of
+            other folders stay: what they tell of may lie on another machine, or be gone.
         output: the file. Plots go into the folder `figures` beside it.
         dry_run: print the rows that are done, write nothing.
 
@@ -374,7 +376,12 @@ def write_results(*, runs: tuple[str, ...], output: str, dry_run: bool = False) 
     before = path.read_text(encoding='utf-8') if path.exists() else f'{BEGIN}\n{END}\n'
     if before.count(BEGIN) != 1 or before.count(END) != 1 or before.index(BEGIN) > before.index(END):
         raise InputError(f'{path} must hold the lines {BEGIN} and {END}, once each: what is generated goes between them')
-    head, tail = before.split(BEGIN)[0], before.split(END)[1]
-    sections = [generated(folder, found, path.absolute().parent / 'figures') for folder, found in read.items()]
-    path.write_text('\n\n'.join([head + BEGIN, *sections, END + tail]), encoding='utf-8')
+    head, rest = before.split(BEGIN)
+    earlier, tail = rest.split(END)
+    sections = {section.partition('\n')[0]: section.rstrip('\n') for section in re.split(r'^(?=## )', earlier, flags=re.M)[1:]}
+    for folder, found in read.items():
+        section = generated(folder, found, path.absolute().parent / 'figures')
+        sections[section.partition('\n')[0]] = section
+    with atomic_path(path) as partial:
+        partial.write_text('\n\n'.join([head + BEGIN, *sections.values(), END + tail]), encoding='utf-8')
     print(f'{path}: {", ".join(row for found in read.values() for row in [*found.rows, *found.novel, *found.probes])}')
