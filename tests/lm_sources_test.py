@@ -144,16 +144,40 @@ def test_some_questions_must_do_without_their_answers(prepared):
     assert 0.3 < np.mean(absent) < 0.7
 
 
-def test_shards_of_questions_beside_text_are_shards_of_both(prepared):
+def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
+    vocab, tokenizer, special = prepared.vocab, prepared.tokenizer, prepared.special
+    asked = [question(0, [1]), question(1, [2], topics=2), OpenQuestion('x', 'who saw it', ((8, 10),), (-1,), [], [], 1, '')]
+    source = lm_sources.NameSource(prepared, asked, num_steps=20, seed=3, rows=10)
+    after_who_saw = 1 + len(tokenizer.encode('who saw', add_special_tokens=False).ids)
+    entities, texts = [], set()
+    for step in range(4):  # an epoch of 40
+        batch = source[step]
+        (length,) = buckets.lengths_in(batch)
+        assert (batch[f'label_{length}'] == -1).all() and (batch[f'gold_{length}'] == -1).all()
+        for row in np.flatnonzero(batch[f'used_{length}'][:, 0]):
+            entity = int(batch[f'topic_{length}'][row, 0])
+            tokens = batch[f'tokens_{length}'][row]
+            start, mark = int(batch[f'start_{length}'][row, 0]), int(batch[f'r1_{length}'][row, 0])
+            assert tokens[mark] == special.r1 and tokens[batch[f'r2_{length}'][row]] == special.r2
+            assert tokens[start:mark].tolist() == tokenizer.encode(vocab.names[entity], add_special_tokens=False).ids
+            entities.append(entity)
+            texts.add(start)
+    assert len(set(entities)) == len(entities) > 35 and texts == {1, after_who_saw}  # of both questions about one topic
+    with pytest.raises(InputError, match='no question has just one mention'):
+        lm_sources.NameSource(prepared, asked[1:2], num_steps=1, seed=0)
+
+
+def test_shards_of_several_sources_are_shards_of_each(prepared):
     asked = lm_sources.OpenQuestionSource(prepared, [question(i, [i]) for i in range(1, 9)], num_steps=2, seed=0, rows=2)
     text = lm_sources.ClozeSource(prepared, num_steps=2, seed=1, entries=None, rows=4)
-    shards = [lm_sources.Beside(asked, text).shard(i, 2)[0] for i in (0, 1)]
-    for i, shard in enumerate(shards):
-        for of_both, source in zip(lm_sources.Beside.apart(shard), (asked, text)):
+    names = lm_sources.NameSource(prepared, [question(0, [1])], num_steps=2, seed=2, rows=4)
+    shards = [lm_sources.Beside(asked, text=text, names=names).shard(i, 2)[0] for i in (0, 1)]
+    apart = [(first, *others.values()) for first, others in map(lm_sources.Beside.apart, shards)]
+    for i, parts in enumerate(apart):
+        for of_both, source in zip(parts, (asked, text, names), strict=True):
             expected = source.shard(i, 2)[0]
             assert of_both.keys() == expected.keys()
             for name, value in expected.items():
                 np.testing.assert_array_equal(of_both[name], value, err_msg=name)
-    first, second = (lm_sources.Beside.apart(shard) for shard in shards)
-    for one, other in zip(first, second):
+    for one, other in zip(*apart):
         assert any(not np.array_equal(one[name], other[name]) for name in one)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import tiny_training
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion, write_open_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation import open_qa
-from opql_jax.evaluation.open_qa import Answer, OpenQA, Retrieval
+from opql_jax.evaluation.open_qa import OpenQA
 from opql_jax.memory.store import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models.language_model import with_directions
@@ -53,10 +54,12 @@ def world(tmp_path_factory):
     run = functools.partial(tiny_training.run, folder, encoder=encoder)
     cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
-    asking = lm_stages.OpenQuestionStage(memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, **OPTIONS)
-    run(root / 'lm', asking, init_from=str(root / 'cloze'))
+    asking = lm_stages.OpenQuestionStage(
+        memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, name_rows=8, **OPTIONS
+    )
+    told = run(root / 'lm', asking, init_from=str(root / 'cloze'))
     run(root / 'eae', lm_stages.ClozeStage(**OPTIONS), init_from=str(root / 'entities'))
-    return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run)
+    return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run, told=told)
 
 
 def evaluate(world, model, memory, output, **options):
@@ -75,8 +78,11 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
     assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
     rows = [json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()]
     assert len(rows) == found['questions'] == 16
-    right = [row['answers'][0]['entity'] in row['gold'] for row in rows]
+    cases = [json.loads(line) for line in (tmp_path / 'asked.cases.jsonl').read_text().splitlines()]
+    right = [case['answers'][0]['entity'] in case['gold'] for case in cases]
+    assert right == [case['right'] for case in cases] == sorted(right)
     assert found['hits@1'] == pytest.approx(np.mean(right))
+    assert {case['id']: case['answers'] for case in cases} == {row['id']: row['answers'] for row in rows}
     pairs = {(world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)]) for a, b in pairs_of(world.memory)}
     for row, hops in zip(rows, [1] * 8 + [2] * 8):
         assert len(row['trace']) == hops and all(len(topics) == 1 for topics in row['trace'])
@@ -110,7 +116,7 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
     longer = params | {'entity_table': params['entity_table'] * lengths}
     stage = lm_stages.OpenQuestionStage.of_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
-    changed = OpenQA(world.prepared, encoder, longer, model.memory, world.prepared.tokenizer, stage)
+    changed = OpenQA(world.prepared, encoder, longer, model.memory, stage)
     for one, other in zip(model.answer(asked, 1), changed.answer(asked, 1)):
         np.testing.assert_allclose(other.scores, one.scores, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
@@ -191,6 +197,12 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
     assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
 
 
+def test_names_of_entities_are_learnt_beside_questions(world):
+    for name in ('names_L_el', 'names_L_el_inside', 'text_L_el'):
+        assert 0 < world.told[name] < 2 * np.log(len(world.prepared.vocab)), name
+    assert 0 <= world.told['names_L_el_accuracy'] <= 1
+
+
 def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tmp_path):
     other = tiny_training.write_prepared(tmp_path / 'other', seed=0)
     rows = Prepared(other).pairs
@@ -232,19 +244,22 @@ def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wro
 
 def test_scores_count_unknown_answers_and_tell_null_apart():
     memory = types.SimpleNamespace(topic=np.array([0, 0, 1]), target=np.array([2, 3, 2]))
-    model = types.SimpleNamespace(memory=memory, vocab=range(5))
+    vocab = EntityVocab.from_names([f'Q{e}' for e in range(5)])
+    model = types.SimpleNamespace(memory=memory, vocab=vocab)
     asked = [
         OpenQuestion('a', 'x', ((0, 1),), (0,), [2], [], 1, ''),
         OpenQuestion('b', 'x', ((0, 1),), (1,), [3], ['Nobody'], 1, ''),
         OpenQuestion('c', 'x', ((0, 1),), (-1,), [], ['Nobody'], 1, ''),
     ]
-    read = lambda null, target: [[Retrieval(null, np.array([0]), np.array([1 - null]), np.array([target]))]]
     entities = [[2, 0, 1, 3, 4], [2, 3, 0, 1, 4], [0, 1, 2, 3, 4]]
-    answers = [
-        Answer(np.array(e), np.linspace(1, 0.1, 5), np.array(e), read(null, target))
-        for e, null, target in zip(entities, (0.1, 0.9, 0.5), (2, 2, 4))
+    records = [
+        {
+            'answers': [{'key': vocab.keys[e], 'weight': 1 / (1 + place)} for place, e in enumerate(ranked)],
+            'trace': [[{'null': null, 'found': vocab.keys[target]}]],
+        }
+        for ranked, null, target in zip(entities, (0.1, 0.9, 0.5), (2, 2, 4))
     ]
-    found = open_qa.evaluate(model, asked, answers)
+    found = open_qa.evaluate(model, asked, records)
     assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
     assert (found['questions'], found['answerable']) == (3, 2) and found['answer_coverage'] == pytest.approx(2 / 3)
     assert found['memory_coverage'] == pytest.approx(1 / 2) and found['retrieval_accuracy'] == pytest.approx(1 / 3)

@@ -1,4 +1,4 @@
-"""Batches of the language model: passages with a hidden mention, and open questions.
+"""Batches of the language model: passages with a hidden mention, open questions, and questions about an entity of one's choice.
 
 Features of both, for each bucket length L with n rows and T places for topics: `tokens_{L}` [n, L], `start_{L}` and `r1_{L}`
 [n, T], positions of each topic's first token and of its [R1], `r2_{L}` [n], that of [R2], just after the [ENT] of the answer,
@@ -18,7 +18,7 @@ from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion
 from opql_jax.data import buckets, lm_markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import HopTurns, answer_width, check_length, pad_answers, round_up
+from opql_jax.data.questions import Epochs, HopTurns, answer_width, check_length, pad_answers, round_up
 from opql_jax.data.sources import Source
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 # Of questions with more answers than this none is barred: the search compares each entry with each of them.
 MOST_BARRED = 8
+# Questions that are looked at to see how long they are.
+_SAMPLE = 1000
 # Tokens that marks add to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
 _ROOM = 4
 
@@ -222,21 +224,73 @@ class OpenQuestionSource(Source):
         return {**batch, 'hops': np.int32(hops)}
 
 
-class Beside(Source):
-    """Batches of two sources as one: those of the second under names that begin with 'text/'."""
+class NameSource(Source):
+    """Questions whose topic is replaced by a name of some entity, all of them in turn: who is meant needs no label (L_el).
 
-    def __init__(self, first: Source, second: Source):
-        super().__init__(min(len(first), len(second)), 0, 0, 1)
-        self._first, self._second = first, second
+    There is nothing to predict: `label` is -1, and no entry of the memory is gold or absent.
+    """
 
-    def shard(self, index, count):
-        return Beside(self._first.shard(index, count), self._second.shard(index, count))
+    def __init__(
+        self,
+        prepared: Prepared,
+        questions: Sequence[OpenQuestion],
+        *,
+        num_steps: int,
+        seed: int,
+        rows: int = 64,
+        shard_index: int = 0,
+        shard_count: int = 1,
+    ):
+        """Takes questions about one topic; one drawn at random asks about each entity, under its name or one of its aliases."""
+        super().__init__(num_steps, seed, shard_index, shard_count)
+        self._asked = [(q.text, *q.mentions[0]) for q in questions if len(q.mentions) == 1]
+        if not self._asked:
+            raise InputError('no question has just one mention, in whose place other names could be put')
+        vocab = prepared.vocab
+        self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
+        self._tokenizer, self._special, self._rows = prepared.tokenizer, prepared.special, rows
+        self._order = Epochs(len(vocab), seed)
+        sample = np.random.default_rng(seed)
+        lengths = [len(self._input(int(e), sample).tokens) for e in sample.integers(len(vocab), size=_SAMPLE)]
+        # As long as nearly all; the others are left out.
+        self.capacities = {min(round_up(int(np.quantile(lengths, 0.99)), 8), max(buckets.BUCKET_LENGTHS)): rows}
+
+    def _input(self, entity, rng):
+        text, start, end = self._asked[rng.integers(len(self._asked))]
+        name = self._names[entity][rng.integers(len(self._names[entity]))]
+        text = text[:start] + name + text[end:]
+        return lm_markup.mark_open_question(self._tokenizer, text, [(start, start + len(name))], self._special)
 
     def batch(self, step, rng):
-        return {**self._first[step], **{f'text/{name}': value for name, value in self._second[step].items()}}
+        (length,) = self.capacities
+        rows = []
+        for entity in self._dealt(self._order, step, self._rows).tolist():
+            marked = self._input(entity, rng)
+            if len(marked.tokens) <= length:
+                rows.append(question_row(marked, (), -1) | {'topic': entity})
+        return pack(rows, self.capacities, [length] * len(rows), 1, 1, 1, self._special)
+
+
+class Beside(Source):
+    """Batches of several sources as one: those of all but the first under names that begin with what they are, such as 'text/'."""
+
+    def __init__(self, first: Source, **others: Source):
+        super().__init__(min(len(source) for source in (first, *others.values())), 0, 0, 1)
+        self._first, self._others = first, others
+
+    def shard(self, index, count):
+        others = {kind: source.shard(index, count) for kind, source in self._others.items()}
+        return Beside(self._first.shard(index, count), **others)
+
+    def batch(self, step, rng):
+        beside = {f'{kind}/{name}': x for kind, source in self._others.items() for name, x in source[step].items()}
+        return {**self._first[step], **beside}
 
     @staticmethod
-    def apart(batch: dict) -> tuple[dict, dict]:
-        """The two batches; the second is empty if there is none."""
-        first = {name: value for name, value in batch.items() if not name.startswith('text/')}
-        return first, {name.removeprefix('text/'): value for name, value in batch.items() if name not in first}
+    def apart(batch: dict) -> tuple[dict, dict[str, dict]]:
+        """The batch of the first source, and those of the others by what they are."""
+        first, others = {}, {}
+        for name, value in batch.items():
+            kind, slash, feature = name.rpartition('/')
+            (others.setdefault(kind, {}) if slash else first)[feature] = value
+        return first, others

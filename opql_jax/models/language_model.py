@@ -126,6 +126,11 @@ class Output(NamedTuple):
     agreed: tuple[jax.Array, jax.Array] | None
 
 
+def _join(items):
+    """What each bucket has, one after the other; None if they do not have it."""
+    return None if items[0] is None else jnp.concatenate(items)
+
+
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
     """The language model as a function of its parameters, `{encoder, entity_table, follower, lm}`.
@@ -201,6 +206,12 @@ class LanguageModel:
         pair = jnp.concatenate([r1, jnp.broadcast_to(r2, r1.shape)], axis=-1)
         return encoder.w_e(own[:, 0]), encoder.w_e(topics), encoder.w_r(pair), asked
 
+    def read_texts(self, params, layout: Layout, texts: list[dict], rng=None):
+        """`read_text` of the texts of all buckets, one after the other."""
+        keys = [None if rng is None else jax.random.fold_in(rng, i) for i in range(len(texts))]
+        parts = [self.read_text(params, layout, text, key) for text, key in zip(texts, keys)]
+        return [_join(items) for items in zip(*parts)]
+
     def __call__(self, params, layout: Layout, texts: list[dict], hops: int, memory, rng=None) -> Output:
         """Predicts the hidden entities.
 
@@ -216,10 +227,7 @@ class LanguageModel:
         Returns:
             Output, the texts of all buckets one after the other.
         """
-        keys = [None if rng is None else jax.random.fold_in(rng, i) for i in range(len(texts))]
-        parts = [self.read_text(params, layout, text, key) for text, key in zip(texts, keys)]
-        join = lambda items: None if items[0] is None else jnp.concatenate(items)
-        own, topics, relations, asked = (join(items) for items in zip(*parts))
+        own, topics, relations, asked = self.read_texts(params, layout, texts, rng)
         if memory is None:
             return Output(own, own, topics, asked, [], None)
         if not 1 <= hops <= self.max_hops:
@@ -228,8 +236,8 @@ class LanguageModel:
         link = lambda mentions: entity_table.attend(mentions, table, layout)
         flat = lambda x: x.reshape(count * places, *x.shape[2:])
         spread = lambda x: jnp.repeat(x, places, axis=0)
-        used, reads = join([text['used'] for text in texts]), []
-        given = lambda name: join([text.get(name) for text in texts])
+        used, reads = _join([text['used'] for text in texts]), []
+        given = lambda name: _join([text.get(name) for text in texts])
         barred = {name: spread(rows) for name in ('passage', 'exclude') if (rows := given(name)) is not None}
         if memory.passages is None:
             barred.pop('passage', None)

@@ -2,12 +2,12 @@
 
 import dataclasses
 import hashlib
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.data import buckets, lm_sources
@@ -144,10 +144,27 @@ class LanguageModelStage(Stage):
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
             retrieval, found = losses.retrieval_loss(*found, gather('answers'), used, absent, k)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **found}
-        for name, mentions in (('L_el', out.topics), ('L_el_inside', out.asked)):
-            if linked and self.entity_weight and mentions is not None:
-                linking, metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, gather('topic'), table, layout)
-                loss, metrics[name] = loss + self.entity_weight * linking, linking
+        if linked and self.entity_weight:
+            linking, found = self._linking(layout, params, gather('topic'), out.topics, out.asked)
+            loss, metrics = loss + self.entity_weight * linking, {**metrics, **found}
+        return loss, metrics
+
+    def linking_loss(self, encoder, layout, params, batch, rng):
+        """L_el alone, over a batch in the form of `data.lm_sources`."""
+        params = with_directions(params)
+        lengths = buckets.lengths_in(batch)
+        texts = [{name: batch[f'{name}_{length}'] for name in _FEATURES} for length in lengths]
+        topic = jnp.concatenate([batch[f'topic_{length}'] for length in lengths])
+        _, topics, _, asked = self.model(encoder).read_texts(params, layout, texts, rng)
+        return self._linking(layout, params, topic, topics, asked)
+
+    def _linking(self, layout, params, topic, topics, asked):
+        """L_el of what topics are read as, and of what they ask the entity memory, if there is one; and its parts."""
+        loss, metrics = 0.0, {}
+        for name, mentions in (('L_el', topics), ('L_el_inside', asked)):
+            if mentions is not None:
+                metrics[name], metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, topic, params['entity_table'], layout)
+                loss += metrics[name]
         return loss, metrics
 
     def predict(self, encoder, layout, params, batch, constants, static):
@@ -197,12 +214,15 @@ class OpenQuestionStage(LanguageModelStage):
             the file names are forgotten (see WORKSPACE.md).
         text_topics: their topics, at most.
         absent_rate: share of the one-hop questions that must do without their answers, so that null is learnt.
+        name_rows: questions per step whose topic is replaced by a name of some entity, which is to be recognised (L_el): for a vocabulary
+            that text and questions mention too rarely to make known.
     """
 
     questions: str = ''
     text_rows: int = 64
     text_topics: int = 2
     absent_rate: float = 0.25
+    name_rows: int = 0
 
     def open(self, prepared):
         super().open(prepared)
@@ -220,13 +240,17 @@ class OpenQuestionStage(LanguageModelStage):
         asked = lm_sources.OpenQuestionSource(
             prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows, absent_rate=self._absent_rate
         )
-        if not self.text_rows:
-            return asked
-        # Of another seed than pretraining's, whose batches they would repeat.
-        return lm_sources.Beside(asked, self.clozes(prepared, num_steps, seed + 1, self.text_rows, self.text_topics))
+        beside = {}
+        if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
+            beside['text'] = self.clozes(prepared, num_steps, seed + 1, self.text_rows, self.text_topics)
+        if self.name_rows:
+            beside['names'] = lm_sources.NameSource(
+                prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.name_rows
+            )
+        return lm_sources.Beside(asked, **beside)
 
     def lineage(self):
-        digest = hashlib.sha256(pathlib.Path(self.questions).read_bytes()).hexdigest()
+        digest = hashlib.sha256(storage.path(self.questions).read_bytes()).hexdigest()
         return {**super().lineage(), 'questions': digest}
 
     def static(self, batch):
@@ -234,13 +258,16 @@ class OpenQuestionStage(LanguageModelStage):
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         (hops,) = static
-        batch, text = lm_sources.Beside.apart(batch)
+        batch, beside = lm_sources.Beside.apart(batch)
         barred = ('exclude',) if hops == 1 and self._absent_rate else ()
         loss, metrics = self.loss_over(encoder, layout, params, batch, constants, hops, rng, linked=False, barred=barred)
         metrics = {f'{name}_{hops}hop': value for name, value in metrics.items()}
-        if text:
+        if text := beside.get('text'):
             text_loss, of_text = self.loss_over(encoder, layout, params, text, constants, 1, jax.random.fold_in(rng, 1))
             loss, metrics = loss + text_loss, metrics | {f'text_{name}': value for name, value in of_text.items()}
+        if names := beside.get('names'):
+            linking, of_names = self.linking_loss(encoder, layout, params, names, jax.random.fold_in(rng, 2))
+            loss, metrics = loss + self.entity_weight * linking, metrics | {f'names_{name}': x for name, x in of_names.items()}
         return loss, metrics
 
 
