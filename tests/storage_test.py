@@ -21,6 +21,7 @@ from opql_jax.evaluation import predictions
 from opql_jax.memory import update
 from opql_jax.memory.store import Memory, MemoryFormatError
 from opql_jax.training import model_card
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 
 class Bucket(MemoryFileSystem):
@@ -84,6 +85,9 @@ def test_a_memory_in_a_bucket_has_the_bytes_of_one_on_disk(tmp_path, cache):
     assert contents('gs://b/memory') == contents(tmp_path / 'memory')
     assert memory.hash() == on_disk.hash()
     np.testing.assert_array_equal(memory.relations(), on_disk.relations())
+    make('gs://b/memory', encode=None)  # finished: nothing is encoded
+    with pytest.raises(MemoryFormatError, match='gs://b/memory holds a finished memory of something else'):
+        make('gs://b/memory', seed=1)
     assert memory.provenance([3]) == on_disk.provenance([3])
     # It is copied once for each of its states.
     (copy,) = cache.iterdir()
@@ -135,6 +139,10 @@ def test_what_is_not_in_a_bucket_is_said_to_be_missing():
         Memory.open('gs://b/nothing')
     with pytest.raises(CorpusError, match='no such file'):
         Prepared('gs://b/nothing')
+    with pytest.raises(CheckpointError, match='gs://b/nothing/checkpoints does not exist: train into gs://b/nothing first'):
+        Checkpoints('gs://b/nothing', read_only=True)
+    with pytest.raises(CheckpointError, match='gs://b/nothing/model.json does not exist'):
+        model_card.read('gs://b/nothing')
     with pytest.raises(CorpusError, match='gs://b/nothing.txt: cannot be read'):
         parse_metaqa_file('gs://b/nothing.txt', VOCAB, 2)
 

@@ -335,7 +335,7 @@ def read_manifest(directory) -> dict:
     Raises:
         MemoryFormatError: there is none, or it is not one that this program reads.
     """
-    path = pathlib.Path(directory) / MANIFEST
+    path = storage.path(directory) / MANIFEST
     if not path.is_file():
         if (path.parent / PLAN).is_file():
             raise MemoryFormatError(
