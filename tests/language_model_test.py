@@ -38,7 +38,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
     for n in range(len(own)):
         drawn = []
         for t in np.flatnonzero(setting.text['used'][n]):
-            entity = link(topics[n, t])
+            entity, alpha = link(topics[n, t]), np.ones(len(table))
             for hop in range(hops):
                 q = np.concatenate([entity, relations[n, t] @ f64('w_t')[hop]]) @ f64('w_q')
                 scores = keys @ q
@@ -47,15 +47,20 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                     barred = (setting.passages == passage[n]).any(axis=1)
                 if exclude is not None:
                     barred = barred | np.isin(setting.target, exclude[n])
+                barred = barred | (alpha[setting.topic] == 0)
                 best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
                 if gold is not None and hop == hops - 1:
-                    best += [g for g in gold[n, t] if g >= 0 and g not in best]
+                    best += [g for g in gold[n, t] if g >= 0 and g not in best and alpha[setting.topic[g]]]
                 k_null = np.concatenate([entity if model.null_entity else 0 * entity, null]) @ f64('w_k')
-                logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
+                logits = np.append(
+                    k_null @ q if model.own_prediction else -np.inf, (scores + np.log(alpha + 1e-300)[setting.topic])[best]
+                )
                 p = softmax(logits)
                 found = p[1:] @ table[setting.target[best]]
                 entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
                 hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
+                if model.filter:
+                    alpha = np.bincount(setting.target[best], p[1:] / p[1:].sum(), len(table))
             by_target = collections.Counter()
             for entry, beta in zip(best, p[1:]):
                 by_target[int(setting.target[entry])] += beta
@@ -72,7 +77,9 @@ def computed(hops=1, train=False, **options):
     return setting, cases.run(setting, make_mesh(1), hops, train)
 
 
-@pytest.mark.parametrize('options', [{}, {'own_prediction': False}, {'null_entity': False}, {'entity_layer': 1}], ids=str)
+@pytest.mark.parametrize(
+    'options', [{}, {'own_prediction': False}, {'null_entity': False}, {'entity_layer': 1}, {'filter': True}], ids=str
+)
 @pytest.mark.parametrize('hops', [1, 2])
 def test_predictions_and_traces_are_those_of_the_reference(hops, options):
     setting, found = computed(hops, **options)

@@ -42,7 +42,7 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
         query_e, query_r, memory, entity_table, mesh: as in `topk`.
 
     Returns:
-        scores [B, k] float32, 0 in unused slots, and targets [B, k] int32, -1 in unused slots.
+        scores [B, k] float32, 0 in unused slots; topics and targets, both [B, k] int32, -1 in unused slots.
     """
     batch, axes = Batch.of(len(query_e), mesh), axes_of('entries')
 
@@ -57,10 +57,10 @@ def rescore(query_e, query_r, entry_ids, memory, entity_table, mesh):
         place, own = owned(topics, len(table), axes_of('entities'))
         entities = table[place].astype(jnp.float32)
         scores += jnp.where(own, jnp.einsum('bd,bkd->bk', query_e, entities, precision=_PRECISION), 0.0)
-        return batch.sum(scores), targets
+        return batch.sum(scores), topics, targets
 
     specs = (batch.spec, batch.spec, batch.spec, placed(memory), spec('entities'))
-    run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=(batch.spec, spec()))
+    run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=(batch.spec, spec(), spec()))
     return run(query_e, query_r, entry_ids, memory, even(entity_table, mesh))
 
 
@@ -89,7 +89,7 @@ def retrieve(query_e, query_r, memory, entity_table, mesh, k, **options):
         Retrieved, with gradient to the queries, the relations and the entity table.
     """
     _, entry_ids = topk(query_e, query_r, memory, entity_table, mesh, k, **options)
-    scores, targets = rescore(query_e, query_r, entry_ids, memory, entity_table, mesh)
+    scores, _, targets = rescore(query_e, query_r, entry_ids, memory, entity_table, mesh)
     valid = entry_ids >= 0
     beta = masked_softmax(scores, valid)
     embedding = target_embedding(targets, beta, entity_table, mesh)

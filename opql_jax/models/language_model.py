@@ -131,6 +131,14 @@ def _join(items):
     return None if items[0] is None else jnp.concatenate(items)
 
 
+def _log_weights(before: Read, topics):
+    """log alpha of topics [B, K]: how much of what a hop found was each of them; very negative where none was."""
+    weights = jax.nn.softmax(jnp.where(before.targets >= 0, before.log_probs[:, 1:], _UNUSED))
+    same = (topics[:, :, None] == before.targets[:, None, :]) & (topics[:, :, None] >= 0)
+    alpha = jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)
+    return jnp.where(alpha > 0, jnp.log(jnp.maximum(alpha, 1e-30)), _UNUSED)
+
+
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
     """The language model as a function of its parameters, `{encoder, entity_table, follower, lm}`.
@@ -143,6 +151,9 @@ class LanguageModel:
         mode: of the search, see `memory.search.topk`.
         own_prediction: mixes the model's own prediction in; without, the answer is what the memory says (OPQL-follow).
         null_entity: k_null knows the entity; without, it is the same for all queries (the paper's ablation).
+        filter: hops after the first read only entries of the entities that the hop before found, each as much as it was found, as
+            following does (`memory.follow`). Without, as in the paper, a hop knows these by their mean alone, which names one but not
+            many.
     """
 
     encoder: RelationEncoder
@@ -152,6 +163,7 @@ class LanguageModel:
     mode: str = 'exact'
     own_prediction: bool = True
     null_entity: bool = True
+    filter: bool = False
 
     def __post_init__(self):
         if not 0 <= self.entity_layer < self.encoder.num_layers:
@@ -245,7 +257,10 @@ class LanguageModel:
         entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
             last = hop == hops - 1
-            reads.append(self._read(params, layout, flat(relations), entity, hop, memory, barred, gold if last else None))
+            before = reads[-1] if reads and self.filter else None
+            reads.append(
+                self._read(params, layout, flat(relations), entity, hop, memory, barred, gold if last else None, before)
+            )
             if not last:
                 null, entity = self._found(reads[-1].log_probs, reads[-1].targets, layout, table)
                 entity += null * own_entity if self.own_prediction else 0.0
@@ -262,14 +277,20 @@ class LanguageModel:
         beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
         return probs[:, :1], retrieval.target_embedding(targets, beta, table, layout.mesh)
 
-    def _read(self, params, layout, relation, entity, hop, memory, barred, gold) -> Read:
+    def _read(self, params, layout, relation, entity, hop, memory, barred, gold, before) -> Read:
         table, mesh = params['entity_table'], layout.mesh
         query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, hop, method=Follower.query)
+        if before is not None:
+            rows, places = jnp.arange(len(entity))[:, None], jnp.where(before.targets >= 0, before.targets, len(table))
+            barred = barred | {'member': jnp.zeros((len(entity), len(table)), bool).at[rows, places].set(True, mode='drop')}
         _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, **barred)
         if gold is not None:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)
-        scores, targets = retrieval.rescore(query_e, query_r, entries, memory, table, mesh)
+        scores, topics, targets = retrieval.rescore(query_e, query_r, entries, memory, table, mesh)
+        if before is not None:
+            scores += _log_weights(before, topics)
+            entries, targets = (jnp.where(scores > _UNUSED / 2, x, -1) for x in (entries, targets))  # gold ones of other topics
         null = jnp.matmul(query_r, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
         if self.null_entity:
             null += (query_e * entity).sum(axis=-1, keepdims=True)
