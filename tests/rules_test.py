@@ -38,6 +38,7 @@ def test_a_name_without_a_rule_is_refused():
     [
         ([('a', ('data',)), ('a', ('model',))], "two rules for 'a'"),
         ([('a', ('data', 'data'))], "'a' is to be split twice over one mesh axis"),
+        ([('entries', ('data',))], "'entries' is to be split over .*: a search counts on rows over all devices"),
         ([('a', ('pipeline',))], "'a' is to be split over 'pipeline'; the axes of the mesh are data, model"),
     ],
 )

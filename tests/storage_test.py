@@ -1,6 +1,7 @@
 """Folders of a bucket are written and read by the code for folders on disk. The bucket here lies in main memory."""
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 
 class Bucket(MemoryFileSystem):
-    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of names."""
+    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of names, and what is empty is none."""
 
     protocol = ('gcs', 'gs')
     store: dict = {}
@@ -35,10 +36,15 @@ class Bucket(MemoryFileSystem):
     def _strip_protocol(cls, path):
         return super()._strip_protocol(path.removeprefix('gs://'))
 
-    def rename(self, *_):
-        raise NotImplementedError('a bucket has no rename')
+    def mkdir(self, path, create_parents=True, **_):
+        pass
 
-    mv = rename
+    def makedirs(self, path, exist_ok=False):
+        pass
+
+    def mv(self, path1, path2, **_):
+        self.cp_file(path1, path2)  # by the bucket itself, whole or not at all
+        self.rm_file(path1)
 
 
 @pytest.fixture(autouse=True)
@@ -63,13 +69,13 @@ def contents(folder):
 def test_a_path_is_that_of_its_place():
     assert storage.path('runs/x') == pathlib.Path('runs/x')
     assert str(storage.path('gs://b/x') / 'y') == 'gs://b/x/y'
-    with pytest.raises(InputError, match='http://b/x: folders lie on disk or in buckets, gs:// and s3://'):
+    with pytest.raises(InputError, match='http://b/x: folders lie on disk or in buckets, gs://'):
         storage.path('http://b/x')
     with pytest.raises(InputError, match='gs://b/x: this is only done on disk'):
         storage.on_disk('gs://b/x')
 
 
-def test_a_file_in_a_bucket_appears_when_it_is_whole():
+def test_a_file_in_a_bucket_appears_when_it_is_whole(monkeypatch):
     path = storage.path('gs://b/x/file')
     with tables.atomic_path(path) as partial:
         partial.write_text('old')
@@ -78,6 +84,17 @@ def test_a_file_in_a_bucket_appears_when_it_is_whole():
         raise RuntimeError
     assert contents('gs://b/x') == {'file': b'old'}
     assert storage.size(path) == 3
+
+    def interrupted(read, written, _):
+        written.write(read.read(5))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, 'copyfileobj', interrupted)
+    with pytest.raises(KeyboardInterrupt), tables.atomic_path(path) as partial:
+        partial.write_text('new and whole')
+    left = contents('gs://b/x')
+    assert left.pop('file') == b'old' and [*left.values()] == [b'new a']  # under another name
+    assert all(name.startswith('.file.') and name.endswith('.partial') for name in left)
 
 
 def test_a_memory_in_a_bucket_has_the_bytes_of_one_on_disk(tmp_path, cache):
@@ -109,8 +126,11 @@ def test_a_build_in_a_bucket_that_was_killed_goes_on(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         make('gs://b/memory', encode=lambda rows: encode(rows, until=3))
-    with pytest.raises(MemoryFormatError, match='is not a memory'):
+    with pytest.raises(
+        MemoryFormatError, match='gs://b/memory: the build of this memory is unfinished; run build_memory again'
+    ):
         Memory.open('gs://b/memory')
+    storage.path('gs://b/memory/segment-00000/.x.1.partial').write_bytes(b'what an upload left')
     make('gs://b/memory', encode=lambda rows: encode(rows, until=100))
     assert len(calls) == 6  # 40 rows in shards of 7
     make(tmp_path / 'memory')
@@ -118,7 +138,12 @@ def test_a_build_in_a_bucket_that_was_killed_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'harm, complaint', [('remove', 'listed in manifest.json but missing'), ('cut', 'truncated or overwritten')]
+    'harm, complaint',
+    [
+        ('remove', 'listed in manifest.json but missing'),
+        ('cut', 'truncated or overwritten'),
+        ('change', 'truncated or overwritten'),
+    ],
 )
 def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     make('gs://b/memory')
@@ -128,8 +153,9 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     if harm == 'remove':
         path.unlink()
     else:
-        path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] if harm == 'cut' else data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(MemoryFormatError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
         Memory.open('gs://b/memory')
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
 

@@ -100,7 +100,7 @@ def write_open_questions(path: str | os.PathLike, records: Iterable[Mapping]) ->
 def json_lines(path: str | os.PathLike) -> Iterator[tuple[int, object]]:
     """The JSON value of each line that is not blank, with the number of the line; CorpusError names file and line."""
     try:
-        source = storage.path(path).open('rb')
+        source = storage.reader(path)
     except OSError as error:
         raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
     with source:

@@ -96,7 +96,7 @@ def parse_metaqa_file(path: str | os.PathLike, vocab: EntityVocab, hops: int) ->
     path = storage.path(path)
     questions = []
     try:
-        source = io.TextIOWrapper(path.open('rb'), encoding='utf-8', newline='\n')
+        source = io.TextIOWrapper(storage.reader(path), encoding='utf-8', newline='\n')
     except OSError as error:
         raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
     with source:

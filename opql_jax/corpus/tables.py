@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import tempfile
@@ -85,7 +84,7 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as folder:
             partial = Path(folder, storage.path(path).name)
             yield partial
-            storage.copy(partial, storage.path(path))
+            storage.put(partial, storage.path(path))
         return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,5 +200,4 @@ def read_manifest(directory: str | os.PathLike) -> dict:
 
 def sha256(path: str | os.PathLike) -> str:
     """The hex digest of a file's bytes."""
-    with storage.path(path).open('rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
+    return storage.sha256(path)

@@ -36,7 +36,7 @@ class Prepared:
     """
 
     def __init__(self, directory):
-        self.directory = storage.local(directory)
+        self.directory = storage.local(directory, CorpusError)
         self.manifest = tables.read_manifest(self.directory)
 
     def hash(self) -> str:

@@ -85,6 +85,7 @@ class OpenQA:
         self._model, self._tokenizer, self._special = stage.model(encoder), prepared.tokenizer, prepared.special
         mesh = make_mesh(1, local=True)
         self._layout = Layout(mesh, len(prepared.vocab))
+        self._given = params_hash(params)  # what is computed from them may differ by a rounding on another device
         params = with_directions(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
         self._arrays = None if memory is None else stage.search_arrays(memory, mesh)
@@ -139,7 +140,7 @@ class OpenQA:
     def identity(self) -> str:
         """12 hex digits of everything that answers depend on: parameters, memory, tokenizer, settings."""
         memory = '' if self.memory is None else self.memory.hash()
-        parts = params_hash(self._params), memory, self._tokenizer.to_str(), repr(self._model), *map(str, self._settings)
+        parts = self._given, memory, self._tokenizer.to_str(), repr(self._model), *map(str, self._settings)
         return hashlib.sha256('\0'.join(parts).encode()).hexdigest()[:12]
 
     def records(self, questions: list[OpenQuestion], batch_size: int = 64) -> list[dict]:
@@ -213,7 +214,7 @@ class OpenQA:
         ]
         return {
             'id': question.id,
-            'question': question.text,
+            'question': marked(question),
             'answers': [
                 {'entity': names[e], 'key': keys[e], 'weight': round(float(s), 6)}
                 for e, s in zip(answer.entities, answer.scores)
@@ -227,6 +228,14 @@ class OpenQA:
             return evidence(self.prepared, self.memory, entries)
         rows, names = self.memory.rows(entries), self.vocab.names
         return [{'topic': names[int(self.memory.topic[row])], 'target': names[int(self.memory.target[row])]} for row in rows]
+
+
+def marked(question: OpenQuestion) -> str:
+    """A question as its record has it: mentions in brackets, and after it the number of hops if that is not one."""
+    text = question.text
+    for start, end in reversed(question.mentions):
+        text = f'{text[:start]}[{text[start:end]}]{text[end:]}'
+    return text if question.hops == 1 else f'{text} ({question.hops} hops)'
 
 
 def evaluate(model: OpenQA, questions: list[OpenQuestion], records: list[dict], cases_path=None) -> dict:
@@ -326,6 +335,11 @@ def evaluate_files(
         step, patience: the checkpoint; the newest if None; or several, see `score_steps`.
         show: questions of each file, from its start, that are printed with their traces.
 
+    Predictions that are there already, of the same questions, model, memory and settings, are scored and not made again.
+
+    Raises:
+        PredictionError: what is in `output_dir` is of other questions, or of another model, memory or setting.
+
     Returns:
         {file stem: metrics}, see `evaluate`. Of a file that `convert_questions` wrote also `unmarked`, the questions it left out
         because they mention nothing that is known, and `hits@1_of_all`, which counts these as wrong.
@@ -352,7 +366,7 @@ def _score_files(model, sets, paths, directory, batch_size, show) -> dict[str, d
     answers = {name: directory / f'{name}.predictions.jsonl' for name in sets}
     for name, questions in sets.items():
         answer = functools.partial(model.records, batch_size=batch_size)
-        write_predictions(answers[name], questions, model.identity, answer, asked=lambda question: question.text)
+        write_predictions(answers[name], questions, model.identity, answer, asked=marked)
     # As in `run._score_sets`, the others wait for the scores.
     out = _scored(model, sets, paths, answers, directory, show) if hosts.first() else {}
     hosts.wait(f'{directory} is scored')

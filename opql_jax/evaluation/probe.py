@@ -118,7 +118,7 @@ def _open(model_dir, step, embedding):
     """(encoder, its parameters, tokenizer) of a workdir or, for the baselines, of a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
-    if embedding.startswith('mean') and not (storage.path(model_dir) / 'model.json').exists():
+    if embedding.startswith('mean') and not (storage.on_disk(model_dir) / 'model.json').exists():
         fields, params = bert.load_bert(model_dir)
         encoder = RelationEncoder(**fields, relation_dim=1, entity_dim=1)
     else:

@@ -367,6 +367,8 @@ def write_results(*, runs: tuple[str, ...], output: str, dry_run: bool = False) 
     """
     if isinstance(runs, str):
         raise InputError(f"runs: write a tuple, ('{runs}',)")
+    if len({pathlib.Path(folder).absolute().name for folder in runs}) < len(runs):
+        raise InputError('runs: two folders have the same name, so that their sections would be one')
     read = {folder: read_runs(folder) for folder in runs}
     if dry_run:
         for folder, found in read.items():

@@ -283,7 +283,9 @@ def check_entries(entries: EntryTable, num_entities: int) -> None:
 def _begin(directory, plan) -> bool:
     """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
     if not (directory / store.MANIFEST).exists() and not (directory / store.PLAN).exists():
-        if any(not path.name.startswith(f'.{store.PLAN}.') for path in directory.iterdir()):
+        # In a bucket an empty folder is none.
+        there = directory.iterdir() if directory.exists() else ()
+        if any(not path.name.startswith(f'.{store.PLAN}.') for path in there):
             raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
         segments.write_json(directory / store.PLAN, plan)
     finished = _is_of(directory, plan)

@@ -154,7 +154,8 @@ class Memory:
             MemoryFormatError: no memory, an unfinished build, another format version, a missing or truncated file, or a
                 memory built with another encoder or vocabulary.
         """
-        directory = storage.local(directory)
+        read_manifest(directory)  # which says best what is wrong with a folder in a bucket
+        directory = storage.local(directory, MemoryFormatError)
         while True:
             manifest = read_manifest(directory)
             handles = held.hold(directory / name for name in segment_folders(manifest))

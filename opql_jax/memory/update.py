@@ -86,9 +86,10 @@ def inject(
     origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
     if covers is not None:
         origin['covers'] = dict(covers)
-    before = contextlib.nullcontext(_updatable(store.read_manifest(directory)))
-    with _writing(directory, origin) if hosts.first() else before as manifest:
+    with _writing(directory, origin) if hosts.first() else contextlib.nullcontext() as manifest:
         hosts.wait('the injection has begun')
+        if manifest is None:  # now that no other process may change it
+            manifest = _updatable(store.read_manifest(directory))
         if expected not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
             raise MemoryFormatError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, hashes)

@@ -9,13 +9,13 @@ them is read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From text to e
 """
 
 import json
-import pathlib
 
 import jax.numpy as jnp
 import numpy as np
 import safetensors
 from flax import traverse_util
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.data.tokenizer import special_ids
 
@@ -63,7 +63,7 @@ def load_bert(folder):
     Raises:
         CheckpointError: naming the file and the config key or tensor that is missing or unsupported.
     """
-    folder = pathlib.Path(folder)
+    folder = storage.on_disk(folder)
     fields = _read_fields(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():

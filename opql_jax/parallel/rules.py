@@ -15,6 +15,8 @@ RULES = (
     ('entities', ('data', 'model')),  # rows of E, and of its moments
     ('entries', ('data', 'model')),  # rows of a memory
 )
+# Queries meet the rows of E and of a memory on every device, and what each found is added up over all of them.
+OVER_ALL = ('queries', 'entities', 'entries')
 
 
 class RulesError(InputError):
@@ -25,7 +27,8 @@ def checked(rules: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str
     """The rules by name.
 
     Raises:
-        RulesError: two rules of one name, a mesh axis that there is not, or one that a rule names twice.
+        RulesError: two rules of one name, a mesh axis that there is not, or one that a rule names twice; or what lies by rows over
+            all devices is split over some axes only.
     """
     out = {}
     for name, axes in rules:
@@ -35,6 +38,8 @@ def checked(rules: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str
             raise RulesError(f'{name!r} is to be split over {min(unknown)!r}; the axes of the mesh are {", ".join(MESH_AXES)}')
         if len(set(axes)) < len(axes):
             raise RulesError(f'{name!r} is to be split twice over one mesh axis: {axes}')
+        if name in OVER_ALL and tuple(axes) != MESH_AXES:
+            raise RulesError(f'{name!r} is to be split over {axes}: a search counts on rows over all devices, {MESH_AXES}')
         out[name] = tuple(axes)
     return out
 

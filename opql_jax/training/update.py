@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.pairs import mutual_information
@@ -91,6 +92,7 @@ def inject(
     """
     if isinstance(questions, str):
         raise InputError(f"questions: write a tuple, ('{questions}',)")
+    storage.on_disk(memory_dir)
     if pairs_per_entity < 1:
         raise InputError(f'pairs_per_entity={pairs_per_entity} must be at least 1')
     prepared = Prepared(prepared_dir)
@@ -178,6 +180,7 @@ def delete(
     Raises:
         InputError: a name, document or id that there is not, or nothing to delete.
     """
+    storage.on_disk(memory_dir)
     prepared = Prepared(prepared_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         memory.check_vocabulary(prepared.vocab)
@@ -219,6 +222,7 @@ def compact(*, memory_dir: str, dry_run: bool = False) -> None:
         memory_dir: the memory.
         dry_run: only print what it holds.
     """
+    storage.on_disk(memory_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         dead = (memory.manifest.get('tombstones') or {'num_entries': 0})['num_entries']
         print(f'# {len(memory):,} entries in {len(memory.manifest["segments"])} segments, {dead:,} deleted')
