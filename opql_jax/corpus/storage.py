@@ -48,6 +48,11 @@ def path(where: str | os.PathLike) -> pathlib.Path | epath.Path:
     return epath.Path(where)
 
 
+def absolute(where: str | os.PathLike) -> pathlib.Path | epath.Path:
+    """`path`, from the root; etils would take a bucket for a folder of the working directory."""
+    return path(where) if is_remote(where) else pathlib.Path(where).absolute()
+
+
 @functools.cache
 def _look_anew():
     # gcsfs would answer for ever from the first list of a folder, and what others write would not be seen.

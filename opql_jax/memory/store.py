@@ -154,7 +154,8 @@ class Memory:
             MemoryFormatError: no memory, an unfinished build, another format version, a missing or truncated file, or a
                 memory built with another encoder or vocabulary.
         """
-        read_manifest(directory)  # which says best what is wrong with a folder in a bucket
+        if storage.is_remote(directory):
+            read_manifest(directory)  # which says best what is wrong with a folder
         directory = storage.local(directory, MemoryFormatError)
         while True:
             manifest = read_manifest(directory)

@@ -29,9 +29,7 @@ class Checkpoints:
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
-        self.directory = storage.path(workdir) / 'checkpoints'
-        if not storage.is_remote(workdir):
-            self.directory = self.directory.absolute()
+        self.directory = storage.absolute(workdir) / 'checkpoints'
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
         options = ocp.CheckpointManagerOptions(

@@ -164,7 +164,7 @@ def _start_wandb(project: str, workdir):
         import wandb
     except ImportError as error:
         raise TrainingError(f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb') from error
-    remote = storage.is_remote(workdir)
-    workdir = storage.path(workdir) if remote else pathlib.Path(workdir).absolute()
+    workdir = storage.absolute(workdir)
     name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
-    return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=None if remote else str(workdir))
+    folder = None if storage.is_remote(workdir) else str(workdir)
+    return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=folder)
