@@ -72,9 +72,9 @@ metaqa() {
   done
   for name in "${systems[@]}"; do
     # From what was trained to follow: what is left to learn is whom a question mentions, and when to ask the memory. Most names are in
-    # few questions or none, so that they are taught beside; and the second hop goes on from what the first found.
+    # few questions or none, so that E begins with them, and they are taught beside; the second hop goes on from what the first found.
     train_lm "$name" "$ROWS/prepared" "$ROWS/follow/opql" "$ROWS/memory" "$OUT/questions/2-hop-train.jsonl" 1000 3000 \
-      --gin.lm_stages.OpenQuestionStage.name_rows=256 --gin.lm_stages.OpenQuestionStage.filter=True
+      --gin.lm_stages.STAGE.rows_of_names=True --gin.lm_stages.OpenQuestionStage.name_rows=256 --gin.lm_stages.OpenQuestionStage.filter=True
     ask "$name" all "$ROWS/prepared" "$ROWS/memory" "$OUT/questions/2-hop-dev.jsonl"
   done
 }

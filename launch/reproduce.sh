@@ -113,7 +113,7 @@ step() {
 train() {
   local number
   number=$(steps "$4")
-  step "$OUT/$2/checkpoints/$number" "$2" train --gin_file=$SIZE --gin_file="gin/runs/$1.gin" --gin.WORKDIR="$OUT/$2" \
+  step "$OUT/$2/checkpoints/$number" "$2" train --gin_file="$SIZE" --gin_file="gin/runs/$1.gin" --gin.WORKDIR="$OUT/$2" \
     --gin.INIT_FROM="$3" --gin.STEPS="$number" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
 }
 

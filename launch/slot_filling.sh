@@ -96,7 +96,7 @@ prepared() {
 
 # train STAGE WORKDIR INIT_FROM STEPS LEARNING_RATE [FLAG...]
 train() {
-  stage "training: $2" train --gin_file=$SIZE --gin_file="gin/runs/$1.gin" --gin.PREPARED_DIR="$PREPARED" \
+  stage "training: $2" train --gin_file="$SIZE" --gin_file="gin/runs/$1.gin" --gin.PREPARED_DIR="$PREPARED" \
     --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$3" --gin.STEPS="$(steps "$4")" --gin.LEARNING_RATE="$5" --gin.SEED="$SEED" "${@:6}"
 }
 

@@ -10,7 +10,11 @@ import tempfile
 # Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says otherwise.
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
-# Most of a tiny training run is compilation. All processes of one test session share what they compiled.
+# Most of a tiny training run is compilation, which takes half the time if LLVM optimises little.
+if 'XLA_FLAGS' not in os.environ:
+    os.environ['XLA_FLAGS'] = '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
+
+# All processes of one test session share what they compiled.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
     os.environ['JAX_COMPILATION_CACHE_DIR'] = tempfile.mkdtemp(prefix='opql_jax_compiled_')
     os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'

@@ -15,6 +15,7 @@ import tiny_training
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion, write_open_questions
+from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation import open_qa
 from opql_jax.evaluation.open_qa import OpenQA
@@ -196,6 +197,26 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
     for name in ('encoder/w_r/kernel', 'entity_table'):
         assert (after[name] != before[name]).any(), name
     assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
+
+
+def test_entities_begin_with_what_they_are_called(world):
+    """Where a language model begins; one that goes on keeps the E it has."""
+    vocab, tokenizer = world.prepared.vocab, world.prepared.tokenizer
+    options = dict(memory_dir=str(world.memory), **OPTIONS)
+    encoder, params, _, _ = model_card.load(world.root / 'entities')
+    started = {}
+    for named in (False, True):
+        stage = lm_stages.ClozeStage(rows_of_names=named, **options)
+        stage.open(world.prepared)
+        started[named] = stage.init(encoder, params)
+    table = table_of_names(tokenizer, vocab.names, encoder.entity_dim)
+    np.testing.assert_array_equal(started[False]['entity_table'], params['entity_table'])
+    np.testing.assert_array_equal(started[True]['entity_table'], table)
+    assert started[True].keys() == started[False].keys()
+    stage = lm_stages.OpenQuestionStage(questions=str(world.root / 'asked.jsonl'), rows_of_names=True, **options)
+    stage.open(world.prepared)
+    trained = started[True] | {'entity_table': 2 * table}
+    np.testing.assert_array_equal(stage.init(encoder, trained)['entity_table'], 2 * table)
 
 
 def test_names_of_entities_are_learnt_beside_questions(world):

@@ -158,20 +158,20 @@ class OpenQA:
         """Answers questions of one number of hops; InputError names one that is too long."""
         if not questions:
             return []
-        marked = [lm_markup.mark_open_question(self._tokenizer, q.text, q.mentions, self._special) for q in questions]
+        inputs = [lm_markup.mark_open_question(self._tokenizer, q.text, q.mentions, self._special) for q in questions]
         # Lengths and counts are rounded up, so that few shapes are compiled.
-        length, topics = round_up(max(len(m.tokens) for m in marked), 16), max(len(m.r1) for m in marked)
+        length, topics = round_up(max(len(m.tokens) for m in inputs), 16), max(len(m.r1) for m in inputs)
         if length > self._model.encoder.max_length:
-            worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))[1]
+            worst = max(zip(inputs, questions), key=lambda pair: len(pair[0].tokens))[1]
             raise InputError(
                 f"question {worst.id} is longer than the encoder's {self._model.encoder.max_length} tokens: {worst.text!r}"
             )
         size = 1 << (len(questions) - 1).bit_length()
         start, r1 = np.zeros((2, size, topics), np.int32)
         r2, used = np.ones(size, np.int32), np.zeros((size, topics), bool)
-        for i, m in enumerate(marked):
+        for i, m in enumerate(inputs):
             start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = m.starts, m.r1, True, m.r2
-        tokens = buckets.pad_tokens([m.tokens for m in marked], size, length, self._special)
+        tokens = buckets.pad_tokens([m.tokens for m in inputs], size, length, self._special)
         text = dict(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
         scores, entities, own, reads = jax.device_get(_run(self._model, self._layout, text, hops, self._params, self._arrays))
         return [
@@ -181,7 +181,7 @@ class OpenQA:
                 own[i],
                 [[self._retrieval(read, i * topics + t) for t in range(len(m.r1))] for read in reads],
             )
-            for i, m in enumerate(marked)
+            for i, m in enumerate(inputs)
         ]
 
     def _retrieval(self, read, row):

@@ -11,6 +11,7 @@ from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.data import buckets, lm_sources
+from opql_jax.data.entity_names import table_of_names
 from opql_jax.memory.search import shard_memory
 from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models import losses
@@ -37,6 +38,8 @@ class LanguageModelStage(Stage):
         rows: texts per step.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are given.
+        rows_of_names: E begins with rows that its names make (`table_of_names`), not with those that training starts from: for a
+            vocabulary most of which is mentioned too rarely to be recognised otherwise. Keys of the memory follow E.
         own_text: the memory is of the folder's text, and a step must not find what was read in the passage it is about. False for a
             memory of anything else, such as a knowledge base (FaE), from which nothing is barred.
     """
@@ -52,6 +55,7 @@ class LanguageModelStage(Stage):
     filter: bool = False
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
+    rows_of_names: bool = False
     own_text: bool = True
 
     def open(self, prepared):
@@ -60,6 +64,7 @@ class LanguageModelStage(Stage):
             covered(memory, prepared)  # or passages would be compared with others of the same number
         if memory is None and not self.own_prediction:
             raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
+        object.__setattr__(self, '_prepared', prepared)
         object.__setattr__(self, '_memory', memory)
         # Where the entries were read, as a step must not find those of its own text.
         bars = memory is not None and self.own_text
@@ -92,6 +97,10 @@ class LanguageModelStage(Stage):
         fresh = self.model(encoder).init(jax.random.key(0))
         found = {name: params[name] for name in fresh if name in params}
         check_shapes({name: fresh[name] for name in found}, found, 'what training starts from')
+        if self.rows_of_names and 'lm' not in params:  # a language model has its E already
+            names = self._prepared.vocab.names
+            fresh['entity_table'] = table_of_names(self._prepared.tokenizer, names, encoder.entity_dim)
+            params = {name: value for name, value in params.items() if name != 'entity_table'}
         return {**fresh, **params}
 
     def check_init(self, params, origin=None):
@@ -125,39 +134,33 @@ class LanguageModelStage(Stage):
         `barred` names the features that bar entries: the search compares each entry with all that these say.
         """
         params = with_directions(params)
-        lengths = buckets.lengths_in(batch)
-        texts = [{name: batch[f'{name}_{length}'] for name in (*_FEATURES, *barred)} for length in lengths]
-        out = self.model(encoder)(params, layout, texts, hops, memory, rng)
-        gather = lambda name: jnp.concatenate([batch[f'{name}_{length}'] for length in lengths])
+        out = self.model(encoder)(params, layout, texts_of(batch, (*_FEATURES, *barred)), hops, memory, rng)
         table = params['entity_table']
-        label = gather('label')
+        label = gathered(batch, 'label')
         if not self.own_prediction:  # a text that asks nothing has no prediction
-            label = jnp.where(gather('used').any(axis=1), label, -1)
+            label = jnp.where(gathered(batch, 'used').any(axis=1), label, -1)
         loss, accuracy = losses.entity_loss(out.prediction, label, table, layout)
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
         if out.hops:
             # Without own predictions there is no null that could be right.
-            used, absent, k = gather('used'), gather('absent') & self.own_prediction, self.k
+            used, absent, k = gathered(batch, 'used'), gathered(batch, 'absent') & self.own_prediction, self.k
             if linked:  # in pretraining each topic is taught by itself
                 found = out.hops[-1].log_probs, out.hops[-1].targets
             else:
                 found, k = out.agreed, k * used.shape[1]
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
-            retrieval, found = losses.retrieval_loss(*found, gather('answers'), used, absent, k)
+            retrieval, found = losses.retrieval_loss(*found, gathered(batch, 'answers'), used, absent, k)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **found}
         if linked and self.entity_weight:
-            linking, found = self._linking(layout, params, gather('topic'), out.topics, out.asked)
+            linking, found = self._linking(layout, params, gathered(batch, 'topic'), out.topics, out.asked)
             loss, metrics = loss + self.entity_weight * linking, {**metrics, **found}
         return loss, metrics
 
     def linking_loss(self, encoder, layout, params, batch, rng):
         """L_el alone, over a batch in the form of `data.lm_sources`."""
         params = with_directions(params)
-        lengths = buckets.lengths_in(batch)
-        texts = [{name: batch[f'{name}_{length}'] for name in _FEATURES} for length in lengths]
-        topic = jnp.concatenate([batch[f'topic_{length}'] for length in lengths])
-        _, topics, _, asked = self.model(encoder).read_texts(params, layout, texts, rng)
-        return self._linking(layout, params, topic, topics, asked)
+        _, topics, _, asked = self.model(encoder).read_texts(params, layout, texts_of(batch, _FEATURES), rng)
+        return self._linking(layout, params, gathered(batch, 'topic'), topics, asked)
 
     def _linking(self, layout, params, topic, topics, asked):
         """L_el of what topics are read as, and of what they ask the entity memory, if there is one; and its parts."""
@@ -171,10 +174,8 @@ class LanguageModelStage(Stage):
     def predict(self, encoder, layout, params, batch, constants, static):
         """Entities [n, ANSWERS], most probable first, and their probabilities."""
         params = with_directions(params)
-        names = [name for name in _FEATURES if name != 'gold']
-        lengths = buckets.lengths_in(batch)
-        texts = [{name: batch[f'{name}_{length}'] for name in names} for length in lengths]
         (hops,) = static or (1,)
+        texts = texts_of(batch, [name for name in _FEATURES if name != 'gold'])
         out = self.model(encoder)(params, layout, texts, hops, constants)
         entities, probabilities = best_entities(out.prediction, params['entity_table'][: layout.num_entities])
         return entities, {'probabilities': probabilities}
@@ -273,6 +274,16 @@ class OpenQuestionStage(LanguageModelStage):
 
 
 LANGUAGE_MODELS = {stage.__name__: stage for stage in (ClozeStage, OpenQuestionStage)}
+
+
+def texts_of(batch: dict, names) -> list[dict]:
+    """These features of the texts of a batch, a dictionary for each length."""
+    return [{name: batch[f'{name}_{length}'] for name in names} for length in buckets.lengths_in(batch)]
+
+
+def gathered(batch: dict, name: str) -> jax.Array:
+    """A feature of all texts of a batch, in the order of `texts_of`."""
+    return jnp.concatenate([batch[f'{name}_{length}'] for length in buckets.lengths_in(batch)])
 
 
 def passages_of(memory: Memory) -> np.ndarray:
