@@ -13,21 +13,18 @@ train() {
 }
 
 # train_lm SYSTEM PREPARED INIT_FROM MEMORY QUESTIONS CLOZE_STEPS QUESTION_STEPS [FLAG...]: pretrains it over a memory and finetunes
-# it; flags of lm_stages.STAGE are for both, all others for the latter
+# it, the latter with the flags
 train_lm() {
-  local flags=() flag asking=()
-  for flag in "${@:8}"; do
-    if [[ $flag == *lm_stages.STAGE.* ]]; then flags+=("$flag"); else asking+=("$flag"); fi
-  done
+  local flags=()
   case $1 in
-    opql-follow) flags+=(--gin.lm_stages.STAGE.own_prediction=False) ;;
-    null-of-no-entity) flags+=(--gin.lm_stages.STAGE.null_entity=False) ;;
+    opql-follow) flags=(--gin.lm_stages.STAGE.own_prediction=False) ;;
+    null-of-no-entity) flags=(--gin.lm_stages.STAGE.null_entity=False) ;;
   esac
   local memory=$4
   [ "$1" != eae ] || memory=
   train lm_cloze "$1-pretrained" "$2" "$3" "$6" 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
   train lm_questions "$1" "$2" "$OUT/$1-pretrained" "$7" 1e-3 --gin.MEMORY_DIR="$memory" --gin.QUESTIONS="$5" \
-    "${flags[@]/STAGE/OpenQuestionStage}" "${asking[@]}"
+    "${flags[@]/STAGE/OpenQuestionStage}" "${@:8}"
 }
 
 # ask SYSTEM NAME PREPARED MEMORY FILE...: metrics go to results/SYSTEM/NAME

@@ -70,11 +70,13 @@ metaqa() {
   for part in train dev; do
     converted "2-hop-$part" "$ROWS/prepared" metaqa "$DATA/metaqa/2-hop/$part.txt" --gin.HOPS=2
   done
+  # From what was trained to follow: what is left to learn is whom a question mentions, and when to ask the memory. Most names are in few
+  # questions or none, so that they come first, and then beside; the second hop goes on from what the first found.
+  local questions=$OUT/questions/2-hop-train.jsonl
+  train lm_names names "$ROWS/prepared" "$ROWS/follow/opql" 3000 1e-3 --gin.MEMORY_DIR="$ROWS/memory" --gin.QUESTIONS="$questions"
   for name in "${systems[@]}"; do
-    # From what was trained to follow: what is left to learn is whom a question mentions, and when to ask the memory. Most names are in
-    # few questions or none, so that E begins with them, and they are taught beside; the second hop goes on from what the first found.
-    train_lm "$name" "$ROWS/prepared" "$ROWS/follow/opql" "$ROWS/memory" "$OUT/questions/2-hop-train.jsonl" 1000 3000 \
-      --gin.lm_stages.STAGE.rows_of_names=True --gin.lm_stages.OpenQuestionStage.name_rows=256 --gin.lm_stages.OpenQuestionStage.filter=True
+    train_lm "$name" "$ROWS/prepared" "$OUT/names" "$ROWS/memory" "$questions" 1000 3000 \
+      --gin.lm_stages.OpenQuestionStage.name_rows=64 --gin.lm_stages.OpenQuestionStage.filter=True
     ask "$name" all "$ROWS/prepared" "$ROWS/memory" "$OUT/questions/2-hop-dev.jsonl"
   done
 }

@@ -213,7 +213,7 @@ def test_entities_begin_with_what_they_are_called(world):
     np.testing.assert_array_equal(started[False]['entity_table'], params['entity_table'])
     np.testing.assert_array_equal(started[True]['entity_table'], table)
     assert started[True].keys() == started[False].keys()
-    stage = lm_stages.OpenQuestionStage(questions=str(world.root / 'asked.jsonl'), rows_of_names=True, **options)
+    stage = lm_stages.NameStage(questions=str(world.root / 'asked.jsonl'), rows_of_names=True, **options)
     stage.open(world.prepared)
     trained = started[True] | {'entity_table': 2 * table}
     np.testing.assert_array_equal(stage.init(encoder, trained)['entity_table'], 2 * table)

@@ -1,4 +1,4 @@
-"""Stages of the language model: second-stage pretraining on text, and finetuning on open questions (paper sections 3.3, 4.2)."""
+"""Stages of the language model: names, second-stage pretraining on text, and finetuning on open questions (paper sections 3.3, 4.2)."""
 
 import dataclasses
 import hashlib
@@ -38,8 +38,6 @@ class LanguageModelStage(Stage):
         rows: texts per step.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are given.
-        rows_of_names: E begins with rows that its names make (`table_of_names`), not with those that training starts from: for a
-            vocabulary most of which is mentioned too rarely to be recognised otherwise. Keys of the memory follow E.
         own_text: the memory is of the folder's text, and a step must not find what was read in the passage it is about. False for a
             memory of anything else, such as a knowledge base (FaE), from which nothing is barred.
     """
@@ -55,7 +53,6 @@ class LanguageModelStage(Stage):
     filter: bool = False
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
-    rows_of_names: bool = False
     own_text: bool = True
 
     def open(self, prepared):
@@ -64,7 +61,6 @@ class LanguageModelStage(Stage):
             covered(memory, prepared)  # or passages would be compared with others of the same number
         if memory is None and not self.own_prediction:
             raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
-        object.__setattr__(self, '_prepared', prepared)
         object.__setattr__(self, '_memory', memory)
         # Where the entries were read, as a step must not find those of its own text.
         bars = memory is not None and self.own_text
@@ -97,15 +93,11 @@ class LanguageModelStage(Stage):
         fresh = self.model(encoder).init(jax.random.key(0))
         found = {name: params[name] for name in fresh if name in params}
         check_shapes({name: fresh[name] for name in found}, found, 'what training starts from')
-        if self.rows_of_names and 'lm' not in params:  # a language model has its E already
-            names = self._prepared.vocab.names
-            fresh['entity_table'] = table_of_names(self._prepared.tokenizer, names, encoder.entity_dim)
-            params = {name: value for name, value in params.items() if name != 'entity_table'}
         return {**fresh, **params}
 
     def check_init(self, params, origin=None):
         origin = origin or {}
-        if origin.get('stage') in LANGUAGE_MODELS:
+        if origin.get('stage') in (NameStage.__name__, *LANGUAGE_MODELS):
             check_reading(origin, 'the language model that training starts from')
             changed = [name for name in _STAY if name in origin and origin[name] != getattr(self, name)]
             if changed:
@@ -190,6 +182,53 @@ class LanguageModelStage(Stage):
 
 
 @dataclasses.dataclass(frozen=True)
+class NameStage(LanguageModelStage):
+    """Linking alone, before pretraining: L_el over questions in which names of entities stand in the places of the topics.
+
+    Whom a mention means comes first: until it is known, a query asks about the wrong entity, and beside the other losses it is learnt
+    many times more slowly. The memory, if there is one, is not asked; what reads it stays as it was.
+
+    Attributes:
+        questions: a file of open questions; their topics and answers are not used.
+        rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from, which
+            the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E.
+    """
+
+    rows: int = 256
+    questions: str = ''
+    rows_of_names: bool = True
+
+    def open(self, prepared):
+        super().open(prepared)
+        object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
+        object.__setattr__(self, '_prepared', prepared)
+
+    def init(self, encoder, params):
+        params = super().init(encoder, params)
+        if not self.rows_of_names:
+            return params
+        names, tokenizer = self._prepared.vocab.names, self._prepared.tokenizer
+        return {**params, 'entity_table': table_of_names(tokenizer, names, encoder.entity_dim)}
+
+    def constants(self, mesh):
+        return None
+
+    def source(self, prepared, num_steps, seed):
+        return lm_sources.NameSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
+
+    def lineage(self):
+        # How a memory will be asked is for the stages that ask it to say.
+        kept = {name: value for name, value in super().lineage().items() if name not in ('own_prediction', 'null_entity')}
+        return {**kept, 'questions': digest_of(self.questions)}
+
+    def trainable(self, name):
+        return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/w_v'))
+
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
+        return self.linking_loss(encoder, layout, params, batch, rng)
+
+
+@dataclasses.dataclass(frozen=True)
 class ClozeStage(LanguageModelStage):
     """Second-stage pretraining: L_mel + L_re + L_el over passages with one mention hidden.
 
@@ -252,8 +291,7 @@ class OpenQuestionStage(LanguageModelStage):
         return lm_sources.Beside(asked, **beside)
 
     def lineage(self):
-        digest = hashlib.sha256(storage.path(self.questions).read_bytes()).hexdigest()
-        return {**super().lineage(), 'questions': digest}
+        return {**super().lineage(), 'questions': digest_of(self.questions)}
 
     def static(self, batch):
         return (int(batch.pop('hops')),)
@@ -274,6 +312,11 @@ class OpenQuestionStage(LanguageModelStage):
 
 
 LANGUAGE_MODELS = {stage.__name__: stage for stage in (ClozeStage, OpenQuestionStage)}
+
+
+def digest_of(questions: str) -> str:
+    """What tells one file of questions from another, wherever it lies."""
+    return hashlib.sha256(storage.path(questions).read_bytes()).hexdigest()
 
 
 def texts_of(batch: dict, names) -> list[dict]:
