@@ -33,9 +33,7 @@ def main():
     options = parser.parse_args()
     devices = [int(number) for number in options.devices.split(',') if number]
     # Before JAX starts.
-    os.environ['XLA_FLAGS'] = (
-        f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={max(devices, default=1)}'
-    )
+    os.environ['XLA_FLAGS'] = f'--xla_force_host_platform_device_count={max(devices, default=1)}'
     import jax
     from hlo import received_bytes
     from timing import medians

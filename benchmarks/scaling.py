@@ -82,7 +82,7 @@ def main():
     numbers = lambda text: [int(number) for number in text.split(',') if number]
     devices, length = numbers(options.devices), options.length
     # Before JAX starts.
-    os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices[-1]}'
+    os.environ['XLA_FLAGS'] = f'--xla_force_host_platform_device_count={devices[-1]}'
     import jax
     import numpy as np
     from hlo import received_bytes

@@ -70,8 +70,8 @@ metaqa() {
   for part in train dev; do
     converted "2-hop-$part" "$ROWS/prepared" metaqa "$DATA/metaqa/2-hop/$part.txt" --gin.HOPS=2
   done
-  # From what was trained to follow: what is left to learn is whom a question mentions, and when to ask the memory. Most names are in few
-  # questions or none, so that they come first, and then beside; the second hop goes on from what the first found.
+  # From what was trained to follow: what is left to learn is whom a question mentions, which comes first and stays beside, as most names
+  # are in few questions or none, and when to ask the memory. The second hop goes on from what the first found.
   local questions=$OUT/questions/2-hop-train.jsonl
   train lm_names names "$ROWS/prepared" "$ROWS/follow/opql" 3000 1e-3 --gin.MEMORY_DIR="$ROWS/memory" --gin.QUESTIONS="$questions"
   for name in "${systems[@]}"; do

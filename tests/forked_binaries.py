@@ -23,9 +23,7 @@ import traceback
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Tiny programs take longer to optimise than to run.
 ENVIRONMENT = os.environ | {
-    'JAX_DISABLE_MOST_OPTIMIZATIONS': '1',
     'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')])),
 }
 # The tiny size, made tinier.

@@ -199,24 +199,36 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
     assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
 
 
-def test_entities_begin_with_what_they_are_called(world):
-    """Where a language model begins; one that goes on keeps the E it has."""
-    vocab, tokenizer = world.prepared.vocab, world.prepared.tokenizer
-    options = dict(memory_dir=str(world.memory), **OPTIONS)
+def test_names_are_learnt_first(world, tmp_path):
+    """E begins with rows of the names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
+    asked, vocab = str(world.root / 'asked.jsonl'), world.prepared.vocab
+    names = lm_stages.NameStage(memory_dir=str(world.memory), questions=asked, **OPTIONS)
+    names.open(world.prepared)
     encoder, params, _, _ = model_card.load(world.root / 'entities')
-    started = {}
-    for named in (False, True):
-        stage = lm_stages.ClozeStage(rows_of_names=named, **options)
-        stage.open(world.prepared)
-        started[named] = stage.init(encoder, params)
-    table = table_of_names(tokenizer, vocab.names, encoder.entity_dim)
-    np.testing.assert_array_equal(started[False]['entity_table'], params['entity_table'])
-    np.testing.assert_array_equal(started[True]['entity_table'], table)
-    assert started[True].keys() == started[False].keys()
-    stage = lm_stages.NameStage(questions=str(world.root / 'asked.jsonl'), rows_of_names=True, **options)
-    stage.open(world.prepared)
-    trained = started[True] | {'entity_table': 2 * table}
-    np.testing.assert_array_equal(stage.init(encoder, trained)['entity_table'], 2 * table)
+    started = names.init(encoder, params)
+    table = table_of_names(world.prepared.tokenizer, vocab.names, encoder.entity_dim)
+    np.testing.assert_array_equal(started['entity_table'], table)
+    kept = dataclasses.replace(names, rows_of_names=False)
+    kept.open(world.prepared)
+    np.testing.assert_array_equal(kept.init(encoder, params)['entity_table'], params['entity_table'])
+
+    told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
+    assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
+    after = tiny_training.params_of(tmp_path / 'names')
+    assert (after['entity_table'] != table).any() and (after['encoder/w_e/kernel'] != params['encoder']['w_e']['kernel']).any()
+    for name in ('follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
+        np.testing.assert_array_equal(after[name], functools.reduce(lambda tree, key: tree[key], name.split('/'), started))
+    for name, stage in {
+        'lm': lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS),
+        'follow': lm_stages.ClozeStage(memory_dir=str(world.memory), own_prediction=False, **OPTIONS),
+        'eae': lm_stages.ClozeStage(**OPTIONS),
+    }.items():
+        world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
+    with pytest.raises(CheckpointError, match='holds no language model'):
+        OpenQA.open(world.folder, tmp_path / 'names', world.memory)
+    with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
+        stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
+        world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
 
 
 def test_names_of_entities_are_learnt_beside_questions(world):

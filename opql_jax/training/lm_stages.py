@@ -191,7 +191,8 @@ class NameStage(LanguageModelStage):
     Attributes:
         questions: a file of open questions; their topics and answers are not used.
         rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from, which
-            the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E.
+            the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but entities that are
+            injected into it later have rows fitted to the E it was built with, and are strangers to this one.
     """
 
     rows: int = 256
