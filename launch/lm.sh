@@ -12,18 +12,21 @@ train() {
     --gin.WORKDIR="$OUT/$2" --gin.INIT_FROM="$4" --gin.STEPS="$(steps "$5")" --gin.LEARNING_RATE="$6" --gin.SEED="$SEED" "${@:7}"
 }
 
-# train_lm SYSTEM PREPARED INIT_FROM MEMORY QUESTIONS CLOZE_STEPS QUESTION_STEPS [FLAG...]: pretrains it over a memory and finetunes
-# it, the latter with the flags
+# train_lm SYSTEM PREPARED INIT_FROM MEMORY QUESTIONS CLOZE_STEPS QUESTION_STEPS [FLAG...]: pretrains it over a memory, unless that is
+# for 0 steps, and finetunes it, the latter with the flags
 train_lm() {
   local flags=()
   case $1 in
     opql-follow) flags=(--gin.lm_stages.STAGE.own_prediction=False) ;;
     null-of-no-entity) flags=(--gin.lm_stages.STAGE.null_entity=False) ;;
   esac
-  local memory=$4
+  local memory=$4 start=$3
   [ "$1" != eae ] || memory=
-  train lm_cloze "$1-pretrained" "$2" "$3" "$6" 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
-  train lm_questions "$1" "$2" "$OUT/$1-pretrained" "$7" 1e-3 --gin.MEMORY_DIR="$memory" --gin.QUESTIONS="$5" \
+  if [ "$6" -gt 0 ]; then
+    start=$OUT/$1-pretrained
+    train lm_cloze "$1-pretrained" "$2" "$3" "$6" 1e-3 --gin.MEMORY_DIR="$memory" "${flags[@]/STAGE/ClozeStage}"
+  fi
+  train lm_questions "$1" "$2" "$start" "$7" 1e-3 --gin.MEMORY_DIR="$memory" --gin.QUESTIONS="$5" \
     "${flags[@]/STAGE/OpenQuestionStage}" "${@:8}"
 }
 

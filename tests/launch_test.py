@@ -92,10 +92,10 @@ def test_rows_run_from_text_to_metrics_and_are_then_done(tmp_path, metaqa_folder
     (tmp_path / 'data' / 'metaqa').symlink_to(metaqa_folder)
     where = [f'--data={tmp_path / "data"}', f'--rows={out}', '--out', str(tmp_path / 'open')]
     run('open_questions.sh', 'metaqa', 'opql-lm', *where)
-    models = [tmp_path / 'open' / name for name in ('names', 'opql-lm-pretrained', 'opql-lm')]
-    names, pretrained, asked = (Checkpoints(model, read_only=True).meta()['lineage'] for model in models)
-    assert names['rows_of_names'] and (asked['filter'], asked['name_rows']) == (True, 64) and not pretrained['filter']
-    assert names['memory_hash'] == pretrained['memory_hash'] == asked['memory_hash'] == lineages['opql']['memory_hash']
+    models = [tmp_path / 'open' / name for name in ('names', 'opql-lm')]
+    names, asked = (Checkpoints(model, read_only=True).meta()['lineage'] for model in models)
+    assert (names['rows_of_names'], names['topic_scale'], asked['filter'], asked['name_rows']) == (True, 30.0, True, 64)
+    assert names['memory_hash'] == asked['memory_hash'] == lineages['opql']['memory_hash']
     assert {path: path.stat().st_mtime_ns for path in out.rglob('*')} == before  # the row is taken as it is
     scored = json.loads((tmp_path / 'open/results/opql-lm/all/metrics.json').read_text())['2-hop-dev']
     assert scored['questions'] == 40 and scored['answer_coverage'] == 1.0 and 0 < scored['memory_coverage'] <= 1

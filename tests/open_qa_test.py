@@ -208,9 +208,16 @@ def test_names_are_learnt_first(world, tmp_path):
     started = names.init(encoder, params)
     table = table_of_names(world.prepared.tokenizer, vocab.names, encoder.entity_dim)
     np.testing.assert_array_equal(started['entity_table'], table)
-    kept = dataclasses.replace(names, rows_of_names=False)
+    assert (started['follower']['w_q'] == np.eye(16)).all()
+    kept = dataclasses.replace(names, rows_of_names=False, topic_scale=30.0)
     kept.open(world.prepared)
-    np.testing.assert_array_equal(kept.init(encoder, params)['entity_table'], params['entity_table'])
+    w_q = np.random.default_rng(0).standard_normal((16, 16))
+    again = kept.init(
+        encoder, {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], 'w_q': w_q}}
+    )
+    np.testing.assert_array_equal(again['entity_table'], params['entity_table'])
+    w_q[:, :8] = w_q[:8] = 0
+    np.testing.assert_allclose(again['follower']['w_q'], w_q + 30 * np.diag([1.0] * 8 + [0.0] * 8), rtol=1e-6)
 
     told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)

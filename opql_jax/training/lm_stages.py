@@ -193,11 +193,15 @@ class NameStage(LanguageModelStage):
         rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from, which
             the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but entities that are
             injected into it later have rows fitted to the E it was built with, and are strangers to this one.
+        topic_scale: what of W_q meets E begins anew, as so many times the identity; None for as it was. In a search over the whole memory
+            entries of the topic must win against those whose relation alone fits best: rows of E have length 1, while products of
+            relations reach 12, as following, which knows its topics, never had to weigh the two.
     """
 
     rows: int = 256
     questions: str = ''
     rows_of_names: bool = True
+    topic_scale: float | None = None
 
     def open(self, prepared):
         super().open(prepared)
@@ -206,6 +210,11 @@ class NameStage(LanguageModelStage):
 
     def init(self, encoder, params):
         params = super().init(encoder, params)
+        if self.topic_scale is not None:
+            of_e = jnp.arange(len(params['follower']['w_q'])) < encoder.entity_dim
+            anew = jnp.diag(jnp.where(of_e, self.topic_scale, 0.0))
+            w_q = jnp.where(of_e[:, None] | of_e, anew, params['follower']['w_q'])
+            params = {**params, 'follower': {**params['follower'], 'w_q': w_q}}
         if not self.rows_of_names:
             return params
         names, tokenizer = self._prepared.vocab.names, self._prepared.tokenizer
