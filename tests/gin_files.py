@@ -100,6 +100,11 @@ GIN = {
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}} --gin.ENTITY_LAYER=0',
         ['gold_32  (', 'lm/r_null  (8,)', 'ClozeStage.topics = 2', *DEFAULTS],
     ),
+    'runs/lm_names': (
+        'train',
+        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
+        ['used_', 'lm/w_v  (8, 8)', 'NameStage.k = 32', *DEFAULTS],
+    ),
     'runs/lm_questions': (
         'train',
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
