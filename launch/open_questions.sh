@@ -5,7 +5,7 @@
 #   DATASET  metaqa: 2-hop questions over MetaQA's passages, from the model and over the memory of launch/reproduce.sh's row opql, which
 #            is run first
 #            webqsp: every fifth question of WebQuestionsSP's training part, by the others, over Wikispeedia; the memory has the
-#            pairs that two passages mention, and then also the 100 best pairs of every entity that these questions ask about
+#            pairs that two passages mention, each once, and then also the 100 best pairs of every entity that these questions ask about
 #   SYSTEM   opql-lm (default), eae (no memory), opql-follow (the memory alone answers), null-of-no-entity (null is the same for all)
 #   --data   holds metaqa/, or wikispeedia/ and openqa/ (default: ../shared/data)
 #   --out    where everything is written (default: runs/open_questions/DATASET): metrics go to results/SYSTEM/MEMORY
@@ -96,10 +96,14 @@ webqsp() {
   train entities entities "$prepared" None 600 1e-3
   train relations pretrained "$prepared" "$OUT/entities" 2000 1e-3
   stage 'building: memory' build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$prepared" \
-    --gin.MODEL_DIR="$OUT/pretrained" --gin.MEMORY_DIR="$OUT/memory" --gin.MIN_COUNT=2
+    --gin.MODEL_DIR="$OUT/pretrained" --gin.MEMORY_DIR="$OUT/memory" --gin.MIN_COUNT=2 --gin.build.build_memory.mentions=average
   inject memory-injected memory "$prepared" "$OUT/pretrained" --gin.QUESTIONS="('$OUT/questions/dev.jsonl',)" --gin.PAIRS_PER_ENTITY=100
+  # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
+  local questions=$OUT/questions/train.jsonl
+  train lm_names names "$prepared" "$OUT/pretrained" 1000 1e-3 --gin.MEMORY_DIR="$OUT/memory" --gin.QUESTIONS="$questions" \
+    --gin.encoder.RelationEncoder.dropout_rate=0.0 --gin.lm_stages.NameStage.topic_scale=30.0
   for name in "${systems[@]}"; do
-    train_lm "$name" "$prepared" "$OUT/pretrained" "$OUT/memory" "$OUT/questions/train.jsonl" 2000 1000
+    train_lm "$name" "$prepared" "$OUT/names" "$OUT/memory" "$questions" 2000 1000 --gin.lm_stages.OpenQuestionStage.name_rows=64
     for memory in memory memory-injected; do
       [ "$name $memory" = 'eae memory-injected' ] || ask "$name" $memory "$prepared" "$OUT/$memory" "$OUT/questions/dev.jsonl"
     done

@@ -38,7 +38,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
     for n in range(len(own)):
         drawn = []
         for t in np.flatnonzero(setting.text['used'][n]):
-            entity, alpha = link(topics[n, t]), np.ones(len(table))
+            entity, alpha, away = link(topics[n, t]), np.ones(len(table)), np.ones(len(table))
             for hop in range(hops):
                 q = np.concatenate([entity, relations[n, t] @ f64('w_t')[hop]]) @ f64('w_q')
                 scores = keys @ q
@@ -52,15 +52,17 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 if gold is not None and hop == hops - 1:
                     best += [g for g in gold[n, t] if g >= 0 and g not in best and alpha[setting.topic[g]]]
                 k_null = np.concatenate([entity if model.null_entity else 0 * entity, null]) @ f64('w_k')
-                logits = np.append(
-                    k_null @ q if model.own_prediction else -np.inf, (scores + np.log(alpha + 1e-300)[setting.topic])[best]
-                )
+                scores = scores + np.log(alpha + 1e-300)[setting.topic] + np.log(away + 1e-300)[setting.target]
+                logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
                 p = softmax(logits)
                 found = p[1:] @ table[setting.target[best]]
                 entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
                 hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
+                share = lambda column: np.bincount(column[best], p[1:] / p[1:].sum(), len(table))
                 if model.filter:
-                    alpha = np.bincount(setting.target[best], p[1:] / p[1:].sum(), len(table))
+                    alpha = share(setting.target)
+                if model.exclude_topic and not hop:
+                    away = 1 - share(setting.topic)
             by_target = collections.Counter()
             for entry, beta in zip(best, p[1:]):
                 by_target[int(setting.target[entry])] += beta
@@ -78,7 +80,17 @@ def computed(hops=1, train=False, **options):
 
 
 @pytest.mark.parametrize(
-    'options', [{}, {'own_prediction': False}, {'null_entity': False}, {'entity_layer': 1}, {'filter': True}], ids=str
+    'options',
+    [
+        {},
+        {'own_prediction': False},
+        {'null_entity': False},
+        {'entity_layer': 1},
+        {'filter': True},
+        {'exclude_topic': True},
+        {'filter': True, 'exclude_topic': True},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize('hops', [1, 2])
 def test_predictions_and_traces_are_those_of_the_reference(hops, options):
@@ -91,6 +103,22 @@ def test_predictions_and_traces_are_those_of_the_reference(hops, options):
             probs = np.exp(found['log_probs'][hop][row])
             assert dict(zip(found['entries'][hop][row].tolist(), probs[1:])) == pytest.approx(entries, rel=2e-4, abs=1e-6)
             assert probs[0] == pytest.approx(null, rel=2e-4, abs=1e-6)
+
+
+def test_no_path_returns_to_the_topic_that_the_first_hop_is_sure_of():
+    def read(**options):
+        setting = cases.make(filter=True, **options)
+        setting.params['follower']['w_q'][:8] *= 200  # so far apart that most texts read about one topic only
+        setting.target[::2] = cases.ENTITIES - 1 - setting.topic[::2]  # there, and back
+        out = cases.run(setting, make_mesh(1), 2)
+        for row in [n * cases.TOPICS for n in range(cases.TEXTS) if setting.text['used'][n, 0]]:
+            chosen = [entries[row][log_probs[row][1:] > -100] for entries, log_probs in zip(out['entries'], out['log_probs'])]
+            yield set(setting.topic[chosen[0]].tolist()), set(setting.target[chosen[1]].tolist())
+
+    both = zip(read(), read(exclude_topic=True), strict=True)
+    sure = [(topics, freely, away) for (topics, freely), (_, away) in both if len(topics) == 1]
+    assert any(topics <= freely for topics, freely, _ in sure)
+    assert not any(topics & away for topics, _, away in sure)
 
 
 def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():

@@ -97,11 +97,12 @@ class Read(NamedTuple):
     Attributes:
         log_probs: [B, 1 + k] float32, of null and of the entries; very negative in unused slots.
         entries: [B, k] int32, rows of the memory, best first; -1 in unused slots. In training gold entries follow.
-        targets: [B, k] int32.
+        topics, targets: [B, k] int32, of the entries.
     """
 
     log_probs: jax.Array
     entries: jax.Array
+    topics: jax.Array
     targets: jax.Array
 
 
@@ -131,12 +132,15 @@ def _join(items):
     return None if items[0] is None else jnp.concatenate(items)
 
 
-def _log_weights(before: Read, topics):
-    """log alpha of topics [B, K]: how much of what a hop found was each of them; very negative where none was."""
-    weights = jax.nn.softmax(jnp.where(before.targets >= 0, before.log_probs[:, 1:], _UNUSED))
-    same = (topics[:, :, None] == before.targets[:, None, :]) & (topics[:, :, None] >= 0)
-    alpha = jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)
-    return jnp.where(alpha > 0, jnp.log(jnp.maximum(alpha, 1e-30)), _UNUSED)
+def _share(read: Read, entities, read_as):
+    """Of what a hop read, null aside, how much had each of the entities [B, K] as its topic or target, of which `read_as` is that column."""
+    weights = jax.nn.softmax(jnp.where(read.targets >= 0, read.log_probs[:, 1:], _UNUSED))
+    same = (entities[:, :, None] == read_as[:, None, :]) & (entities[:, :, None] >= 0)
+    return jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)
+
+
+def _log(share):
+    return jnp.where(share > 0, jnp.log(jnp.maximum(share, 1e-30)), _UNUSED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +158,8 @@ class LanguageModel:
         filter: hops after the first read only entries of the entities that the hop before found, each as much as it was found, as
             following does (`memory.follow`). Without, as in the paper, a hop knows these by their mean alone, which names one but not
             many.
+        exclude_topic: hops after the first do not return to whom the first one read about, as far as it is sure of that (true of MetaQA's
+            questions by construction, see `Follower`).
     """
 
     encoder: RelationEncoder
@@ -164,6 +170,7 @@ class LanguageModel:
     own_prediction: bool = True
     null_entity: bool = True
     filter: bool = False
+    exclude_topic: bool = False
 
     def __post_init__(self):
         if not 0 <= self.entity_layer < self.encoder.num_layers:
@@ -257,10 +264,7 @@ class LanguageModel:
         entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
             last = hop == hops - 1
-            before = reads[-1] if reads and self.filter else None
-            reads.append(
-                self._read(params, layout, flat(relations), entity, hop, memory, barred, gold if last else None, before)
-            )
+            reads.append(self._read(params, layout, flat(relations), entity, memory, barred, gold if last else None, reads))
             if not last:
                 null, entity = self._found(reads[-1].log_probs, reads[-1].targets, layout, table)
                 entity += null * own_entity if self.own_prediction else 0.0
@@ -277,9 +281,10 @@ class LanguageModel:
         beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
         return probs[:, :1], retrieval.target_embedding(targets, beta, table, layout.mesh)
 
-    def _read(self, params, layout, relation, entity, hop, memory, barred, gold, before) -> Read:
+    def _read(self, params, layout, relation, entity, memory, barred, gold, reads) -> Read:
         table, mesh = params['entity_table'], layout.mesh
-        query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, hop, method=Follower.query)
+        before = reads[-1] if reads and self.filter else None
+        query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, len(reads), method=Follower.query)
         if before is not None:
             rows, places = jnp.arange(len(entity))[:, None], jnp.where(before.targets >= 0, before.targets, len(table))
             barred = barred | {'member': jnp.zeros((len(entity), len(table)), bool).at[rows, places].set(True, mode='drop')}
@@ -288,13 +293,16 @@ class LanguageModel:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)
         scores, topics, targets = retrieval.rescore(query_e, query_r, entries, memory, table, mesh)
+        if reads and self.exclude_topic:
+            # No gradient: what makes the topic less sure would be the quickest way to an entry that leads back to it.
+            scores += lax.stop_gradient(_log(1.0 - _share(reads[0], targets, reads[0].topics)))
         if before is not None:
-            scores += _log_weights(before, topics)
-            entries, targets = (jnp.where(scores > _UNUSED / 2, x, -1) for x in (entries, targets))  # gold ones of other topics
+            scores += _log(_share(before, topics, before.targets))
+        entries, topics, targets = (jnp.where(scores > _UNUSED / 2, x, -1) for x in (entries, topics, targets))  # also of gold ones
         null = jnp.matmul(query_r, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
         if self.null_entity:
             null += (query_e * entity).sum(axis=-1, keepdims=True)
         if not self.own_prediction:
             null = jnp.full_like(null, _UNUSED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, _UNUSED)], axis=1)
-        return Read(jax.nn.log_softmax(logits), entries, targets)
+        return Read(jax.nn.log_softmax(logits), entries, topics, targets)

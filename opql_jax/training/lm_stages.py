@@ -51,6 +51,7 @@ class LanguageModelStage(Stage):
     own_prediction: bool = True
     null_entity: bool = True
     filter: bool = False
+    exclude_topic: bool = False
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
     own_text: bool = True
@@ -81,7 +82,7 @@ class LanguageModelStage(Stage):
         """The model that the stage trains."""
         if not isinstance(encoder, RelationEncoder):
             raise InputError('a language model needs a transformer: one of the other files in gin/models')
-        names = ('max_hops', 'entity_layer', 'k', 'mode', 'own_prediction', 'null_entity', 'filter')
+        names = ('max_hops', 'entity_layer', 'k', 'mode', 'own_prediction', 'null_entity', 'filter', 'exclude_topic')
         return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
 
     def search_arrays(self, memory: Memory, mesh, passages=None):
