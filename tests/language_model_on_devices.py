@@ -18,7 +18,8 @@ def main(output):
     assert jax.device_count() == 8, jax.devices()
     kept = {}
     for devices, shape in MESHES.items():
-        found = cases.run(cases.make(entity_layer=1, filter=True), make_mesh(*shape), hops=2, train=True, gradient=True)
+        setting = cases.make(entity_layer=1, filter=True, exclude_topic=True)
+        found = cases.run(setting, make_mesh(*shape), hops=2, train=True, gradient=True)
         kept[f'{devices}/prediction'] = found['prediction']
         kept[f'{devices}/entries'] = np.concatenate(found['entries'], axis=1)
         for path, leaf in jax.tree.leaves_with_path(found['gradients']):

@@ -38,7 +38,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
     for n in range(len(own)):
         drawn = []
         for t in np.flatnonzero(setting.text['used'][n]):
-            entity, alpha, away = link(topics[n, t]), np.ones(len(table)), np.ones(len(table))
+            entity, alpha, origin = link(topics[n, t]), np.ones(len(table)), -1
             for hop in range(hops):
                 q = np.concatenate([entity, relations[n, t] @ f64('w_t')[hop]]) @ f64('w_q')
                 scores = keys @ q
@@ -47,12 +47,12 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                     barred = (setting.passages == passage[n]).any(axis=1)
                 if exclude is not None:
                     barred = barred | np.isin(setting.target, exclude[n])
-                barred = barred | (alpha[setting.topic] == 0)
+                barred = barred | (alpha[setting.topic] == 0) | (setting.target == origin)
                 best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
                 if gold is not None and hop == hops - 1:
                     best += [g for g in gold[n, t] if g >= 0 and g not in best and alpha[setting.topic[g]]]
                 k_null = np.concatenate([entity if model.null_entity else 0 * entity, null]) @ f64('w_k')
-                scores = scores + np.log(alpha + 1e-300)[setting.topic] + np.log(away + 1e-300)[setting.target]
+                scores = scores + np.log(alpha + 1e-300)[setting.topic]
                 logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
                 p = softmax(logits)
                 found = p[1:] @ table[setting.target[best]]
@@ -62,7 +62,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 if model.filter:
                     alpha = share(setting.target)
                 if model.exclude_topic and not hop:
-                    away = 1 - share(setting.topic)
+                    origin = share(setting.topic).argmax()
             by_target = collections.Counter()
             for entry, beta in zip(best, p[1:]):
                 by_target[int(setting.target[entry])] += beta
@@ -105,7 +105,7 @@ def test_predictions_and_traces_are_those_of_the_reference(hops, options):
             assert probs[0] == pytest.approx(null, rel=2e-4, abs=1e-6)
 
 
-def test_no_path_returns_to_the_topic_that_the_first_hop_is_sure_of():
+def test_no_path_returns_to_the_topic_that_the_first_hop_read_about():
     def read(**options):
         setting = cases.make(filter=True, **options)
         setting.params['follower']['w_q'][:8] *= 200  # so far apart that most texts read about one topic only

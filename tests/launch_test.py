@@ -94,7 +94,7 @@ def test_rows_run_from_text_to_metrics_and_are_then_done(tmp_path, metaqa_folder
     run('open_questions.sh', 'metaqa', 'opql-lm', *where)
     models = [tmp_path / 'open' / name for name in ('names', 'opql-lm')]
     names, asked = (Checkpoints(model, read_only=True).meta()['lineage'] for model in models)
-    assert (names['rows_of_names'], names['topic_scale'], asked['filter'], asked['name_rows']) == (True, 30.0, True, 64)
+    assert (names['rows_of_names'], names['topic_scale'], asked['filter'], asked['name_rows']) == (True, 30.0, True, 128)
     assert names['memory_hash'] == asked['memory_hash'] == lineages['opql']['memory_hash']
     assert {path: path.stat().st_mtime_ns for path in out.rglob('*')} == before  # the row is taken as it is
     scored = json.loads((tmp_path / 'open/results/opql-lm/all/metrics.json').read_text())['2-hop-dev']

@@ -57,7 +57,7 @@ def world(tmp_path_factory):
     cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
     asking = lm_stages.OpenQuestionStage(
-        memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, name_rows=8, **OPTIONS
+        memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, name_rows=8, filter=True, **OPTIONS
     )
     told = run(root / 'lm', asking, init_from=str(root / 'cloze'))
     run(root / 'eae', lm_stages.ClozeStage(**OPTIONS), init_from=str(root / 'entities'))
@@ -86,13 +86,16 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
     assert found['hits@1'] == pytest.approx(np.mean(right))
     assert {case['id']: case['answers'] for case in cases} == {row['id']: row['answers'] for row in rows}
     pairs = {(world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)]) for a, b in pairs_of(world.memory)}
+    names = dict(zip(world.prepared.vocab.keys, world.prepared.vocab.names))
     for row, hops in zip(rows, [1] * 8 + [2] * 8):
         assert len(row['trace']) == hops and all(len(topics) == 1 for topics in row['trace'])
         weights = [answer['weight'] for answer in row['answers']]
         assert weights == sorted(weights, reverse=True) and len(row['own']) == 10
         for (read,) in row['trace']:
             assert 0 <= read['null'] <= 1 and f'[{read["mention"]}]' in row['question']
-            assert read['null'] + sum(entry['weight'] for entry in read['entries']) <= 1 + 1e-5
+            weights = [entry['weight'] for entry in read['entries']]  # a filter gives another order than the search
+            assert weights == sorted(weights, reverse=True) and read['null'] + sum(weights) <= 1 + 1e-5
+            assert names[read['found']] == read['entries'][0]['target']
             assert {(entry['topic'], entry['target']) for entry in read['entries']} <= pairs
 
 
@@ -211,19 +214,22 @@ def test_names_are_learnt_first(world, tmp_path):
     assert (started['follower']['w_q'] == np.eye(16)).all()
     kept = dataclasses.replace(names, rows_of_names=False, topic_scale=30.0)
     kept.open(world.prepared)
-    w_q = np.random.default_rng(0).standard_normal((16, 16))
+    trained = dict(zip(('w_q', 'w_k'), np.random.default_rng(0).standard_normal((2, 16, 16))))
     again = kept.init(
-        encoder, {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], 'w_q': w_q}}
+        encoder, {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], **trained}}
     )
     np.testing.assert_array_equal(again['entity_table'], params['entity_table'])
-    w_q[:, :8] = w_q[:8] = 0
-    np.testing.assert_allclose(again['follower']['w_q'], w_q + 30 * np.diag([1.0] * 8 + [0.0] * 8), rtol=1e-6)
+    centroid, relation = np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)
+    query_e, query_r = names.model(encoder).follower.apply({'params': again['follower']}, relation, centroid, 0, method='query')
+    np.testing.assert_allclose(query_e, 30 * centroid, rtol=1e-5)
+    np.testing.assert_allclose(query_r, relation @ trained['w_q'][8:, 8:] @ trained['w_k'][8:, 8:].T, rtol=1e-4, atol=1e-5)
 
     told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
     after = tiny_training.params_of(tmp_path / 'names')
     assert (after['entity_table'] != table).any() and (after['encoder/w_e/kernel'] != params['encoder']['w_e']['kernel']).any()
-    for name in ('follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
+    assert world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities')) == {}  # it was done
+    for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
         np.testing.assert_array_equal(after[name], functools.reduce(lambda tree, key: tree[key], name.split('/'), started))
     for name, stage in {
         'lm': lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS),

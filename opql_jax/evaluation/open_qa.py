@@ -130,6 +130,11 @@ class OpenQA:
                 )
             if lineage.get('own_text', True):
                 covered(memory, prepared)  # or its passages are not those of the folder
+            if lineage.get('entities_of_names') and len(memory.entity_rows):
+                raise CheckpointError(
+                    f'{memory_dir} has {len(memory.entity_rows)} entities that were injected into it, by what the text says of them; '
+                    f'{model_dir} knows entities by their names (lm_names): ask a model that was trained without'
+                )
             params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
         stage = lm_stages.LANGUAGE_MODELS[lineage['stage']].of_lineage({**lineage, 'memory_dir': memory_dir})
         if k is not None:
@@ -185,8 +190,9 @@ class OpenQA:
         ]
 
     def _retrieval(self, read, row):
-        found = read.entries[row] >= 0
         weights = np.exp(read.log_probs[row])
+        found = np.flatnonzero(read.entries[row] >= 0)
+        found = found[np.argsort(-weights[1:][found], kind='stable')]
         return Retrieval(
             float(weights[0]), self.memory.ids[read.entries[row][found]], weights[1:][found], read.targets[row][found]
         )

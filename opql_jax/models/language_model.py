@@ -96,7 +96,8 @@ class Read(NamedTuple):
 
     Attributes:
         log_probs: [B, 1 + k] float32, of null and of the entries; very negative in unused slots.
-        entries: [B, k] int32, rows of the memory, best first; -1 in unused slots. In training gold entries follow.
+        entries: [B, k] int32, rows of the memory in the order of the search, which a filter weighs anew; -1 in unused slots. In training
+            gold entries follow.
         topics, targets: [B, k] int32, of the entries.
     """
 
@@ -132,15 +133,23 @@ def _join(items):
     return None if items[0] is None else jnp.concatenate(items)
 
 
-def _share(read: Read, entities, read_as):
-    """Of what a hop read, null aside, how much had each of the entities [B, K] as its topic or target, of which `read_as` is that column."""
-    weights = jax.nn.softmax(jnp.where(read.targets >= 0, read.log_probs[:, 1:], _UNUSED))
-    same = (entities[:, :, None] == read_as[:, None, :]) & (entities[:, :, None] >= 0)
-    return jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)
+def _weights(read: Read):
+    """How much of what a hop read was each entry [B, K], null aside."""
+    return jax.nn.softmax(jnp.where(read.targets >= 0, read.log_probs[:, 1:], _UNUSED))
 
 
-def _log(share):
-    return jnp.where(share > 0, jnp.log(jnp.maximum(share, 1e-30)), _UNUSED)
+def _log_weights(before: Read, topics):
+    """log alpha of topics [B, K]: how much of what a hop found was each of them; very negative where none was."""
+    same = (topics[:, :, None] == before.targets[:, None, :]) & (topics[:, :, None] >= 0)
+    alpha = jnp.where(same, _weights(before)[:, None, :], 0.0).sum(axis=-1)
+    return jnp.where(alpha <= 0, _UNUSED, jnp.log(jnp.maximum(alpha, 1e-30)))  # NaN stays NaN
+
+
+def _read_about(first: Read):
+    """The topic [B, 1] of most of what a hop read; -1 if it read nothing."""
+    same = first.topics[:, :, None] == first.topics[:, None, :]
+    share = jnp.where(same, _weights(first)[:, None, :], 0.0).sum(axis=-1)
+    return jnp.take_along_axis(first.topics, share.argmax(axis=-1, keepdims=True), axis=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +167,7 @@ class LanguageModel:
         filter: hops after the first read only entries of the entities that the hop before found, each as much as it was found, as
             following does (`memory.follow`). Without, as in the paper, a hop knows these by their mean alone, which names one but not
             many.
-        exclude_topic: hops after the first do not return to whom the first one read about, as far as it is sure of that (true of MetaQA's
+        exclude_topic: hops after the first read no entry that leads back to the topic the first one read most about (true of MetaQA's
             questions by construction, see `Follower`).
     """
 
@@ -284,21 +293,24 @@ class LanguageModel:
     def _read(self, params, layout, relation, entity, memory, barred, gold, reads) -> Read:
         table, mesh = params['entity_table'], layout.mesh
         before = reads[-1] if reads and self.filter else None
-        query_e, query_r = self.follower.apply({'params': params['follower']}, relation, entity, len(reads), method=Follower.query)
+        query_e, query_r = self.follower.apply(
+            {'params': params['follower']}, relation, entity, len(reads), method=Follower.query
+        )
         if before is not None:
             rows, places = jnp.arange(len(entity))[:, None], jnp.where(before.targets >= 0, before.targets, len(table))
             barred = barred | {'member': jnp.zeros((len(entity), len(table)), bool).at[rows, places].set(True, mode='drop')}
+        if reads and self.exclude_topic:
+            columns = [column for column in (_read_about(reads[0]), barred.get('exclude')) if column is not None]
+            barred = barred | {'exclude': jnp.concatenate(columns, axis=1)}
         _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, **barred)
         if gold is not None:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)
         scores, topics, targets = retrieval.rescore(query_e, query_r, entries, memory, table, mesh)
-        if reads and self.exclude_topic:
-            # No gradient: what makes the topic less sure would be the quickest way to an entry that leads back to it.
-            scores += lax.stop_gradient(_log(1.0 - _share(reads[0], targets, reads[0].topics)))
         if before is not None:
-            scores += _log(_share(before, topics, before.targets))
-        entries, topics, targets = (jnp.where(scores > _UNUSED / 2, x, -1) for x in (entries, topics, targets))  # also of gold ones
+            scores += _log_weights(before, topics)
+            out = scores <= _UNUSED / 2  # gold ones of other topics
+            entries, topics, targets = (jnp.where(out, -1, x) for x in (entries, topics, targets))
         null = jnp.matmul(query_r, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
         if self.null_entity:
             null += (query_e * entity).sum(axis=-1, keepdims=True)

@@ -23,6 +23,8 @@ from opql_jax.training.update import covered
 
 # What a language model is, which its stages must agree on.
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
+# How a memory is asked, and what is learnt of that, which says nothing of a run that asks none.
+_ASKING = ('k', 'mode', 'own_prediction', 'null_entity', 'retrieval_weight', 'entity_weight', 'own_text')
 # How language models read E now, of which checkpoints tell: those of before it was so are other functions of their parameters.
 READS = 'directions'
 _FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'gold')
@@ -30,7 +32,7 @@ _FEATURES = ('tokens', 'start', 'r1', 'r2', 'used', 'gold')
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModelStage(Stage):
-    """What both stages share; see `LanguageModel` for the fields that are its own.
+    """What these stages share; see `LanguageModel` for the fields that are its own.
 
     Attributes:
         memory_dir: the memory, built by the encoder that pretraining of the language model starts from; its relations stay as they
@@ -50,8 +52,6 @@ class LanguageModelStage(Stage):
     entity_layer: int = 0
     own_prediction: bool = True
     null_entity: bool = True
-    filter: bool = False
-    exclude_topic: bool = False
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
     own_text: bool = True
@@ -82,7 +82,7 @@ class LanguageModelStage(Stage):
         """The model that the stage trains."""
         if not isinstance(encoder, RelationEncoder):
             raise InputError('a language model needs a transformer: one of the other files in gin/models')
-        names = ('max_hops', 'entity_layer', 'k', 'mode', 'own_prediction', 'null_entity', 'filter', 'exclude_topic')
+        names = {field.name for field in dataclasses.fields(LanguageModel)} & {field.name for field in dataclasses.fields(self)}
         return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
 
     def search_arrays(self, memory: Memory, mesh, passages=None):
@@ -100,7 +100,7 @@ class LanguageModelStage(Stage):
         origin = origin or {}
         if origin.get('stage') in (NameStage.__name__, *LANGUAGE_MODELS):
             check_reading(origin, 'the language model that training starts from')
-            changed = [name for name in _STAY if name in origin and origin[name] != getattr(self, name)]
+            changed = [name for name in _STAY if origin.get(name) is not None and origin[name] != getattr(self, name)]
             if changed:
                 said = '; '.join(f'{name}={origin[name]!r}, not {getattr(self, name)!r}' for name in changed)
                 raise CheckpointError(f'the language model that training starts from has {said}: give the same')
@@ -187,13 +187,14 @@ class NameStage(LanguageModelStage):
     """Linking alone, before pretraining: L_el over questions in which names of entities stand in the places of the topics.
 
     Whom a mention means comes first: until it is known, a query asks about the wrong entity, and beside the other losses it is learnt
-    many times more slowly. The memory, if there is one, is not asked; what reads it stays as it was.
+    many times more slowly. The memory, if there is one, is not asked, and how it will be is for the stages that ask it to say; W_r and
+    the follower stay as they were, the transformer below them does not.
 
     Attributes:
-        questions: a file of open questions; their topics and answers are not used.
+        questions: a file of open questions; of those with one mention its place is used, and nothing else.
         rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from, which
-            the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but entities that are
-            injected into it later have rows fitted to the E it was built with, and are strangers to this one.
+            the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but a memory with entities
+            that were injected later cannot be asked, as their rows are fitted to the E it was built with.
         topic_scale: what of W_q meets E begins anew, as so many times the identity; None for as it was. In a search over the whole memory
             entries of the topic must win against those whose relation alone fits best: rows of E have length 1, while products of
             relations reach 12, as following, which knows its topics, never had to weigh the two.
@@ -205,7 +206,8 @@ class NameStage(LanguageModelStage):
     topic_scale: float | None = None
 
     def open(self, prepared):
-        super().open(prepared)
+        memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+        object.__setattr__(self, '_memory', memory)
         object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
         object.__setattr__(self, '_prepared', prepared)
 
@@ -213,9 +215,11 @@ class NameStage(LanguageModelStage):
         params = super().init(encoder, params)
         if self.topic_scale is not None:
             of_e = jnp.arange(len(params['follower']['w_q'])) < encoder.entity_dim
-            anew = jnp.diag(jnp.where(of_e, self.topic_scale, 0.0))
-            w_q = jnp.where(of_e[:, None] | of_e, anew, params['follower']['w_q'])
-            params = {**params, 'follower': {**params['follower'], 'w_q': w_q}}
+            begun = {
+                name: jnp.where(of_e[:, None] | of_e, jnp.diag(jnp.where(of_e, scale, 0.0)), params['follower'][name])
+                for name, scale in (('w_q', self.topic_scale), ('w_k', 1.0))  # as a query meets W_k folded in
+            }
+            params = {**params, 'follower': {**params['follower'], **begun}}
         if not self.rows_of_names:
             return params
         names, tokenizer = self._prepared.vocab.names, self._prepared.tokenizer
@@ -228,12 +232,10 @@ class NameStage(LanguageModelStage):
         return lm_sources.NameSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
 
     def lineage(self):
-        # How a memory will be asked is for the stages that ask it to say.
-        kept = {name: value for name, value in super().lineage().items() if name not in ('own_prediction', 'null_entity')}
-        return {**kept, 'questions': digest_of(self.questions)}
+        return {**super().lineage(), **dict.fromkeys(_ASKING), 'questions': digest_of(self.questions)}
 
     def trainable(self, name):
-        return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/w_v'))
+        return super().trainable(name) and not name.startswith(('encoder/w_r', 'follower/', 'lm/r_null', 'lm/w_v'))
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         return self.linking_loss(encoder, layout, params, batch, rng)
@@ -270,6 +272,8 @@ class OpenQuestionStage(LanguageModelStage):
             that text and questions mention too rarely to make known.
     """
 
+    filter: bool = False
+    exclude_topic: bool = False
     questions: str = ''
     text_rows: int = 64
     text_topics: int = 2

@@ -237,6 +237,8 @@ def lineage_of(stage: Stage, prepared: Prepared, seed: int, origin: dict | None)
     """What a run's parameters come from, as JSON values: the stage, the data, the seed, and the checkpoint it starts from."""
     init_hash = origin['params_hash'] if origin else None
     found = {**stage.lineage(), 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': init_hash}
+    if found.get('rows_of_names') or (origin and origin['lineage'].get('entities_of_names')):
+        found['entities_of_names'] = True  # of all that goes on from it
     return json.loads(json.dumps(found))
 
 
