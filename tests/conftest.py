@@ -40,3 +40,8 @@ def shared_data() -> pathlib.Path:
     if not folder.is_dir():
         pytest.skip('no real data: ../shared/data is absent beside the checkout')
     return folder
+
+
+def pytest_collection_modifyitems(items):
+    """The file that takes longest comes first, so that no process is left alone with it at the end."""
+    items.sort(key=lambda item: item.path.name != 'launch_test.py')

@@ -202,7 +202,7 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
     assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
 
 
-def test_names_are_learnt_first(world, tmp_path):
+def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     """E begins with rows of the names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
     asked, vocab = str(world.root / 'asked.jsonl'), world.prepared.vocab
     names = lm_stages.NameStage(memory_dir=str(world.memory), questions=asked, **OPTIONS)
@@ -239,6 +239,12 @@ def test_names_are_learnt_first(world, tmp_path):
         world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
     with pytest.raises(CheckpointError, match='holds no language model'):
         OpenQA.open(world.folder, tmp_path / 'names', world.memory)
+    OpenQA.open(world.folder, tmp_path / 'lm', world.memory)
+    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 entities that were injected'):
+        grown = Memory.open(world.memory)
+        grown.entity_rows = np.ones((1, 8), np.float32)
+        patch.setattr(open_qa, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
+        OpenQA.open(world.folder, tmp_path / 'lm', world.memory)
     with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
         stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
