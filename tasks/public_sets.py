@@ -182,6 +182,8 @@ class OpqlWebqsp(_PublicSet):
     """WebQuestions with semantic parses over Freebase (Yih et al., 2016)."""
 
     name = 'opql_webqsp'
+    VERSION = tfds.core.Version('1.1.0')
+    RELEASE_NOTES = {'1.1.0': 'All questions take one hop, also those whose chain of relations goes through a compound value.'}
     skip_registration = False
     HOMEPAGE = 'https://www.microsoft.com/en-us/download/details.aspx?id=52763'
     BUILDER_CONFIGS = [Linked()]

@@ -162,7 +162,7 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
             'mentions': [[9, 17]],
             'entities': ['Low Hill'],
             'answers': [],
-            'hops': 2,
+            'hops': 1,
             'type': 'a > b > c',
         },
     ]
@@ -214,7 +214,7 @@ LINES = [
 def test_webqsp_lines_find_the_topic_by_its_names(file, resolve):
     records, coverage = webqsp_lines(file('w.jsonl', LINES), resolve)
     assert [(r['id'], marked(r), r['entities'], r['answers'], r['hops'], r['type']) for r in records] == [
-        ('l0', ['a. low'], ['Q2'], ['/m/06', 'Bob'], 2, 'a.b > c.d > e.f'),
+        ('l0', ['a. low'], ['Q2'], ['/m/06', 'Bob'], 1, 'a.b > c.d > e.f'),
         ('l1', ['tommy'], ['Q2'], [], 1, ''),
         ('l3', ['hill'], ['Hill Oak'], ['Bob'], 1, 'a'),
     ]
@@ -314,9 +314,7 @@ def test_every_format_can_be_named(file, tmp_path):
     }
     for format, path in files.items():
         convert(format=format, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl', hops=3)
-        assert (
-            read_open_questions(tmp_path / 'out.jsonl', VOCAB)[0].hops == {'webqsp': 1, 'webqsp_lines': 2, 'metaqa': 3}[format]
-        )
+        assert read_open_questions(tmp_path / 'out.jsonl', VOCAB)[0].hops == (3 if format == 'metaqa' else 1)
 
 
 @pytest.mark.parametrize(

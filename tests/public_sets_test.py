@@ -205,7 +205,7 @@ def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_
             file.write(path, f'WebQSP/data/WebQSP.{split}.json')
     pretend(monkeypatch, public_sets.OpqlWebqsp, public_sets.WEBQSP, archive)
     (named,) = load('opql_webqsp', 'test')
-    assert (named['entities'], named['answers'], named['hops']) == (['Ann Lee'], ['Kismet'], 2)
+    assert (named['entities'], named['answers'], named['hops']) == (['Ann Lee'], ['Kismet'], 1)
     vocab = EntityVocab(['/m/02', 'Q7'], ['Kismet', 'Ann'], [[], []])
     vocab.save(tmp_path / 'entities.parquet')
     tables = {'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n')}
