@@ -64,6 +64,14 @@ converted() {
     --gin.QUESTIONS="$4" --gin.OUTPUT="$OUT/questions/$1.jsonl" "${@:5}"
 }
 
+STILL=--gin.encoder.RelationEncoder.dropout_rate=0.0
+
+# names PREPARED INIT_FROM MEMORY QUESTIONS STEPS: learns whom such questions could mention, before the memory is asked
+names() {
+  train lm_names names "$1" "$2" "$5" 1e-3 --gin.MEMORY_DIR="$3" --gin.QUESTIONS="$4" "$STILL" \
+    --gin.lm_stages.NameStage.topic_scale=30.0
+}
+
 metaqa() {
   # Rows that are done are taken as they are, whatever their PERCENT.
   [ -e "$ROWS/results/opql/metrics.json" ] || "$ROOT/launch/reproduce.sh" opql --data "$DATA/metaqa" --out "$ROWS"
@@ -73,12 +81,11 @@ metaqa() {
   # From what was trained to follow: what is left to learn is whom a question mentions, which comes first and stays beside, as most names
   # are in few questions or none, and when to ask the memory. The second hop goes on from what the first found, and not back to its topic.
   # Passages are not read any more: most of their pairs are in no other passage, which makes null right for whatever a first hop asks.
-  local questions=$OUT/questions/2-hop-train.jsonl still=--gin.encoder.RelationEncoder.dropout_rate=0.0
+  local questions=$OUT/questions/2-hop-train.jsonl
   local asking=(name_rows=128 text_rows=0 filter=True exclude_topic=True)
-  train lm_names names "$ROWS/prepared" "$ROWS/follow/opql" 4000 1e-3 --gin.MEMORY_DIR="$ROWS/memory" --gin.QUESTIONS="$questions" \
-    "$still" --gin.lm_stages.NameStage.topic_scale=30.0
+  names "$ROWS/prepared" "$ROWS/follow/opql" "$ROWS/memory" "$questions" 4000
   for name in "${systems[@]}"; do
-    train_lm "$name" "$ROWS/prepared" "$OUT/names" "$ROWS/memory" "$questions" 0 3000 "$still" \
+    train_lm "$name" "$ROWS/prepared" "$OUT/names" "$ROWS/memory" "$questions" 0 3000 "$STILL" \
       "${asking[@]/#/--gin.lm_stages.OpenQuestionStage.}"
     ask "$name" all "$ROWS/prepared" "$ROWS/memory" "$OUT/questions/2-hop-dev.jsonl"
   done
@@ -103,8 +110,7 @@ webqsp() {
   inject memory-injected memory "$prepared" "$OUT/pretrained" --gin.QUESTIONS="('$OUT/questions/dev.jsonl',)" --gin.PAIRS_PER_ENTITY=100
   # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
   local questions=$OUT/questions/train.jsonl
-  train lm_names names "$prepared" "$OUT/pretrained" 1000 1e-3 --gin.MEMORY_DIR="$OUT/memory" --gin.QUESTIONS="$questions" \
-    --gin.encoder.RelationEncoder.dropout_rate=0.0 --gin.lm_stages.NameStage.topic_scale=30.0
+  names "$prepared" "$OUT/pretrained" "$OUT/memory" "$questions" 1000
   for name in "${systems[@]}"; do
     train_lm "$name" "$prepared" "$OUT/names" "$OUT/memory" "$questions" 2000 1000 --gin.lm_stages.OpenQuestionStage.name_rows=64
     for memory in memory memory-injected; do

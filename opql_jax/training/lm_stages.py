@@ -56,13 +56,17 @@ class LanguageModelStage(Stage):
     entity_weight: float = 1.0
     own_text: bool = True
 
-    def open(self, prepared):
+    def _open_memory(self, prepared) -> Memory | None:
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+        object.__setattr__(self, '_memory', memory)
+        return memory
+
+    def open(self, prepared):
+        memory = self._open_memory(prepared)
         if memory is not None and self.own_text:
             covered(memory, prepared)  # or passages would be compared with others of the same number
         if memory is None and not self.own_prediction:
             raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
-        object.__setattr__(self, '_memory', memory)
         # Where the entries were read, as a step must not find those of its own text.
         bars = memory is not None and self.own_text
         object.__setattr__(self, '_passages', passages_of(memory) if bars else None)
@@ -206,8 +210,7 @@ class NameStage(LanguageModelStage):
     topic_scale: float | None = None
 
     def open(self, prepared):
-        memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
-        object.__setattr__(self, '_memory', memory)
+        self._open_memory(prepared)
         object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
         object.__setattr__(self, '_prepared', prepared)
 
