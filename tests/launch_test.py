@@ -261,6 +261,10 @@ def test_open_questions_over_wikispeedia_ask_a_memory_before_and_after_an_inject
     ]
     memories = {given['WORKDIR'].removeprefix(f'{out}/'): given.get('MEMORY_DIR') for given in flags('train')}
     assert memories['opql-lm'] == memories['opql-lm-pretrained'] == f'{out}/memory' and memories['eae'] == ''
+    # The memory is aligned with the questions that are trained on, not those that are asked.
+    (aligned,) = (given for given in flags('train') if given['WORKDIR'] == f'{out}/aligned')
+    assert aligned['passage_stages.PassageAlignStage.split'] == f'{out}/questions/train.jsonl'
+    assert {given['MODEL_DIR'] for given in (*flags('build_memory'), *flags('inject'))} == {f'{out}/aligned'}
     with Binaries() as binaries:
         for binary, given in commands:
             done = binaries(binary, *given, '--dry_run')

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tiny_prepared
+from opql_jax.corpus.open_questions import write_open_questions
 from opql_jax.corpus.questions import save_questions
 from opql_jax.data import buckets, markup, passages, questions, sources
 from opql_jax.data.prepared import Prepared
@@ -23,9 +24,11 @@ MAKERS = {
     'entities': lambda p, **kw: sources.EntitySource(p, rows=32, **kw),
     'groups': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='groups', **kw),
     'shared': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='shared', **kw),
-    'align': lambda p, **kw: sources.AlignSource(p, split='1-hop/train', rows=24, topics=4, rows_per_topic=6, **kw),
-    'align passages': lambda p, **kw: passages.PassageAlignSource(
-        p, split='1-hop/train', passages=16, topics=4, questions=24, **kw
+    'align': lambda p, split='1-hop/train', **kw: sources.AlignSource(
+        p, split=split, rows=24, topics=4, rows_per_topic=6, **kw
+    ),
+    'align passages': lambda p, split='1-hop/train', **kw: passages.PassageAlignSource(
+        p, split=split, passages=16, topics=4, questions=24, **kw
     ),
     'follow': lambda p, **kw: sources.FollowSource(p, splits=['1-hop/train', '3-hop/train'], questions=5, **kw),
 }
@@ -351,6 +354,31 @@ def test_align_keeps_the_answers_of_packed_mentions_when_it_cuts(prepared):
         for topic, answers in zip(batch['question_topic'], batch['answers']):
             packed = {int(r['target']) for r in rows_of(batch) if r['topic'] == topic}
             assert len(packed & set(answers.tolist())) == min(8, len(packed))
+
+
+@pytest.mark.parametrize('name', ['align', 'align passages'])
+def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_known(prepared, name, tmp_path):
+    keys = prepared.vocab.keys
+    split = [q for q in prepared.questions('1-hop/train') if q.topic_entity >= 0 and q.answers]
+    one = [
+        {
+            'id': q.id,
+            'question': q.text,
+            'mentions': [q.topic],
+            'entities': [keys[q.topic_entity]],
+            'answers': [keys[a] for a in q.answers],
+        }
+        for q in split
+    ]
+    others = [
+        {**one[0], 'id': 'two hops', 'hops': 2},
+        {**one[1], 'id': 'unknown', 'entities': [None]},
+        {**one[2], 'id': 'two', 'question': 'Ann Bob', 'mentions': [[0, 3], [4, 7]], 'entities': one[2]['entities'] * 2},
+    ]
+    write_open_questions(tmp_path / 'open.jsonl', [*others, *one])
+    source = make(name, prepared, split=str(tmp_path / 'open.jsonl'))
+    assert source.questions.num_questions == len(one) > 10
+    assert all(same(a, b) for a, b in zip(source, make(name, prepared), strict=True))
 
 
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):

@@ -151,6 +151,16 @@ def test_lower_layers_are_frozen_with_the_embeddings_below_them():
     assert trained(0) == names and trained(1) == names[3:] and trained(2) == names[4:]
 
 
+def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(tmp_path):
+    for folder, text in (('a', 'x'), ('b', 'x'), ('c', 'y')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'q.jsonl').write_text(text)
+    for stage in (stages.AlignStage, PassageAlignStage):
+        assert stage(split='1-hop/train').lineage()['split'] == '1-hop/train'
+        a, b, c = (stage(split=str(tmp_path / folder / 'q.jsonl')).lineage() for folder in 'abc')
+        assert a == b != c and str(tmp_path) not in str(a)
+
+
 def test_parameters_are_split_by_name_and_put_together_again():
     params = {'encoder': {'a': {'kernel': 1, 'bias': 2}}, 'entity_table': 3}
     trained, frozen = step.split_params(params, lambda name: name.endswith('bias'))

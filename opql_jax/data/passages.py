@@ -11,7 +11,7 @@ import numpy as np
 
 from opql_jax.data import buckets, markup, sampling
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import AlignedQuestions, Epochs, round_up, without
+from opql_jax.data.questions import AlignedQuestions, Epochs, one_hop, round_up, without
 from opql_jax.data.sources import Source, interleave
 
 
@@ -142,7 +142,7 @@ class PassageAlignSource(Source):
         shard_count: int = 1,
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
-        asked = without(prepared.questions(split), held_out)
+        asked = without(one_hop(prepared, split), held_out)
         kept = prepared.pair_rows(pairs)
         columns = {name: column[kept] for name, column in prepared.pairs.items()}
         self._rows = PassageRows(prepared, columns, passages, pairs_per_passage, bucket_lengths, multiple)

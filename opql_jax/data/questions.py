@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from opql_jax.corpus.errors import InputError
+from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.questions import Question
 from opql_jax.data import buckets, markup
 from opql_jax.data.prepared import Prepared
@@ -161,6 +162,22 @@ class HopTurns:
 def _permutation(n, key, epoch):
     # A pure function; cached because a step needs a few of the n numbers.
     return np.random.default_rng((*key, epoch)).permutation(n)
+
+
+def is_file(questions: str) -> bool:
+    """Whether a name of questions is that of a file of open ones, `....jsonl`, and not a split of a prepared folder."""
+    return questions.endswith('.jsonl')
+
+
+def one_hop(prepared: Prepared, name: str) -> list[Question]:
+    """The questions of a split, or those of one hop of a file of open questions whose only mention says which entity it is."""
+    if not is_file(name):
+        return prepared.questions(name)
+    return [
+        Question(q.text, q.mentions[0], q.entities[0], q.answers, q.unknown_answers, q.hops, q.type, q.id)
+        for q in read_open_questions(name, prepared.vocab)
+        if q.hops == 1 and len(q.mentions) == 1 and q.entities[0] >= 0
+    ]
 
 
 def without(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:

@@ -16,7 +16,16 @@ import numpy as np
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, markup, sampling
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import AlignedQuestions, Epochs, HopTurns, QuestionArrays, answer_width, pad_answers, without
+from opql_jax.data.questions import (
+    AlignedQuestions,
+    Epochs,
+    HopTurns,
+    QuestionArrays,
+    answer_width,
+    one_hop,
+    pad_answers,
+    without,
+)
 
 # Rows of which the length distribution is estimated.
 PLAN_ROWS = 4096
@@ -224,7 +233,7 @@ class AlignSource(Source):
     ):
         super().__init__(num_steps, seed, shard_index, shard_count)
         self._topics, self._rows_per_topic, self._questions_per_topic = topics, rows_per_topic, questions_per_topic
-        asked = without(prepared.questions(split), held_out)
+        asked = without(one_hop(prepared, split), held_out)
         kept = prepared.pair_rows(pairs)
         columns = {name: column[kept] for name, column in prepared.pairs.items()}
         self._rows = PairRows(prepared, columns, rows, bucket_lengths, multiple, max_context)

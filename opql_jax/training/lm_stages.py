@@ -1,13 +1,11 @@
 """Stages of the language model: names, second-stage pretraining on text, and finetuning on open questions (paper sections 3.3, 4.2)."""
 
 import dataclasses
-import hashlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.data import buckets, lm_sources
@@ -18,7 +16,7 @@ from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel, best_entities, with_directions
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
-from opql_jax.training.stages import Stage
+from opql_jax.training.stages import Stage, digest_of
 from opql_jax.training.update import covered
 
 # What a language model is, which its stages must agree on.
@@ -330,11 +328,6 @@ class OpenQuestionStage(LanguageModelStage):
 
 
 LANGUAGE_MODELS = {stage.__name__: stage for stage in (ClozeStage, OpenQuestionStage)}
-
-
-def digest_of(questions: str) -> str:
-    """What tells one file of questions from another, wherever it lies."""
-    return hashlib.sha256(storage.path(questions).read_bytes()).hexdigest()
 
 
 def texts_of(batch: dict, names) -> list[dict]:

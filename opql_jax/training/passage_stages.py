@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, passages
 from opql_jax.models import losses
-from opql_jax.training.stages import Stage, encode_questions
+from opql_jax.training.stages import Stage, encode_questions, split_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +17,7 @@ class PassageAlignStage(Stage):
     """Distantly aligned 1-hop questions, as `AlignStage`, beside all pairs of the passages that mention their topics.
 
     Attributes:
-        split: the questions.
+        split: the questions; or a file of open questions, see `data.questions.one_hop`.
         entry: 'places' for the relation of the places of topic and target; 'mention' for an index of mentions (DrKIT), whose
             entries know their topic by the passage only.
         passages: encoded per step.
@@ -60,6 +60,9 @@ class PassageAlignStage(Stage):
             pairs_per_passage=self.pairs_per_passage,
             questions_per_topic=self.questions_per_topic,
         )
+
+    def lineage(self):
+        return {**super().lineage(), 'split': split_of(self.split)}
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         questions = encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))

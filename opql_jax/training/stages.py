@@ -10,14 +10,17 @@ from the follow stage on, `follower`.
 """
 
 import dataclasses
+import hashlib
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.data import buckets, sources
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import is_file
 from opql_jax.memory.search import shard_memory
 from opql_jax.memory.store import Memory
 from opql_jax.models import losses
@@ -80,6 +83,16 @@ class Stage:
     def predict(self, encoder: RelationEncoder, layout: Layout, params, batch, constants, static):
         """What the model says of a batch, without dropout: ([n, K], {name: [n, ...]}), a row for each row of the batch."""
         raise InputError(f'a {type(self).__name__} predicts nothing: give a stage that answers questions or encodes pairs')
+
+
+def digest_of(questions: str) -> str:
+    """What tells one file of questions from another, wherever it lies."""
+    return hashlib.sha256(storage.path(questions).read_bytes()).hexdigest()
+
+
+def split_of(questions: str) -> str:
+    """What a lineage says of questions: the name of a split, or what tells a file from another."""
+    return digest_of(questions) if is_file(questions) else questions
 
 
 def _encode_rows(encoder, params, batch, rng):
@@ -220,7 +233,7 @@ class AlignStage(Stage):
     """Distantly aligned 1-hop questions train the encoder that a finetuned memory is built with (OPQL, not OPQL-pretrained).
 
     Attributes:
-        split: the questions.
+        split: the questions; or a file of open questions, see `data.questions.one_hop`.
         rows: mentions encoded per step.
         pairs: 'title', 'sentence' or 'all', what the memory will be built from.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
@@ -250,6 +263,9 @@ class AlignStage(Stage):
             rows_per_topic=self.rows_per_topic,
             questions_per_topic=self.questions_per_topic,
         )
+
+    def lineage(self):
+        return {**super().lineage(), 'split': split_of(self.split)}
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         questions = encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))

@@ -11,6 +11,7 @@ from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import PAIR_KINDS, Prepared
+from opql_jax.data.questions import is_file
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.build import table_hash
 from opql_jax.memory.store import Memory, MemoryFormatError, params_hash
@@ -149,7 +150,7 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
 
 
 def _topics_of(prepared, name):
-    if name.endswith('.jsonl'):
+    if is_file(name):
         return [entity for question in read_open_questions(name, prepared.vocab) for entity in question.entities]
     return [question.topic_entity for question in prepared.questions(name)]
 
