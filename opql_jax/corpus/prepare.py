@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from opql_jax.corpus import pool, tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.extend import Earlier
+from opql_jax.corpus.kept import Kept
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.pairs import mine_pairs
 from opql_jax.corpus.passages import split_document
@@ -194,6 +195,7 @@ def write_corpus(
     nested: bool = False,
     earlier: Earlier | None = None,
     processes: int | None = 1,
+    parts: Path | None = None,
 ) -> dict:
     """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
 
@@ -210,6 +212,8 @@ def write_corpus(
             counts and rates are of both together.
         processes: that cut documents into passages; None for one per core. With more than one, `count_tokens` must be
             something that can be sent to another process.
+        parts: an existing folder in which the passages of each batch of documents are kept: those that an earlier run of the
+            same input and settings left there are not made again.
 
     Returns:
         JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
@@ -234,9 +238,8 @@ def write_corpus(
             yield batch
 
     split = functools.partial(split_batch, count_tokens=count_tokens, max_tokens=max_tokens, title_prefix=title_prefix)
-    batches = itertools.chain(
-        earlier.passages.to_batches() if earlier else (), pool.in_order(split, counted(linked), processes)
-    )
+    new = pool.in_order(Kept(split, parts), enumerate(counted(linked)), processes)
+    batches = itertools.chain(earlier.passages.to_batches() if earlier else (), new)
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
     # Their texts are left on disk.
     passages = pq.read_table(directory / 'passages.parquet', columns=['title_entity', 'mentions'])

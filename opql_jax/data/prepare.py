@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
+import importlib.metadata
 import itertools
 import json
 import logging
 import pathlib
+import shutil
 import time
 
 import pyarrow.parquet as pq
@@ -14,6 +16,7 @@ from opql_jax.corpus import pool, readers, storage, tables
 from opql_jax.corpus import prepare as corpus_prepare
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.extend import Earlier
+from opql_jax.corpus.kept import Kept
 from opql_jax.corpus.questions import save_questions
 from opql_jax.corpus.records import CorpusError
 from opql_jax.data import buckets, markup, records
@@ -24,6 +27,11 @@ _log = logging.getLogger(__name__)
 
 # Settings that all text of a folder must share.
 SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode', 'nested')
+
+# Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
+BATCH_PASSAGES = 4096
+# Where a run keeps what it made until all is done, and what is to be raised when the same input makes other passages or records.
+PARTS, PARTS_VERSION = 'parts', 1
 
 
 def prepare(
@@ -43,7 +51,8 @@ def prepare(
 ) -> dict:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
 
-    A run that was killed is begun again: nothing counts before the manifest, which is written last.
+    Nothing counts before the manifest, which is written last. A run that was killed is begun again, but what it had cut into
+    passages and tokenised is taken from where it kept it, which takes as much of the disk as the folder itself until then.
 
     Args:
         output_dir: the prepared folder, new or empty at first.
@@ -102,7 +111,7 @@ def prepare(
         manifest = tables.read_manifest(directory)
         if changed := _changed(_settings(manifest), settings):
             raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
-        (directory / tables.PLAN).unlink(missing_ok=True)  # a run may have been killed just before
+        _finish(directory)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
         return manifest
     _claim(directory, settings)
@@ -147,12 +156,14 @@ def prepare(
         nested=settings['nested'],
         earlier=earlier,
         processes=processes,
+        parts=directory / PARTS / 'passages',
     )
     clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
-        batches = passages.iter_batches(corpus_prepare.BATCH_DOCUMENTS, columns=['text', 'mentions'])
-        tokenised = pool.in_order(functools.partial(records.tokenise_batch, tokenizer=wordpiece), batches, processes)
+        batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
+        tokenise = Kept(functools.partial(records.tokenise_batch, tokenizer=wordpiece), directory / PARTS / 'records')
+        tokenised = pool.in_order(tokenise, enumerate(batches), processes)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         records.write_records(directory / records.FILE_NAME, stored)
     clock('tokenised passages')
@@ -163,7 +174,7 @@ def prepare(
     if old:
         stated['extends'] = old.folders[::-1]
     manifest = tables.write_manifest(directory, {'settings': settings, **stated})
-    (directory / tables.PLAN).unlink()
+    _finish(directory)
     return manifest
 
 
@@ -194,8 +205,12 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as one that is being prepared, and clears what a killed run left in it; refuses any other folder."""
+    """Marks a folder as one that is being prepared; refuses any other folder.
+
+    What a killed run left is cleared, but not the parts that this one would make alike.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    plan = json.dumps({'parts': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers'), **settings}, indent=2)
     if not (directory / tables.PLAN).exists():
         if any(not path.name.startswith(f'.{tables.PLAN}.') for path in directory.iterdir()):
             raise CorpusError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
@@ -205,8 +220,21 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
             *directory.rglob('.*.partial'),
         ]:
             leftover.unlink()
+        if (directory / PARTS).exists() and (directory / tables.PLAN).read_text(encoding='utf-8') != plan:
+            shutil.rmtree(directory / PARTS)
     with tables.atomic_path(directory / tables.PLAN) as partial:
-        partial.write_text(json.dumps(settings, indent=2), encoding='utf-8')
+        partial.write_text(plan, encoding='utf-8')
+    for kind in ('passages', 'records'):
+        (directory / PARTS / kind).mkdir(parents=True, exist_ok=True)
+    if kept := len(list((directory / PARTS).glob('*/*.arrow'))):
+        _log.info('%d parts that a killed run made are not made again', kept)
+
+
+def _finish(directory: pathlib.Path) -> None:
+    """Removes what only a killed run would need; the plan last, as long as which the parts are known for what they are."""
+    if (directory / PARTS).exists():
+        shutil.rmtree(directory / PARTS)
+    (directory / tables.PLAN).unlink(missing_ok=True)
 
 
 class _Clock:
