@@ -6,7 +6,8 @@
 #            is run first
 #            webqsp: every fifth question of WebQuestionsSP's training part, by the others, over Wikispeedia; the memory has the
 #            pairs that two passages mention, each once, and then also the 100 best pairs of every entity that these questions ask about
-#   SYSTEM   opql-lm (default), eae (no memory), opql-follow (the memory alone answers), null-of-no-entity (null is the same for all)
+#   SYSTEM   opql-lm (default), eae (no memory), opql-follow (the memory alone answers), null-of-no-entity (null is the same for all);
+#            over metaqa also fae: the memory, of the row fae-kb, is of the knowledge base's triples
 #   --data   holds metaqa/, or wikispeedia/ and openqa/ (default: ../shared/data)
 #   --out    where everything is written (default: runs/open_questions/DATASET): metrics go to results/SYSTEM/MEMORY
 #   --rows   of launch/reproduce.sh (default: runs/metaqa)
@@ -40,13 +41,14 @@ while [ $# -gt 0 ]; do
       ;;
     metaqa | webqsp) dataset=$1; shift ;;
     *)
-      is_lm "$1" || fail "unknown argument $1; $USAGE"
+      is_lm "$1" || [ "$1" = fae ] || fail "unknown argument $1; $USAGE"
       systems+=("$1")
       shift
       ;;
   esac
 done
 [ -n "$dataset" ] || fail "name a data set; $USAGE"
+[[ $dataset = metaqa || " ${systems[*]} " != *' fae '* ]] || fail 'fae: there is no knowledge base beside these questions'
 [ -d "$DATA" ] || fail "no folder $DATA; name it with --data"
 DATA=$(cd -- "$DATA" && pwd)
 OUT=$(folder "${OUT:-$ROOT/runs/open_questions/$dataset}")
@@ -66,28 +68,38 @@ converted() {
 
 STILL=--gin.encoder.RelationEncoder.dropout_rate=0.0
 
-# names PREPARED INIT_FROM MEMORY QUESTIONS STEPS: learns whom such questions could mention, before the memory is asked
+# names NAME PREPARED INIT_FROM MEMORY QUESTIONS STEPS: learns whom such questions could mention, before the memory is asked
 names() {
-  train lm_names names "$1" "$2" "$5" 1e-3 --gin.MEMORY_DIR="$3" --gin.QUESTIONS="$4" "$STILL" \
+  train lm_names "$1" "$2" "$3" "$6" 1e-3 --gin.MEMORY_DIR="$4" --gin.QUESTIONS="$5" "$STILL" \
     --gin.lm_stages.NameStage.topic_scale=30.0
 }
 
 metaqa() {
+  local texts=()
+  for name in "${systems[@]}"; do
+    [ "$name" = fae ] || texts+=("$name")
+  done
+  [ ${#texts[@]} -eq 0 ] || over_row opql '' "${texts[@]}"
+  [ ${#texts[@]} -eq ${#systems[@]} ] || over_row fae-kb -fae-kb fae
+}
+
+# over_row ROW SUFFIX SYSTEM...: metaqa, over the memory and from the model of a row, whose folders have that suffix
+over_row() {
+  local prepared=$ROWS/prepared$2 memory=$ROWS/memory$2 questions=$OUT/questions/2-hop
   # Rows that are done are taken as they are, whatever their PERCENT.
-  [ -e "$ROWS/results/opql/metrics.json" ] || "$ROOT/launch/reproduce.sh" opql --data "$DATA/metaqa" --out "$ROWS"
+  [ -e "$ROWS/results/$1/metrics.json" ] || "$ROOT/launch/reproduce.sh" "$1" --data "$DATA/metaqa" --out "$ROWS"
   for part in train dev; do
-    converted "2-hop-$part" "$ROWS/prepared" metaqa "$DATA/metaqa/2-hop/$part.txt" --gin.HOPS=2
+    converted "2-hop-$part$2" "$prepared" metaqa "$DATA/metaqa/2-hop/$part.txt" --gin.HOPS=2
   done
   # From what was trained to follow: what is left to learn is whom a question mentions, which comes first and stays beside, as most names
   # are in few questions or none, and when to ask the memory. The second hop goes on from what the first found, and not back to its topic.
   # Passages are not read any more: most of their pairs are in no other passage, which makes null right for whatever a first hop asks.
-  local questions=$OUT/questions/2-hop-train.jsonl
   local asking=(name_rows=128 text_rows=0 filter=True exclude_topic=True)
-  names "$ROWS/prepared" "$ROWS/follow/opql" "$ROWS/memory" "$questions" 4000
-  for name in "${systems[@]}"; do
-    train_lm "$name" "$ROWS/prepared" "$OUT/names" "$ROWS/memory" "$questions" 0 3000 "$STILL" \
+  names "names$2" "$prepared" "$ROWS/follow/$1" "$memory" "$questions-train$2.jsonl" 4000
+  for name in "${@:3}"; do
+    train_lm "$name" "$prepared" "$OUT/names$2" "$memory" "$questions-train$2.jsonl" 0 3000 "$STILL" \
       "${asking[@]/#/--gin.lm_stages.OpenQuestionStage.}"
-    ask "$name" all "$ROWS/prepared" "$ROWS/memory" "$OUT/questions/2-hop-dev.jsonl"
+    ask "$name" all "$prepared" "$memory" "$questions-dev$2.jsonl"
   done
 }
 
@@ -113,7 +125,7 @@ webqsp() {
     --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory" --gin.MIN_COUNT=2 --gin.build.build_memory.mentions=average
   inject memory-injected memory "$prepared" "$OUT/aligned" --gin.QUESTIONS="('$OUT/questions/dev.jsonl',)" --gin.PAIRS_PER_ENTITY=100
   # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
-  names "$prepared" "$OUT/aligned" "$OUT/memory" "$questions" 1000
+  names names "$prepared" "$OUT/aligned" "$OUT/memory" "$questions" 1000
   for name in "${systems[@]}"; do
     train_lm "$name" "$prepared" "$OUT/names" "$OUT/memory" "$questions" 2000 1000 --gin.lm_stages.OpenQuestionStage.name_rows=64
     for memory in memory memory-injected; do

@@ -273,9 +273,37 @@ def test_open_questions_over_wikispeedia_ask_a_memory_before_and_after_an_inject
         ((), 'name a data set'),
         (('webqsp', 'opq'), 'unknown argument opq'),
         (('metaqa', '--data=/no'), 'no folder /no'),
+        (('webqsp', 'fae'), 'fae: there is no knowledge base'),
     ):
         status, output, commands = checkout(*arguments, script='open_questions.sh')
         assert status == 1 and said in output and not commands
+
+
+def test_fae_is_asked_over_triples_and_the_others_over_text(checkout, tmp_path, metaqa_folder):
+    (tmp_path / 'metaqa').symlink_to(metaqa_folder)
+    out, rows = tmp_path / 'out', tmp_path / 'rows'
+    where = ['--data', str(tmp_path), '--out', str(out), '--rows', str(rows)]
+    status, output, commands = checkout('metaqa', 'fae', 'opql-lm', *where, script='open_questions.sh')
+    assert status == 0, output
+    for system, row, of in (('opql-lm', 'opql', ''), ('fae', 'fae-kb', '-fae-kb')):
+        given = {f'PREPARED_DIR={rows}/prepared{of}', f'MEMORY_DIR={rows}/memory{of}'}
+        trained = {
+            'WORKDIR': [f'{out}/names{of}', f'{out}/{system}'],
+            'INIT_FROM': [f'{rows}/follow/{row}', f'{out}/names{of}'],
+        }
+        for i in range(2):
+            wanted = (
+                given
+                | {f'{key}={values[i]}' for key, values in trained.items()}
+                | {f'QUESTIONS={out}/questions/2-hop-train{of}.jsonl'}
+            )
+            assert sum(binary == 'train' and wanted <= plain(flags) for binary, flags in commands) == 1, wanted
+        wanted = given | {f"QUESTIONS=('{out}/questions/2-hop-dev{of}.jsonl', )", f'OUTPUT_DIR={out}/results/{system}/all'}
+        assert sum(binary == 'eval_open' and wanted <= plain(flags) for binary, flags in commands) == 1, wanted
+
+
+def plain(flags):
+    return {flag.removeprefix('--gin.') for flag in flags}
 
 
 def test_a_killed_row_goes_on_where_it_was_stopped(checkout, tmp_path, metaqa_folder):
