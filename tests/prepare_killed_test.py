@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import pathlib
+import shutil
 
 import pytest
 
@@ -26,11 +27,11 @@ def write(folder, documents=DOCUMENTS):
     return folder / 'corpus.jsonl'
 
 
-def run(output, corpus, **options):
+def run(output, corpus, batch=BATCH, **options):
     options = {'wordpieces': 200, 'drop_above_rate': 1.0, **options}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(corpus_prepare, 'BATCH_DOCUMENTS', BATCH)
-        patched.setattr(prepare, 'BATCH_PASSAGES', BATCH)
+        patched.setattr(corpus_prepare, 'BATCH_DOCUMENTS', batch)
+        patched.setattr(prepare, 'BATCH_PASSAGES', batch)
         return prepare.prepare(output_dir=str(output), reader=JsonLines(str(corpus)), **options)
 
 
@@ -41,6 +42,7 @@ def contents(folder):
 
 
 def parts(folder):
+    """The files of parts, each with what another file of that name would not have."""
     return {path: path.stat().st_ino for path in pathlib.Path(folder).rglob('*.arrow')}
 
 
@@ -123,30 +125,42 @@ def interrupted(output, corpus, **options):
     assert len(parts(output)) == 4
 
 
-@pytest.mark.parametrize('changed', ['settings', 'input', 'program'])
-def test_parts_of_other_settings_another_input_or_program_are_not_taken(tmp_path, changed):
-    corpus, options = write(tmp_path / 'corpus'), {}
+@pytest.mark.parametrize('changed', ['settings', 'input', 'tokenizer', 'program', 'batches'])
+def test_parts_that_would_be_others_are_not_taken(tmp_path, changed):
+    corpus, options, parts_made = write(tmp_path / 'corpus'), {}, 2
+    tokenizer = tmp_path / 'tokenizer.json'
+    if changed == 'tokenizer':
+        run(tmp_path / 'first', corpus)
+        run(tmp_path / 'second', write(tmp_path / 'more', 40), wordpieces=90)
+        shutil.copy(tmp_path / 'first' / 'tokenizer.json', tokenizer)
+        options = {'tokenizer': str(tokenizer)}
     with pytest.MonkeyPatch.context() as patched:
         if changed == 'program':
             patched.setattr(prepare, 'PARTS_VERSION', 0)
-        interrupted(tmp_path / 'out', corpus)
+        interrupted(tmp_path / 'out', corpus, **options)
     if changed == 'settings':
         options = {'title_prefix': 'always'}
     elif changed == 'input':
         corpus = write(tmp_path / 'other', DOCUMENTS - 1)
+    elif changed == 'tokenizer':
+        shutil.copy(tmp_path / 'second' / 'tokenizer.json', tokenizer)
+    elif changed == 'batches':
+        options, parts_made = {'batch': 3}, 3
     with made(CUT, TOKENISE) as counts:
         run(tmp_path / 'out', corpus, **options)
-    assert counts == {'split_batch': 2, 'tokenise_batch': 2}
+    assert counts == {'split_batch': parts_made, 'tokenise_batch': parts_made}
     run(tmp_path / 'whole', corpus, **options)
     assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
 
 
-@pytest.mark.parametrize('bytes', [0, 7, 300])
-def test_a_damaged_part_is_made_again(tmp_path, bytes):
+@pytest.mark.parametrize('damage', ['empty', 'cut', 'a bit'])
+def test_a_damaged_part_is_made_again(tmp_path, damage):
     corpus = write(tmp_path / 'corpus')
     interrupted(tmp_path / 'out', corpus)
-    for path in parts(tmp_path / 'out'):
-        path.write_bytes(path.read_bytes()[:bytes])
+    for i, path in enumerate(parts(tmp_path / 'out')):
+        stored = bytearray(path.read_bytes())
+        stored[len(stored) * (i + 1) // 6] ^= 1 << i
+        path.write_bytes({'empty': b'', 'cut': path.read_bytes()[:300], 'a bit': stored}[damage])
     with made(CUT, TOKENISE) as counts:
         run(tmp_path / 'out', corpus)
     assert counts == {'split_batch': 2, 'tokenise_batch': 2}
@@ -157,10 +171,14 @@ def test_a_damaged_part_is_made_again(tmp_path, bytes):
 def test_several_processes_go_on_with_the_parts_of_one(tmp_path, caplog):
     corpus = write(tmp_path / 'corpus')
     interrupted(tmp_path / 'out', corpus)
-    first = min(parts(tmp_path / 'out'))
-    first.unlink()
-    with caplog.at_level('INFO', 'opql_jax'):
+    first, *others = parts(tmp_path / 'out').items()
+    first[0].unlink()
+    with caplog.at_level('INFO', 'opql_jax'), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prepare, '_finish', lambda directory: None)
         run(tmp_path / 'out', corpus, processes=2)
-    assert '3 parts that a killed run made are not made again' in caplog.text
+    assert 'a killed run left 3 parts' in caplog.text
+    left = parts(tmp_path / 'out')
+    assert len(left) == 4 and left.items() >= dict(others).items()  # the same files: none was written again
+    run(tmp_path / 'out', corpus)
     run(tmp_path / 'whole', corpus)
     assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')

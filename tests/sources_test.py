@@ -379,6 +379,9 @@ def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_kn
     source = make(name, prepared, split=str(tmp_path / 'open.jsonl'))
     assert source.questions.num_questions == len(one) > 10
     assert all(same(a, b) for a, b in zip(source, make(name, prepared), strict=True))
+    write_open_questions(tmp_path / 'none.jsonl', others)
+    with pytest.raises(ValueError, match='none.jsonl: no question has one hop and one mention, of an entity'):
+        make(name, prepared, split=str(tmp_path / 'none.jsonl'))
 
 
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):

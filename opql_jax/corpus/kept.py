@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,29 +12,35 @@ from opql_jax.corpus import tables
 
 
 class Kept:
-    """`function` of record batches, each given with its number: `kept((number, batch))`.
+    """`function` of record batches; what it made of a batch is found again by the contents of that batch.
 
-    A result is found again by its number alone. Whoever gives the folder knows that function and batches are those of the
-    run that filled it.
+    A file holds the SHA-256 of what follows, the result as an Arrow file. One that is damaged is made again.
     """
 
     def __init__(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], folder: Path | None):
-        """Keeps results of `function`, which can be sent to another process, in a folder that exists; None keeps none."""
+        """Takes a function and the folder of its results, which exists and is of no other function; None keeps nothing.
+
+        Both can be sent to another process if `function` can.
+        """
         self._function, self._folder = function, folder
 
-    def __call__(self, numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
-        number, batch = numbered
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._folder is None:
             return self._function(batch)
-        file = self._folder / f'{number:06}.arrow'
-        with contextlib.suppress(OSError, pa.ArrowInvalid):  # a damaged file is made again
-            with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
-                return reader.get_batch(0)
+        file = self._folder / f'{hashlib.sha256(batch.serialize()).hexdigest()}.arrow'
+        if file.exists():
+            stored = memoryview(file.read_bytes())
+            if hashlib.sha256(stored[_DIGEST:]).digest() == stored[:_DIGEST]:
+                return pa.ipc.open_file(pa.py_buffer(stored[_DIGEST:])).get_batch(0)
         made = self._function(batch)
-        with tables.atomic_path(file) as partial:
-            with pa.OSFile(str(partial), 'wb') as sink, pa.ipc.new_file(sink, made.schema, options=_COMPRESSED) as writer:
-                writer.write_batch(made)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, made.schema, options=pa.ipc.IpcWriteOptions(compression='lz4')) as writer:
+            writer.write_batch(made)
+        stored = sink.getvalue()
+        with tables.atomic_path(file) as partial, open(partial, 'wb') as out:
+            out.write(hashlib.sha256(stored).digest())
+            out.write(stored)
         return made
 
 
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression='lz4')
+_DIGEST = hashlib.sha256().digest_size

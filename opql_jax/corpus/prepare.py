@@ -212,8 +212,8 @@ def write_corpus(
             counts and rates are of both together.
         processes: that cut documents into passages; None for one per core. With more than one, `count_tokens` must be
             something that can be sent to another process.
-        parts: an existing folder in which the passages of each batch of documents are kept: those that an earlier run of the
-            same input and settings left there are not made again.
+        parts: a folder of passages cut with these settings, which exists: those of a batch of documents are kept there, and
+            where an earlier run left them they are not made again.
 
     Returns:
         JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
@@ -238,7 +238,7 @@ def write_corpus(
             yield batch
 
     split = functools.partial(split_batch, count_tokens=count_tokens, max_tokens=max_tokens, title_prefix=title_prefix)
-    new = pool.in_order(Kept(split, parts), enumerate(counted(linked)), processes)
+    new = pool.in_order(Kept(split, parts), counted(linked), processes)
     batches = itertools.chain(earlier.passages.to_batches() if earlier else (), new)
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
     # Their texts are left on disk.

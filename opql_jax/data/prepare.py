@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import importlib.metadata
 import itertools
 import json
@@ -11,6 +12,7 @@ import shutil
 import time
 
 import pyarrow.parquet as pq
+from tokenizers import Tokenizer
 
 from opql_jax.corpus import pool, readers, storage, tables
 from opql_jax.corpus import prepare as corpus_prepare
@@ -30,7 +32,7 @@ SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode', 
 
 # Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
 BATCH_PASSAGES = 4096
-# Where a run keeps what it made until all is done, and what is to be raised when the same input makes other passages or records.
+# Where a run keeps what it made until all is done, and what is to be raised when the same text makes other passages or records.
 PARTS, PARTS_VERSION = 'parts', 1
 
 
@@ -143,6 +145,7 @@ def prepare(
         # A model knows its tokenizer by the bytes of the file.
         partial.write_bytes(old.tokenizer_path.read_bytes() if old else wordpiece.to_str(pretty=True).encode('utf-8'))
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
+    parts = _parts(directory, wordpiece, settings)
 
     stated = corpus_prepare.write_corpus(
         directory,
@@ -156,14 +159,14 @@ def prepare(
         nested=settings['nested'],
         earlier=earlier,
         processes=processes,
-        parts=directory / PARTS / 'passages',
+        parts=parts / 'passages',
     )
     clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
-        tokenise = Kept(functools.partial(records.tokenise_batch, tokenizer=wordpiece), directory / PARTS / 'records')
-        tokenised = pool.in_order(tokenise, enumerate(batches), processes)
+        tokenise = Kept(functools.partial(records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
+        tokenised = pool.in_order(tokenise, batches, processes)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         records.write_records(directory / records.FILE_NAME, stored)
     clock('tokenised passages')
@@ -205,12 +208,8 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as one that is being prepared; refuses any other folder.
-
-    What a killed run left is cleared, but not the parts that this one would make alike.
-    """
+    """Marks a folder as one that is being prepared, and clears what a killed run left, but for its parts; refuses any other."""
     directory.mkdir(parents=True, exist_ok=True)
-    plan = json.dumps({'parts': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers'), **settings}, indent=2)
     if not (directory / tables.PLAN).exists():
         if any(not path.name.startswith(f'.{tables.PLAN}.') for path in directory.iterdir()):
             raise CorpusError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
@@ -219,19 +218,25 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
             *(path for pattern in tables.CONTENTS for path in directory.glob(pattern)),
             *directory.rglob('.*.partial'),
         ]:
-            leftover.unlink()
-        if (directory / PARTS).exists() and (directory / tables.PLAN).read_text(encoding='utf-8') != plan:
-            shutil.rmtree(directory / PARTS)
+            leftover.unlink(missing_ok=True)
     with tables.atomic_path(directory / tables.PLAN) as partial:
-        partial.write_text(plan, encoding='utf-8')
+        partial.write_text(json.dumps(settings, indent=2), encoding='utf-8')
+
+
+def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
+    """The folder of what is cut and tokenised with these settings, named by all that this depends on but the text."""
+    program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
+    depends = [program, wordpiece.to_str(), {name: settings[name] for name in SHARED}]
+    parts = directory / PARTS / hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
     for kind in ('passages', 'records'):
-        (directory / PARTS / kind).mkdir(parents=True, exist_ok=True)
-    if kept := len(list((directory / PARTS).glob('*/*.arrow'))):
-        _log.info('%d parts that a killed run made are not made again', kept)
+        (parts / kind).mkdir(parents=True, exist_ok=True)
+    if found := len(list(parts.glob('*/*.arrow'))):
+        _log.info('a killed run left %d parts of passages and records', found)
+    return parts
 
 
 def _finish(directory: pathlib.Path) -> None:
-    """Removes what only a killed run would need; the plan last, as long as which the parts are known for what they are."""
+    """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
     if (directory / PARTS).exists():
         shutil.rmtree(directory / PARTS)
     (directory / tables.PLAN).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Questions as padded arrays, served epoch by epoch, and their distant alignment with the pairs of a corpus."""
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from opql_jax.data import buckets, markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.tokenizer import SpecialIds
+
+_log = logging.getLogger(__name__)
 
 
 class QuestionArrays:
@@ -170,14 +173,25 @@ def is_file(questions: str) -> bool:
 
 
 def one_hop(prepared: Prepared, name: str) -> list[Question]:
-    """The questions of a split, or those of one hop of a file of open questions whose only mention says which entity it is."""
+    """The questions of a split, or those of one hop of a file of open questions whose only mention says which entity it is.
+
+    Raises:
+        InputError: the file has no such question.
+    """
     if not is_file(name):
         return prepared.questions(name)
-    return [
+    asked = read_open_questions(name, prepared.vocab)
+    found = [
         Question(q.text, q.mentions[0], q.entities[0], q.answers, q.unknown_answers, q.hops, q.type, q.id)
-        for q in read_open_questions(name, prepared.vocab)
+        for q in asked
         if q.hops == 1 and len(q.mentions) == 1 and q.entities[0] >= 0
     ]
+    _log.info('%s: %d of %d questions have one hop and one mention whose entity is known', name, len(found), len(asked))
+    if not found:
+        raise InputError(
+            f'{name}: no question has one hop and one mention, of an entity that `entities` tells and the vocabulary has'
+        )
+    return found
 
 
 def without(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:
