@@ -213,6 +213,12 @@ def test_a_full_disk_is_reported_in_one_line_that_names_the_file(binaries, world
     assert re.search(rf'{tmp_path}/.*{name}', said) and ('File too large' in said or 'cannot be written' in said), said
 
 
+def test_a_full_disk_on_which_the_parts_of_passages_lie_already_is_reported_for_the_passages(binaries, world, tmp_path):
+    complaint(binaries(*prepare(tmp_path), file_limit=TABLES['passages.array_record']))
+    said = complaint(binaries(*prepare(tmp_path), file_limit=10000))
+    assert re.search(rf'{tmp_path}/\S*passages.parquet', said) and 'File too large' in said, said
+
+
 @pytest.mark.parametrize('name', ARRAYS)
 def test_no_array_cut_short_by_a_full_disk_takes_its_final_name(binaries, world, tmp_path, name):
     binaries(*build(world, tmp_path), file_limit=ARRAYS[name])

@@ -17,16 +17,14 @@ class Kept:
     A file holds the SHA-256 of what follows, the result as an Arrow file. One that is damaged is made again.
     """
 
-    def __init__(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], folder: Path | None):
-        """Takes a function and the folder of its results, which exists and is of no other function; None keeps nothing.
+    def __init__(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], folder: Path):
+        """Takes a function and the folder of its results, which exists and is of no other function.
 
         Both can be sent to another process if `function` can.
         """
         self._function, self._folder = function, folder
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._folder is None:
-            return self._function(batch)
         file = self._folder / f'{hashlib.sha256(batch.serialize()).hexdigest()}.arrow'
         if file.exists():
             stored = memoryview(file.read_bytes())

@@ -213,7 +213,7 @@ def write_corpus(
         processes: that cut documents into passages; None for one per core. With more than one, `count_tokens` must be
             something that can be sent to another process.
         parts: a folder of passages cut with these settings, which exists: those of a batch of documents are kept there, and
-            where an earlier run left them they are not made again.
+            where an earlier run left them they are not made again; None keeps none.
 
     Returns:
         JSON values for the manifest: the settings above, `counts` (documents, documents_without_mentions,
@@ -238,7 +238,7 @@ def write_corpus(
             yield batch
 
     split = functools.partial(split_batch, count_tokens=count_tokens, max_tokens=max_tokens, title_prefix=title_prefix)
-    new = pool.in_order(Kept(split, parts), counted(linked), processes)
+    new = pool.in_order(Kept(split, parts) if parts else split, counted(linked), processes)
     batches = itertools.chain(earlier.passages.to_batches() if earlier else (), new)
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
     # Their texts are left on disk.

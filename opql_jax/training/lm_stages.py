@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.data import buckets, lm_sources
@@ -16,7 +17,7 @@ from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel, best_entities, with_directions
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
-from opql_jax.training.stages import Stage, digest_of
+from opql_jax.training.stages import Stage
 from opql_jax.training.update import covered
 
 # What a language model is, which its stages must agree on.
@@ -233,7 +234,7 @@ class NameStage(LanguageModelStage):
         return lm_sources.NameSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
 
     def lineage(self):
-        return {**super().lineage(), **dict.fromkeys(_ASKING), 'questions': digest_of(self.questions)}
+        return {**super().lineage(), **dict.fromkeys(_ASKING), 'questions': storage.sha256(self.questions)}
 
     def trainable(self, name):
         return super().trainable(name) and not name.startswith(('encoder/w_r', 'follower/', 'lm/r_null', 'lm/w_v'))
@@ -307,7 +308,7 @@ class OpenQuestionStage(LanguageModelStage):
         return lm_sources.Beside(asked, **beside)
 
     def lineage(self):
-        return {**super().lineage(), 'questions': digest_of(self.questions)}
+        return {**super().lineage(), 'questions': storage.sha256(self.questions)}
 
     def static(self, batch):
         return (int(batch.pop('hops')),)

@@ -10,7 +10,6 @@ from the follow stage on, `follower`.
 """
 
 import dataclasses
-import hashlib
 from typing import ClassVar
 
 import jax
@@ -85,14 +84,9 @@ class Stage:
         raise InputError(f'a {type(self).__name__} predicts nothing: give a stage that answers questions or encodes pairs')
 
 
-def digest_of(questions: str) -> str:
-    """What tells one file of questions from another, wherever it lies."""
-    return hashlib.sha256(storage.path(questions).read_bytes()).hexdigest()
-
-
 def split_of(questions: str) -> str:
-    """What a lineage says of questions: the name of a split, or what tells a file from another."""
-    return digest_of(questions) if is_file(questions) else questions
+    """What a lineage says of questions: the name of a split, or what tells a file from another, wherever it lies."""
+    return storage.sha256(questions) if is_file(questions) else questions
 
 
 def _encode_rows(encoder, params, batch, rng):
