@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from timing import medians
 
-from opql_jax.memory.search import shard_memory
+from opql_jax.memory import search
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
@@ -57,7 +57,7 @@ def measure(options):
     target = rng.integers(0, options.entities, options.entries).astype(np.int32)
     relations = rng.standard_normal((options.entries, sizes['relation_dim']), np.float32)
     passages = rng.integers(0, options.entries // 10, (options.entries, 1)).astype(np.int32)
-    memory = shard_memory(topic, target, relations, mesh, int8=options.mode == 'int8', passages=passages)
+    memory = search.shard_memory(topic, target, relations, mesh, mode=options.mode, passages=passages)
     batch = batch_of(options.rows, options.length, options.topics, options.entities, options.entries, rng)
     batch = shard_batch(batch, mesh)
     layer = sizes['num_layers'] // 2
@@ -101,7 +101,7 @@ def main():
     parser.add_argument('--length', type=int, default=96, help='tokens of a row')
     parser.add_argument('--topics', type=int, default=2)
     parser.add_argument('--k', type=int, default=32)
-    parser.add_argument('--mode', default='exact', choices=('exact', 'approx', 'int8'))
+    parser.add_argument('--mode', default='exact', choices=search.MODES)
     parser.add_argument('--calls', type=int, default=7, help='of each way, at most')
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')

@@ -35,7 +35,9 @@ class Data:
         relations = rng.standard_normal((rows, half), np.float32)
         table = rng.standard_normal((num_topics, half), np.float32)
         self.mesh, self.half, self.table = make_mesh(1), half, jnp.asarray(table)
-        self.memory = search.shard_memory(topic, topic, relations, self.mesh, int8=True)
+        made = lambda mode: search.shard_memory(topic, topic, relations, self.mesh, mode=mode)
+        self.memories = {mode: made(mode) for mode in search.CODED}
+        self.memory = self.memories['int8']
         keys = np.concatenate([table[topic], relations], axis=1)
         self.concatenated = search.shard_memory(topic, topic, keys, self.mesh)
         self.keys = self.concatenated.relations[:rows]
@@ -57,7 +59,7 @@ class Data:
             run = run.lower(parts, memory, table).compile()
             return run, functools.partial(run, parts, memory, table)
 
-        searches = {mode: compiled(factored, self.memory, self.table, mode) for mode in search.MODES}
+        searches = {mode: compiled(factored, self.memories.get(mode, self.memory), self.table, mode) for mode in search.MODES}
         alive = {mode: run.memory_analysis().temp_size_in_bytes for mode, (run, _) in searches.items()}
         ways = {mode: call for mode, (_, call) in searches.items()}
         ways['concatenated'] = compiled(whole, self.concatenated, self.table[:, :0])[1]

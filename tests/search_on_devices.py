@@ -25,8 +25,8 @@ def main(output):
         mesh = make_mesh(*shape)
         for case in search_cases.CASES:
             data = search_cases.make(case)
-            memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, True, data.passages)
             for mode in search.MODES:
+                memory = search.shard_memory(data.topic, data.target, data.relations, mesh, data.alive, mode, data.passages)
                 run = jax.jit(
                     lambda qe, qr, memory, table, **masks: search.topk(
                         qe, qr, memory, table, mesh, search_cases.K[case], 5, mode, **masks
@@ -36,7 +36,7 @@ def main(output):
                 scores, ids = run(data.query_e, data.query_r, memory, data.table, **masks)
                 found[f'{case}-{mode}-{devices}-scores'], found[f'{case}-{mode}-{devices}-ids'] = scores, ids
         data = search_cases.recall_case()
-        memory = search.shard_memory(data.topic, data.target, data.relations, mesh, int8=True)
+        memory = search.shard_memory(data.topic, data.target, data.relations, mesh, mode='int8')
         for mode in ('approx', 'int8'):
             run = jax.jit(
                 lambda qe, qr, memory, table: search.topk(qe, qr, memory, table, mesh, search_cases.RECALL_K, mode=mode)

@@ -36,8 +36,8 @@ def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact',
 
 def run(case, k, **options):
     mesh = make_mesh(1)
-    int8 = options.get('mode') == 'int8'
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, int8, case.passages)
+    mode = options.get('mode', 'exact')
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, mode, case.passages)
     masks = dict(member=case.member, exclude=case.exclude, passage=case.passage)
     return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, **masks, **options)
 
@@ -51,7 +51,7 @@ def test_devices_find_what_the_reference_finds(on_devices, name, devices):
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
-@pytest.mark.parametrize('mode', ['approx', 'int8'])
+@pytest.mark.parametrize('mode', ['approx', 'int8', 'pca'])
 @pytest.mark.parametrize('name', search_cases.CASES)
 def test_other_modes_return_no_masked_row_and_true_scores(on_devices, name, mode, devices):
     case = search_cases.make(name)
@@ -110,13 +110,18 @@ def test_no_collective_carries_the_kept_keys(on_devices, queries):
             assert carried < kept * min(search_cases.D_E, search_cases.D_R), (kind, dims)
 
 
-def clustered(rows, topics, clusters, dim=16, queries=16):
-    """A memory sorted by topic whose relations lie in clusters, or near the centre of their topic if None."""
+def clustered(rows, topics, clusters, dim=16, queries=16, length=None):
+    """A memory sorted by topic whose relations lie in clusters, or near the centre of their topic if None.
+
+    Their directions have these lengths [dim], in a frame that is not that of the numbers.
+    """
     rng = np.random.default_rng(0)
     topic = np.sort(rng.integers(0, topics, rows)).astype(np.int32)
     group = topic if clusters is None else rng.integers(0, clusters, rows)
     relations = rng.normal(size=(group.max() + 1, dim))[group] + 0.5 * rng.normal(size=(rows, dim))
     query_e, query_r, table = (rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics))
+    if length is not None:
+        relations = relations * length @ np.linalg.qr(rng.normal(size=(dim, dim)))[0]
     return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
 
 
@@ -128,6 +133,16 @@ def test_recall_on_clustered_rows(clusters, rows, k, options):
     _, ids = run(case, k, **options)
     recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
     assert recall >= 0.98
+
+
+@pytest.mark.parametrize(('rest', 'least'), [(0.0, 1.0), (0.1, 0.98)])
+@pytest.mark.parametrize(('clusters', 'rows', 'k'), [(None, 40_000, 32), (50, 2_100, 32), (50, 6_500, 100)])
+def test_recall_by_fewer_numbers_where_relations_lie_in_few_directions(clusters, rows, k, rest, least):
+    case = clustered(rows, topics=200, clusters=clusters, length=np.where(np.arange(16) % 8 < 3, 1.0, rest))
+    _, expected, _ = search_cases.reference(case, k)
+    _, ids = run(case, k, mode='pca')
+    recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
+    assert recall >= least
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
@@ -166,12 +181,14 @@ def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode
 def test_what_is_alive_at_a_time_is_bounded(dtype, options, queries):
     rows, dim, entities, mesh = 1_600_000, 256, 50_000, make_mesh(1)
     shape = lambda dims, kind: jax.ShapeDtypeStruct(dims, kind)
+    pca = options.get('mode') == 'pca'
     memory = search.ShardedMemory(
         shape((entities,), np.int32),
         *[shape((rows,), np.int32)] * 2,
         shape((rows, dim), np.uint16 if dtype == jnp.bfloat16 else dtype),
-        shape((rows, dim), np.int8),
+        shape((rows, 96), np.float32) if pca else shape((rows, dim), np.int8),
         shape((rows,), np.float32),
+        shape((dim, 96), np.float32) if pca else None,
     )
     query, table = shape((queries, dim), np.float32), shape((entities, dim), np.float32)
     compiled = jit_topk.lower(query, query, memory, table, mesh=mesh, k=32, **options).compile()
@@ -215,7 +232,11 @@ def test_bad_arguments_are_named():
         search.topk(case.query_e[:0], case.query_r[:0], *arguments[2:], 4)
     with pytest.raises(InputError, match='k=0'):
         search.topk(*arguments, 0)
-    with pytest.raises(InputError, match='int8=True'):
-        search.topk(*arguments, 4, mode='int8')
+    for mode, other in zip(search.CODED, reversed(search.CODED)):
+        with pytest.raises(InputError, match=f"mode='{mode}'"):
+            search.topk(*arguments, 4, mode=mode)
+        made = search.shard_memory(case.topic, case.target, case.relations, mesh, mode=other)
+        with pytest.raises(InputError, match=f"mode='{mode}'"):
+            search.topk(case.query_e, case.query_r, made, case.table, mesh, 4, mode=mode)
     with pytest.raises(InputError, match='one length'):
         search.shard_memory(case.topic[1:], case.target, case.relations, mesh)

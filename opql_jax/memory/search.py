@@ -27,7 +27,9 @@ from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import Batch
 from opql_jax.parallel.rules import spec
 
-MODES = ('exact', 'approx', 'int8')
+MODES = ('exact', 'approx', 'int8', 'pca')
+# Those that choose buckets by smaller or fewer numbers than the relations.
+CODED = ('int8', 'pca')
 MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time on a device
 
 _PRECISION = lax.Precision.HIGHEST
@@ -41,6 +43,8 @@ _APPROX_BUCKETS = 64
 # scores are not worth: up to _CPU_WHOLE of them come from all rows at once, if these need no conversion.
 _CPU_SCORES, _CPU_ROWS, _CPU_WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
 _ACCELERATOR_ROWS = 1 << 16
+# Relations that the directions of 'pca' are found from, at most.
+_PCA_ROWS = 1 << 16
 # Numbers of relations gathered at a time when rows are scored again.
 _GATHERED = 1 << 22
 
@@ -54,8 +58,10 @@ class ShardedMemory(NamedTuple):
             which are never found.
         target: [N'] int32.
         relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`).
-        codes: [N', d_r] int8, the relations by row in units of `scales`; None unless made for mode 'int8'.
+        codes: what a mode of CODED reads: for 'int8' [N', d_r] int8, the relations by row in units of `scales`; for 'pca'
+            [N', d_p] float32, their products with `axes`. None unless made for one.
         scales: [N'] float32, or None.
+        axes: [d_r, d_p] float32, the d_p = 3/8 d_r orthogonal directions in which relations are longest; None unless made for 'pca'.
         passages: [N', P] int32, where an entry was read, -1 in unused slots; None unless given.
     """
 
@@ -65,10 +71,11 @@ class ShardedMemory(NamedTuple):
     relations: jax.Array
     codes: jax.Array | None = None
     scales: jax.Array | None = None
+    axes: jax.Array | None = None
     passages: jax.Array | None = None
 
 
-def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = False, passages=None) -> ShardedMemory:
+def shard_memory(topic, target, relations, mesh: Mesh, alive=None, mode: str = 'exact', passages=None) -> ShardedMemory:
     """Places a memory on a mesh, rows split over all its devices.
 
     Args:
@@ -76,7 +83,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
         relations: [N, d_r].
         mesh: as `parallel.mesh.make_mesh` makes them.
         alive: [N] bool, False for deleted entries; None if none is deleted.
-        int8: also make what mode 'int8' reads.
+        mode: a mode that will be used; one of CODED needs more to read than the others, which can be used too.
         passages: [N, P] int32, the passages each entry was read in, -1 in unused slots; for searches that bar some.
 
     Raises:
@@ -88,11 +95,14 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
         raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
     if len(topic) >= 2**31 - mesh.size * _BUCKET:
         raise InputError(f'{len(topic)} rows do not fit int32 ids')
-    codes = scales = None
-    if int8:
+    codes = scales = axes = None
+    if mode == 'int8':
         scales = np.abs(relations).max(axis=1).astype(np.float32) / 127
         unit = np.where(scales > 0, scales, 1)
         codes = np.rint(relations.astype(np.float32) / unit[:, None]).astype(np.int8)
+    elif mode == 'pca':
+        axes = _longest(relations)
+        codes = relations.astype(np.float32) @ axes
     padding = -len(topic) % (mesh.size * _BUCKET)
 
     def pad(array, fill=0):
@@ -107,9 +117,22 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, int8: bool = 
     slot = np.where(used, slot, width).astype(np.int32)
 
     place = lambda array: hosts.put(array, NamedSharding(mesh, spec('entries')))
-    columns = target, relation_bits(relations), codes, scales, None if passages is None else np.asarray(passages, np.int32)
-    columns = (None if column is None else place(pad(column)) for column in columns)
-    return ShardedMemory(place(topics), place(slot), *columns)
+    columns = dict(target=target, relations=relation_bits(relations), codes=codes, scales=scales)
+    columns |= dict(passages=None if passages is None else np.asarray(passages, np.int32))
+    columns = {name: place(pad(column)) for name, column in columns.items() if column is not None}
+    if axes is not None:
+        columns['axes'] = hosts.put(axes, NamedSharding(mesh, spec()))
+    return ShardedMemory(place(topics), place(slot), **columns)
+
+
+def _longest(relations):
+    """The orthogonal directions that hold most of the squares of relations [N, d_r], see `ShardedMemory`: [d_r, d_p] float32.
+
+    Not of their differences from the mean, as scores are products with all of a relation.
+    """
+    some = relations[:: -(-len(relations) // _PCA_ROWS)].astype(np.float32)
+    _, directions = np.linalg.eigh(some.T @ some)  # the longest come last
+    return directions[:, -max(1, relations.shape[1] * 3 // 8) :]
 
 
 def even(table, mesh):
@@ -150,7 +173,7 @@ def _top_of(scores, k):
 
 def _bucket_size(rows, k, mode):
     """Rows of a bucket: about as many buckets to choose from as rows to score again, which in 'approx' is one a bucket."""
-    size = _BUCKET
+    size = _BUCKET // 4 if mode == 'pca' else _BUCKET  # of more buckets
     while size > 1 and (rows < _APPROX_BUCKETS * k * size if mode == 'approx' else rows < size * size * k):
         size //= 2
     return size
@@ -179,12 +202,18 @@ def _without(barred, memory, rows_of, scores):
     return scores
 
 
+def _keys(memory, mode):
+    """What buckets are chosen by, [N', d_r or d_p]."""
+    return memory.codes if mode in CODED else memory.relations
+
+
 def _choose(query_r, barred, entity_scores, memory, k, keep, chunk, mode, dtype, total, on_tpu):
     """Rows in which the best k of this device are, [m] int32 rising, and which of them count, [m] bool."""
     rows = len(memory.slot)
     size = _bucket_size(rows, keep, mode)
     chunk = max(1, min(chunk, rows) // size) * size
     neighbours = mode != 'approx' or on_tpu
+    asked = _products(query_r, memory.axes.T, jnp.float32) if mode == 'pca' else query_r
 
     def step(_, number):
         first = number * (chunk // size)
@@ -196,10 +225,9 @@ def _choose(query_r, barred, entity_scores, memory, k, keep, chunk, mode, dtype,
             strided = array.reshape(size, rows // size, *array.shape[1:])
             return lax.dynamic_slice_in_dim(strided, start, chunk // size, axis=1).reshape(chunk, *array.shape[1:])
 
+        scores = _products(asked, relation_values(part(_keys(memory, mode))), dtype)
         if mode == 'int8':
-            scores = _products(query_r, part(memory.codes), dtype) * part(memory.scales)
-        else:
-            scores = _products(query_r, relation_values(part(memory.relations)), dtype)
+            scores *= part(memory.scales)
         scores = _without(barred, memory, part, scores + _at(entity_scores, part(memory.slot)))
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         if mode != 'approx':
@@ -250,14 +278,13 @@ def _search_shard(query_e, query_r, memory, table, member, barred, *, batch, k, 
     if total > len(memory.slot):  # else it is whole; XLA would copy it
         table = lax.all_gather(table, batch.axes, tiled=True)
     rows, count = len(memory.slot), len(queries[0])
-    rough = mode == 'int8' or dtype != jnp.float32
-    keep = 2 * k if rough else k
+    keep = k * (4 if mode == 'pca' else 2 if mode == 'int8' or dtype != jnp.float32 else 1)
     if chunk is None and platform == 'cpu':
-        whole = count * rows <= _CPU_WHOLE and mode != 'int8' and memory.relations.dtype == dtype
+        whole = count * rows <= _CPU_WHOLE and _keys(memory, mode).dtype == dtype
         chunk = rows if whole else min(max(_CPU_SCORES // count, _CPU_ROWS[0]), _CPU_ROWS[1])
     chunk = min(chunk or _ACCELERATOR_ROWS, rows)
-    # Alive at a time for each query: maxima, entity scores before and after the choice of topics, scores of a chunk.
-    alive = 2 * (rows // _bucket_size(rows, keep, mode)) + len(table) + len(memory.topics) + 1 + chunk
+    # Alive at a time for each query: maxima and their rows, entity scores before and after the choice of topics, scores of a chunk.
+    alive = 3 * (rows // _bucket_size(rows, keep, mode)) + len(table) + len(memory.topics) + 1 + chunk
     blocks = -(-count * 4 * alive // MAX_SCORE_BYTES)
     block = -(-count // blocks)
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
@@ -268,7 +295,13 @@ def _search_shard(query_e, query_r, memory, table, member, barred, *, batch, k, 
         row, counts = _choose(query_r, barred, scores, memory, k, keep, chunk, mode, dtype, total, platform == 'tpu')
         return _best_of(query_r, barred, scores, memory, row, counts, k, min(group, len(row)))
 
-    best, ids = jax.vmap(one)(queries) if block == count else lax.map(one, queries, batch_size=block)
+    if blocks == 1:
+        best, ids = jax.vmap(one)(queries)
+    else:  # of one size: a smaller last one would be alive beside the others
+        padding = blocks * block - count
+        split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(blocks, block, *x.shape[1:])
+        found = lax.map(jax.vmap(one), jax.tree.map(split, queries))
+        best, ids = (x.reshape(-1, k)[:count] for x in found)
     ids += lax.axis_index(batch.axes) * rows
     # Devices hold rows in rising order, so the order of places is again the order of ids.
     best, found = lax.top_k(batch.exchange(best), k)
@@ -280,7 +313,9 @@ def _platform(mesh):
 
 
 def placed(memory):
-    return jax.tree.map(lambda _: spec('entries'), memory)
+    """How the arrays of a memory lie: by rows, but for what all rows share."""
+    by_rows = jax.tree.map(lambda _: spec('entries'), memory)
+    return by_rows if memory.axes is None else by_rows._replace(axes=spec())
 
 
 def topk(
@@ -299,7 +334,8 @@ def topk(
         chunk: rows a step (static), by default as many as serve a CPU's cache. But for 'approx', the result depends on
             it, and on the number of devices, only where scores are equal up to rounding.
         mode: 'exact'; 'approx', which may miss an entry where a better one shares its bucket; 'int8', which chooses
-            buckets by the int8 relations, twice as many.
+            buckets by the int8 relations, twice as many; 'pca', which chooses smaller ones by the relations in fewer
+            numbers, four times as many, and so misses entries where relations need all of theirs.
         dtype: type of the products. With any but float32 twice as many buckets are chosen. The scores are exact always.
         member: [B, n] bool, the topics each query may find entries of; None for all.
         exclude: [B] or [B, X] int32, targets that each query must not find, -1 for none; None excludes nothing.
@@ -309,7 +345,7 @@ def topk(
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
 
     Raises:
-        InputError: an unknown mode, no query, k or chunk below 1, mode 'int8' or `passage` on a memory made without it.
+        InputError: an unknown mode, no query, k or chunk below 1, a mode of CODED or `passage` on a memory made without it.
     """
     if mode not in MODES:
         raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
@@ -317,8 +353,8 @@ def topk(
         raise InputError('a search needs at least one query')
     if k < 1 or (chunk is not None and chunk < 1):
         raise InputError(f'k and chunk must be at least 1, not k={k}, chunk={chunk}')
-    if mode == 'int8' and memory.codes is None:
-        raise InputError("mode 'int8' needs a memory made by shard_memory(..., int8=True)")
+    if mode in CODED and (memory.codes is None or (mode == 'pca') != (memory.axes is not None)):
+        raise InputError(f'mode {mode!r} needs a memory made by shard_memory(..., mode={mode!r})')
     if passage is not None and memory.passages is None:
         raise InputError('to bar a passage a search needs a memory made by shard_memory(..., passages=...)')
     batch = Batch.of(len(query_e), mesh)

@@ -90,8 +90,7 @@ class LanguageModelStage(Stage):
 
     def search_arrays(self, memory: Memory, mesh, passages=None):
         """A memory as the model searches it, its rows over the devices of the mesh."""
-        int8 = self.mode == 'int8'
-        return shard_memory(memory.topic, memory.target, memory.relations(), mesh, int8=int8, passages=passages)
+        return shard_memory(memory.topic, memory.target, memory.relations(), mesh, mode=self.mode, passages=passages)
 
     def init(self, encoder, params):
         fresh = self.model(encoder).init(jax.random.key(0))
