@@ -60,6 +60,14 @@ def full(case, layout, chunk=CHUNK):
     return with_gradients(loss_of, case, layout)
 
 
+def attended(case, layout, chunk=CHUNK):
+    def loss_of(vectors, table):
+        found = entity_table.attend(vectors, table, layout, chunk)
+        return entity_table.attended_cross_entropy(found, case.labels, table, layout)
+
+    return with_gradients(loss_of, case, layout)
+
+
 def sampled(case, layout, num_sampled=SAMPLED, seed=0):
     key = jax.random.key(seed)
     loss_of = lambda vectors, table: entity_table.sampled_softmax_cross_entropy(

@@ -27,8 +27,9 @@ def main(output):
         for name in cases.CASES:
             case = cases.make(name)
             layout = entity_table.Layout(mesh, len(case.table))
-            for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.full(case, layout)):
-                found[f'{name}-{devices}-{part}'] = value
+            for way, of in (('full', cases.full), ('attended', cases.attended)):
+                for part, value in zip(('loss', 'correct', 'vectors', 'table'), of(case, layout)):
+                    found[f'{way}-{name}-{devices}-{part}'] = value
         case = cases.make('uneven')
         layout = entity_table.Layout(mesh, len(case.table))
         for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)):

@@ -52,8 +52,9 @@ def assert_is_the_reference(found, case):
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
 @pytest.mark.parametrize('name', cases.CASES)
-def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(on_devices, name, devices):
-    found = [on_devices[0][f'{name}-{devices}-{part}'] for part in PARTS]
+@pytest.mark.parametrize('way', ['full', 'attended'])
+def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(on_devices, way, name, devices):
+    found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS]
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / devices) * devices
     assert_is_the_reference(found, cases.make(name))
 
@@ -161,10 +162,20 @@ def test_bad_arguments_are_named():
 @pytest.mark.parametrize('chunk', [4, 100])
 def test_attention_over_entities_and_its_gradients_are_those_of_the_plain_formula(chunk):
     rng, layout = np.random.default_rng(0), entity_table.Layout(make_mesh(1), 37)
-    table, vectors, probe = (rng.normal(size=size).astype(np.float32) for size in ((37, 5), (7, 5), (7, 5)))
-    plain = lambda v, t: jax.nn.softmax(3 * v @ t.T) @ t
-    chunked = lambda v, t: entity_table.attend(3 * v, t, layout, chunk)
-    np.testing.assert_allclose(jax.jit(chunked)(vectors, table), plain(vectors, table), rtol=1e-4, atol=1e-5)
-    gradients = (jax.grad(lambda v, t, f=f: (f(v, t) * probe).sum(), argnums=(0, 1))(vectors, table) for f in (plain, chunked))
+    table, vectors, probe, weights = (rng.normal(size=size).astype(np.float32) for size in ((37, 5), (7, 5), (7, 5), 7))
+
+    def plain(v, t):
+        scores = 3 * v @ t.T
+        return jax.nn.softmax(scores) @ t, jax.nn.logsumexp(scores, axis=1), scores.argmax(axis=1)
+
+    chunked = lambda v, t: entity_table.attend(3 * v, t, layout, chunk)[1:]
+    for expected, found in zip(plain(vectors, table), jax.jit(chunked)(vectors, table)):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+    def probed(v, t, of):
+        found, lse, _ = of(v, t)
+        return (found * probe).sum() + (lse * weights).sum()
+
+    gradients = (jax.grad(probed, argnums=(0, 1))(vectors, table, of) for of in (plain, chunked))
     for expected, found in zip(*gradients):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -26,7 +26,7 @@ def softmax(x):
 
 def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
     """m' and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
-    own, topics, relations, _ = (None if x is None else np.asarray(x, np.float64) for x in read)
+    own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
     table, memory, null = (
         np.asarray(x, np.float64) for x in (setting.table, setting.relations, setting.params['lm']['r_null'])

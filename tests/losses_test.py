@@ -7,12 +7,14 @@ import pytest
 
 from opql_jax.models import losses
 from opql_jax.models.losses import alignment_loss, relation_loss
+from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 
 
 def entity_loss(mentions, entities, table, *sampling):
-    return losses.entity_loss(jnp.asarray(mentions), jnp.asarray(entities), table, Layout(make_mesh(1), len(table)), *sampling)
+    mentions = jax.tree.map(jnp.asarray, mentions)
+    return losses.entity_loss(mentions, jnp.asarray(entities), table, Layout(make_mesh(1), len(table)), *sampling)
 
 
 def log_softmax(logits):
@@ -96,7 +98,11 @@ def test_entity_loss_is_the_reference(seed):
     rng = np.random.default_rng(seed)
     mentions, table = rng.normal(size=(7, 4, 5)).astype(np.float32), rng.normal(size=(9, 5)).astype(np.float32)
     entities = rng.integers(-1, 9, (7, 4)).astype(np.int32)
-    np.testing.assert_allclose(entity_loss(mentions, entities, table), slow_entity_loss(mentions, entities, table), rtol=1e-5)
+    expected = slow_entity_loss(mentions, entities, table)
+    np.testing.assert_allclose(entity_loss(mentions, entities, table), expected, rtol=1e-5)
+    attended = entity_table.attend(mentions.reshape(28, 5), table, Layout(make_mesh(1), len(table)))
+    attended = jax.tree.map(lambda x: x.reshape(7, 4, *x.shape[1:]), attended)
+    np.testing.assert_allclose(entity_loss(attended, entities, table), expected, rtol=1e-5)
 
 
 def test_padding_rows_change_no_loss():

@@ -32,7 +32,7 @@ from opql_jax.models.agreement import agree
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel import entity_table
-from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.entity_table import Attended, Layout
 
 # W_v at first: E[y], of length 1, must win a softmax over all of E.
 _VALUE_SCALE = 12.0
@@ -113,8 +113,8 @@ class Output(NamedTuple):
     Attributes:
         prediction: m' [n, d_e], to be compared with E; m_ENT for a text without a topic, or 0 if own predictions are left out.
         own: m_ENT [n, d_e], what it would be without the memory.
-        topics: m_e1 [n, T, d_e].
-        asked: [n, T, d_e], what the topics asked the entity memory; None without one.
+        topics: m_e1 [n, T, d_e]; with a memory the Attended of it, which the query needs.
+        asked: Attended [n, T, ...], what the topics asked the entity memory; None without one.
         hops: a Read per hop, of n T queries; none without a memory.
         agreed: log_probs [n, 1 + K T] and targets [n, K T] of the last hop's K entries and null, as the topics agree on them, those
             that the search found first; None without a memory.
@@ -122,15 +122,15 @@ class Output(NamedTuple):
 
     prediction: jax.Array
     own: jax.Array
-    topics: jax.Array
-    asked: jax.Array | None
+    topics: jax.Array | Attended
+    asked: Attended | None
     hops: list[Read]
     agreed: tuple[jax.Array, jax.Array] | None
 
 
 def _join(items):
     """What each bucket has, one after the other; None if they do not have it."""
-    return None if items[0] is None else jnp.concatenate(items)
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *items)
 
 
 def _weights(read: Read):
@@ -214,7 +214,7 @@ class LanguageModel:
             rng: key of dropout; None for none.
 
         Returns:
-            (own [n, d_e], topics [n, T, d_e], relations [n, T, d_r], asked [n, T, d_e] or None).
+            (own [n, d_e], topics [n, T, d_e], relations [n, T, d_r], asked [n, T, ...] or None), see `Output`.
         """
         plain = rng is None
         encoder = self.encoder.bind({'params': params['encoder']}, rngs=None if plain else {'dropout': rng})
@@ -224,10 +224,14 @@ class LanguageModel:
         if self.entity_layer:
             places = jnp.concatenate([starts, ent], axis=1)
             queries = heads.mentions(jnp.take_along_axis(h, places[:, :, None], axis=1))
-            found = entity_table.attend(queries.reshape(-1, queries.shape[-1]), params['entity_table'], layout)
+            attended = entity_table.attend(queries.reshape(-1, queries.shape[-1]), params['entity_table'], layout)
+            attended = jax.tree.map(lambda x: x.reshape(*queries.shape[:2], *x.shape[1:]), attended)
             used = jnp.pad(text['used'], ((0, 0), (0, 1)), constant_values=True)  # [ENT] always is
-            added = jnp.where(used[:, :, None], heads.embed(found.reshape(queries.shape)), 0.0)
-            h, asked = h.at[jnp.arange(len(h))[:, None], places].add(added.astype(h.dtype)), queries[:, :-1]
+            added = jnp.where(used[:, :, None], heads.embed(attended.found), 0.0)
+            h, asked = (
+                h.at[jnp.arange(len(h))[:, None], places].add(added.astype(h.dtype)),
+                jax.tree.map(lambda x: x[:, :-1], attended),
+            )
         places = jnp.concatenate([starts, ent, text['r1'], text['r2'][:, None]], axis=1)
         h = encoder.upper(h, tokens, self.entity_layer, plain, places).astype(jnp.float32)
         topics, own, r1, r2 = jnp.split(h, np.cumsum([starts.shape[1], 1, starts.shape[1]]), axis=1)
@@ -270,7 +274,8 @@ class LanguageModel:
         if memory.passages is None:
             barred.pop('passage', None)
         gold = None if (rows := given('gold')) is None else flat(rows)
-        entity, own_entity = link(flat(topics)), spread(link(own)) if hops > 1 and self.own_prediction else 0.0
+        linked = link(flat(topics))
+        entity, own_entity = linked.found, spread(link(own).found) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
             last = hop == hops - 1
             reads.append(self._read(params, layout, flat(relations), entity, memory, barred, gold if last else None, reads))
@@ -282,7 +287,8 @@ class LanguageModel:
         null, found = self._found(*agreed, layout, table)
         prediction = jnp.matmul(found, params['lm']['w_v'], precision=lax.Precision.HIGHEST)
         prediction += null * own if self.own_prediction else 0.0
-        return Output(prediction, own, topics, asked, reads, agreed)
+        linked = jax.tree.map(lambda x: x.reshape(count, places, *x.shape[1:]), linked)
+        return Output(prediction, own, linked, asked, reads, agreed)
 
     def _found(self, log_probs, targets, layout, table):
         """The mass of null [B, 1], and sum_i beta_i E[target_i] [B, d_e]."""

@@ -91,7 +91,7 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
     """L_el: a mention's vector retrieves its entity among all entities (paper §3.2).
 
     Args:
-        mentions: [..., d_e] float, mention vectors `W_e^T h_start`.
+        mentions: [..., d_e] float, mention vectors `W_e^T h_start`; or the `Attended` of them, where that is at hand.
         entities: [...] int32, the linked entity; -1 where there is none.
         entity_table: E, placed as `layout` says.
         layout: parallel.entity_table.Layout.
@@ -102,8 +102,11 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
         (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose entity scores best, of those
         drawn only if they are.
     """
-    mentions, entities = mentions.reshape(-1, mentions.shape[-1]), entities.reshape(-1)
-    if num_sampled:
+    leading, entities = entities.ndim, entities.reshape(-1)
+    mentions = jax.tree.map(lambda x: x.reshape(-1, *x.shape[leading:]), mentions)
+    if isinstance(mentions, table_lib.Attended):
+        found = table_lib.attended_cross_entropy(mentions, entities, entity_table, layout)
+    elif num_sampled:
         found = table_lib.sampled_softmax_cross_entropy(mentions, entities, entity_table, layout, num_sampled, rng)
     else:
         found = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)

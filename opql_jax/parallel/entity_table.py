@@ -27,6 +27,22 @@ _MASKED = -1e30
 _NO_ID = np.iinfo(np.int32).max
 
 
+class Attended(NamedTuple):
+    """What vectors retrieve from E.
+
+    Attributes:
+        vectors: [..., d_e] float32, what retrieved.
+        found: [..., d_e] float32, softmax(E m)^T E.
+        lse: [...] float32, the log-sum-exp of E m.
+        best: [...] int32, the entity that scores best, the lowest id among equals.
+    """
+
+    vectors: jax.Array
+    found: jax.Array
+    lse: jax.Array
+    best: jax.Array
+
+
 class Layout(NamedTuple):
     """How the entity table lies on a mesh.
 
@@ -93,21 +109,27 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
     return lax.scan(body, carry, jnp.arange(number, dtype=jnp.int32))[0]
 
 
+def _best_of(scores, ids, top, best):
+    """The highest scores [M] of a chunk, and the best entities [M] of it and the chunks before, whose highest score was `top`."""
+    here = scores.max(axis=1)
+    # Not argmax, which is several times as slow on a CPU. Earlier chunks have lower ids and keep their ties.
+    lowest = jnp.where(scores == here[:, None], ids, _NO_ID).min(axis=1)
+    return here, jnp.where(here > top, lowest, best)
+
+
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, id of the best entity), each [M], the same on all devices."""
     axes, count = axes_of('entities'), labels.shape[0]
 
     def step(carry, start, ids, scores, rows):
         top, total, best, label_score = carry
-        here = scores.max(axis=1)
+        here, best = _best_of(scores, ids, top, best)
         highest = jnp.maximum(top, here)
         total = total * jnp.exp(top - highest) + jnp.exp(scores - highest[:, None]).sum(axis=1)
-        # Not argmax, which is several times as slow on a CPU. Earlier chunks have lower ids and keep their ties.
-        lowest = jnp.where(scores == here[:, None], ids, _NO_ID).min(axis=1)
         place = jnp.clip(labels - ids[0], 0, ids.shape[0] - 1)
         score = jnp.take_along_axis(scores, place[:, None], axis=1)[:, 0]
         own = (ids[place] == labels) & (score > _MASKED)
-        return highest, total, jnp.where(here > top, lowest, best), jnp.where(own, score, label_score)
+        return highest, total, best, jnp.where(own, score, label_score)
 
     zeros = jnp.zeros(count, jnp.float32)
     start = zeros + _MASKED, zeros, jnp.full(count, _NO_ID, jnp.int32), zeros
@@ -218,26 +240,30 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
 
 
 def _attend_shard(vectors, table, *, layout, chunk):
-    """(softmax(E m)^T E [M, d_e], log-sum-exp [M]), the same on all devices."""
+    """(softmax(E m)^T E [M, d_e], log-sum-exp [M], best entity [M]), the same on all devices."""
     axes, (count, dim) = axes_of('entities'), vectors.shape
 
     def step(carry, start, ids, scores, rows):
-        top, total, summed = carry
-        highest = jnp.maximum(top, scores.max(axis=1))
+        top, total, summed, best = carry
+        here, best = _best_of(scores, ids, top, best)
+        highest = jnp.maximum(top, here)
         old, new = jnp.exp(top - highest), jnp.exp(scores - highest[:, None])
-        return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows
+        return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows, best
 
-    start = jnp.full(count, _MASKED, jnp.float32), jnp.zeros(count, jnp.float32), jnp.zeros((count, dim), jnp.float32)
-    top, total, summed = _scan_rows(step, start, vectors, table, layout, chunk)
+    zeros = jnp.zeros(count, jnp.float32)
+    start = zeros + _MASKED, zeros, jnp.zeros((count, dim), jnp.float32), jnp.full(count, _NO_ID, jnp.int32)
+    top, total, summed, best = _scan_rows(step, start, vectors, table, layout, chunk)
     highest = lax.pmax(top, axes)
     here = jnp.exp(top - highest)
     total = lax.psum(total * here, axes)
-    return lax.psum(summed * here[:, None], axes) / total[:, None], highest + jnp.log(total)
+    best = lax.pmin(jnp.where(top == highest, best, _NO_ID), axes)
+    return lax.psum(summed * here[:, None], axes) / total[:, None], highest + jnp.log(total), best
 
 
-def _attend_backward_shard(vectors, lse, found, change, table, *, layout, chunk):
-    """Gradients of sum(change * softmax(E m)^T E): to the vectors, summed over devices, and to this device's rows."""
-    common = (change * found).sum(axis=1, keepdims=True)
+def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk):
+    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse): to the vectors, summed over devices, and to this
+    device's rows."""
+    common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
     def step(carry, start, ids, scores, rows):
         to_vectors, to_table = carry
@@ -259,22 +285,24 @@ def _attend(vectors, table, layout, chunk):
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
     specs = dict(in_specs=(spec(), spec('entities')), out_specs=spec())
-    found, lse = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, table)
-    return found, (vectors, table, found, lse)
+    found, lse, best = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, table)
+    return (found, lse, best), (vectors, table, found, lse)
 
 
-def _attend_backward(layout, chunk, kept, change):
+def _attend_backward(layout, chunk, kept, changes):
     vectors, table, found, lse = kept
+    change, change_of_lse, _ = changes
     rows = spec('entities')
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(spec(), spec(), spec(), spec(), rows), out_specs=(spec(), rows))
-    return jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, lse, found, change, table)
+    specs = dict(in_specs=(spec(), spec(), spec(), spec(), spec(), rows), out_specs=(spec(), rows))
+    arguments = vectors, lse, found, change, change_of_lse, table
+    return jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(*arguments)
 
 
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
-def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK):
+def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK) -> Attended:
     """softmax(E m)^T E of each vector m: the entities it retrieves, in one embedding. Call it inside `jax.jit`.
 
     Args:
@@ -283,6 +311,17 @@ def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK):
         chunk: rows a device scores at once (static), forward and again backward.
 
     Returns:
-        [M, d_e] float32, whole on each device, with gradient to the vectors and the table.
+        Attended, whole on each device; `found` and `lse` with gradient to the vectors and the table.
     """
-    return _attend(vectors.astype(jnp.float32), table, layout, chunk)
+    vectors = vectors.astype(jnp.float32)
+    return Attended(vectors, *_attend(vectors, table, layout, chunk))
+
+
+def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
+    """`softmax_cross_entropy` of vectors [M, d_e] that have been attended with, which leaves of its products those with the labels.
+
+    Returns:
+        As `softmax_cross_entropy`.
+    """
+    score = (attended.vectors * lookup(table, labels, layout)).sum(axis=1)
+    return jnp.where(labels >= 0, attended.lse - score, 0.0), attended.best == labels
