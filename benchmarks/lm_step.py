@@ -1,9 +1,9 @@
 """A training step of the language model beside that of the same model with the memory off, in one run, and where its time goes.
 
-python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --json
+python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --modes exact,pca --json
 
 `parts` are differences between steps: the transformer alone (with the loss of its prediction against E), `linking_loss` (L_el), the
-entity memory after a layer, and reading (topics linked to E, search, rescoring, embedding, L_re). Texts are random; the step is that of
+entity memory after a layer, and reading by each mode of the search (topics linked to E, search, rescoring, embedding, L_re). Texts are random; the step is that of
 `ClozeStage`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
 """
 
@@ -57,18 +57,19 @@ def measure(options):
     target = rng.integers(0, options.entities, options.entries).astype(np.int32)
     relations = rng.standard_normal((options.entries, sizes['relation_dim']), np.float32)
     passages = rng.integers(0, options.entries // 10, (options.entries, 1)).astype(np.int32)
-    memory = search.shard_memory(topic, target, relations, mesh, mode=options.mode, passages=passages)
     batch = batch_of(options.rows, options.length, options.topics, options.entities, options.entries, rng)
     batch = shard_batch(batch, mesh)
     layer = sizes['num_layers'] // 2
-    common = dict(rows=options.rows, topics=options.topics, mode=options.mode, k=options.k)
+    common = dict(rows=options.rows, topics=options.topics, k=options.k)
     ways = {
         'transformer': (lm_stages.ClozeStage(entity_layer=0, entity_weight=0.0, **common), None),
         'with_linking_loss': (lm_stages.ClozeStage(entity_layer=0, **common), None),
         'memory_off': (lm_stages.ClozeStage(entity_layer=layer, **common), None),
-        # A path that is never opened: what it says is that there is a memory.
-        'memory_on': (lm_stages.ClozeStage(entity_layer=layer, memory_dir='given', **common), memory),
     }
+    for mode in options.modes:
+        # A path that is never opened: what it says is that there is a memory.
+        stage = lm_stages.ClozeStage(entity_layer=layer, memory_dir='given', mode=mode, **common)
+        ways[mode] = stage, search.shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
     calls, held_bytes = {}, {}
     for name, (stage, constants) in ways.items():
         params = stage.init(encoder, run.init_params(encoder, options.entities, 0))
@@ -101,19 +102,21 @@ def main():
     parser.add_argument('--length', type=int, default=96, help='tokens of a row')
     parser.add_argument('--topics', type=int, default=2)
     parser.add_argument('--k', type=int, default=32)
-    parser.add_argument('--mode', default='exact', choices=search.MODES)
+    parser.add_argument('--modes', default=['exact'], type=lambda modes: modes.split(','), help=f'of {", ".join(search.MODES)}')
     parser.add_argument('--calls', type=int, default=7, help='of each way, at most')
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
     seconds, held_bytes = measure(options)
-    order = ['transformer', 'with_linking_loss', 'memory_off', 'memory_on']
+    order = ['transformer', 'with_linking_loss', 'memory_off']
     parts = {'transformer': seconds['transformer']}
-    for name, (before, after) in zip(('linking_loss', 'entity_memory', 'reading'), zip(order, order[1:])):
+    for name, (before, after) in zip(('linking_loss', 'entity_memory'), zip(order, order[1:])):
         parts[name] = seconds[after] - seconds[before]
-    shown = ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k', 'mode')
+    parts['reading'] = {mode: seconds[mode] - seconds['memory_off'] for mode in options.modes}
+    shown = ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k')
     line = {name: getattr(options, name) for name in shown} | {'devices': jax.device_count(), 'seconds': seconds}
-    line |= {'parts': parts, 'bytes': held_bytes, 'on_over_off': seconds['memory_on'] / seconds['memory_off']}
+    line |= {'parts': parts, 'bytes': held_bytes}
+    line['on_over_off'] = {mode: seconds[mode] / seconds['memory_off'] for mode in options.modes}
     print(json.dumps(line) if options.json else line, flush=True)
 
 
