@@ -171,6 +171,25 @@ def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode
         np.testing.assert_array_equal(ids, kept)
 
 
+@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_blocks_of_several_queries_find_what_one_block_finds(monkeypatch, name, mode):
+    case, k = search_cases.make(name), search_cases.K[name]
+    whole = jax.tree.map(np.asarray, run(case, k, chunk=64, mode=mode))
+    rows, rough = len(case.topic) + -len(case.topic) % search._BUCKET, {'int8': 2, 'pca': 4}.get(mode, 1)
+    alive = 3 * (rows // search._bucket_size(rows, rough * k, mode)) + 64 + 1
+    alive += search_cases.NUM_ENTITIES + len(np.unique(case.topic)) - max(0, 64 - rows)
+    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', 2 * 4 * alive)  # two queries, so that the last of 3 stands beside padding
+    maps = []
+    monkeypatch.setattr(search.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(len(xs[0])) or map(f, xs))
+    jit_topk.clear_cache()
+    found = run(case, k, chunk=64, mode=mode)
+    jit_topk.clear_cache()
+    assert maps == [-(-len(case.query_e) // 2)]
+    for got, want in zip(found, whole):
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize('queries', [1, 64, 1024])
 @pytest.mark.parametrize(
     ('dtype', 'options'),
@@ -202,10 +221,11 @@ def test_bfloat16_relations_score_as_their_float32_values():
         np.testing.assert_array_equal(found, want)
 
 
-def test_nan_in_a_row_is_not_hidden():
+@pytest.mark.parametrize('mode', ['exact', 'pca'])
+def test_nan_in_a_row_is_not_hidden(mode):
     case = search_cases.make('ties')
     case.relations[50] = np.nan
-    scores, ids = run(case, 6)
+    scores, ids = run(case, 6, mode=mode)
     assert (ids[:, 0] == 50).all() and np.isnan(scores[:, 0]).all()
 
 
@@ -238,5 +258,7 @@ def test_bad_arguments_are_named():
         made = search.shard_memory(case.topic, case.target, case.relations, mesh, mode=other)
         with pytest.raises(InputError, match=f"mode='{mode}'"):
             search.topk(case.query_e, case.query_r, made, case.table, mesh, 4, mode=mode)
+    with pytest.raises(InputError, match="not 'best'"):
+        search.shard_memory(case.topic, case.target, case.relations, mesh, mode='best')
     with pytest.raises(InputError, match='one length'):
         search.shard_memory(case.topic[1:], case.target, case.relations, mesh)

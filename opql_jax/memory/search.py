@@ -60,7 +60,7 @@ class ShardedMemory(NamedTuple):
         relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`).
         codes: what a mode of CODED reads: for 'int8' [N', d_r] int8, the relations by row in units of `scales`; for 'pca'
             [N', d_p] float32, their products with `axes`. None unless made for one.
-        scales: [N'] float32, or None.
+        scales: [N'] float32; None unless made for 'int8'.
         axes: [d_r, d_p] float32, the d_p = 3/8 d_r orthogonal directions in which relations are longest; None unless made for 'pca'.
         passages: [N', P] int32, where an entry was read, -1 in unused slots; None unless given.
     """
@@ -83,13 +83,15 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, mode: str = '
         relations: [N, d_r].
         mesh: as `parallel.mesh.make_mesh` makes them.
         alive: [N] bool, False for deleted entries; None if none is deleted.
-        mode: a mode that will be used; one of CODED needs more to read than the others, which can be used too.
+        mode: a mode that will be used; one of CODED needs more to read than the rest, which can be used too.
         passages: [N, P] int32, the passages each entry was read in, -1 in unused slots; for searches that bar some.
 
     Raises:
-        InputError: the arrays differ in length, there is no row, or there are too many for int32 ids.
+        InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
     """
     topic, target, relations = np.asarray(topic, np.int32), np.asarray(target, np.int32), np.asarray(relations)
+    if mode not in MODES:
+        raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
     lengths = [len(topic), len(target), len(relations), *(len(column) for column in (alive, passages) if column is not None)]
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
@@ -131,6 +133,7 @@ def _longest(relations):
     Not of their differences from the mean, as scores are products with all of a relation.
     """
     some = relations[:: -(-len(relations) // _PCA_ROWS)].astype(np.float32)
+    some = some[np.isfinite(some).all(axis=1)]  # a bad row must not spoil the search for the others
     _, directions = np.linalg.eigh(some.T @ some)  # the longest come last
     return directions[:, -max(1, relations.shape[1] * 3 // 8) :]
 
@@ -285,8 +288,9 @@ def _search_shard(query_e, query_r, memory, table, member, barred, *, batch, k, 
     chunk = min(chunk or _ACCELERATOR_ROWS, rows)
     # Alive at a time for each query: maxima and their rows, entity scores before and after the choice of topics, scores of a chunk.
     alive = 3 * (rows // _bucket_size(rows, keep, mode)) + len(table) + len(memory.topics) + 1 + chunk
-    blocks = -(-count * 4 * alive // MAX_SCORE_BYTES)
+    blocks = -(-count // max(1, MAX_SCORE_BYTES // (4 * alive)))
     block = -(-count // blocks)
+    blocks = -(-count // block)  # or some would hold nothing but padding
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
 
     def one(query):
@@ -336,7 +340,7 @@ def topk(
         mode: 'exact'; 'approx', which may miss an entry where a better one shares its bucket; 'int8', which chooses
             buckets by the int8 relations, twice as many; 'pca', which chooses smaller ones by the relations in fewer
             numbers, four times as many, and so misses entries where relations need all of theirs.
-        dtype: type of the products. With any but float32 twice as many buckets are chosen. The scores are exact always.
+        dtype: type of the products. With any but float32 'exact' and 'approx' choose twice as many buckets. The scores are exact always.
         member: [B, n] bool, the topics each query may find entries of; None for all.
         exclude: [B] or [B, X] int32, targets that each query must not find, -1 for none; None excludes nothing.
         passage: [B] int32, a passage from which each query must find no entry, -1 for any; None bars none.

@@ -95,7 +95,7 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
         entities: [...] int32, the linked entity; -1 where there is none.
         entity_table: E, placed as `layout` says.
         layout: parallel.entity_table.Layout.
-        num_sampled: entities drawn to estimate the softmax from; 0 for the softmax over all.
+        num_sampled: entities drawn to estimate the softmax from; 0 for the softmax over all, which an `Attended` always has.
         rng: key of the draws.
 
     Returns:

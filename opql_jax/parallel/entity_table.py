@@ -320,6 +320,8 @@ def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK) -> Attend
 def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
     """`softmax_cross_entropy` of vectors [M, d_e] that have been attended with, which leaves of its products those with the labels.
 
+    These are exact, where an accelerator rounds the factors of the others: a loss near 0 may then be a little below it.
+
     Returns:
         As `softmax_cross_entropy`.
     """
