@@ -1,9 +1,11 @@
 """What a run tells of itself: means, rates, where its time goes, traces."""
 
 import functools
+import importlib.util
 import json
 import logging
 import re
+import subprocess
 import sys
 import types
 
@@ -175,3 +177,11 @@ def test_training_traces_and_reports_where_it_is_told_to(tmp_path, monkeypatch):
     prepared = tiny_training.write_prepared(tmp_path / 'prepared')
     tiny_training.run(prepared, tmp_path / 'run', profile_steps=(2, 2), wandb_project='vkb')
     assert len(list((tmp_path / 'run/profile').rglob('*.xplane.pb'))) == 1 and told == [1, 2, 3, 'finished']
+
+
+@pytest.mark.skipif(importlib.util.find_spec('torch') is None, reason='torch is not installed')
+def test_nothing_waits_for_torch():
+    loaded = 'import sys, opql_jax.training.run, opql_jax.evaluation.run; print("torch" in sys.modules)'
+    later = 'import torch; print(torch.ones(2).sum().item())'  # whoever wants it gets it
+    done = subprocess.run([sys.executable, '-c', f'{loaded}; {later}'], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ['False', '2.0']

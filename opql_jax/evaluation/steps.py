@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from tensorboardX import SummaryWriter
-
 from opql_jax.corpus import storage
 from opql_jax.training.checkpoints import each_step
+from opql_jax.training.scalars import SummaryWriter
 
 
 def score_steps(

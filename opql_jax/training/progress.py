@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from tensorboardX import SummaryWriter
 
 from opql_jax.corpus import storage
 from opql_jax.corpus.errors import InputError
 from opql_jax.models import flops
 from opql_jax.parallel import hosts
+from opql_jax.training.scalars import SummaryWriter
 
 _log = logging.getLogger(__name__)
 
