@@ -18,6 +18,7 @@ for the same reason.
 """
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
@@ -198,6 +199,7 @@ class LanguageModel:
     def heads(self) -> Heads:
         return Heads(self.encoder.hidden_size, self.encoder.relation_dim, self.encoder.entity_dim)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def init(self, key) -> dict:
         """Fresh parameters of what the encoder lacks: `{follower, lm}`."""
         relation, centroid = jnp.zeros((1, self.encoder.relation_dim)), jnp.zeros((1, self.encoder.entity_dim))

@@ -1,6 +1,7 @@
 """One training run: open the data, build or restore the state, step, log, checkpoint."""
 
 import dataclasses
+import functools
 import json
 import logging
 import math
@@ -36,7 +37,13 @@ def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Arr
 
     `seed` may be a key.
     """
-    encoder_key, table_key = jax.random.split(seed if isinstance(seed, jax.Array) else jax.random.key(seed))
+    return _fresh_params(encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed))
+
+
+# In one program: each operation compiled by itself took most of the time before the first step.
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fresh_params(encoder, num_entities, key):
+    encoder_key, table_key = jax.random.split(key)
     tokens = jnp.zeros((1, 8), jnp.int32)
     position = jnp.zeros((1,), jnp.int32)
     params = encoder.init(encoder_key, tokens, position, position)['params']

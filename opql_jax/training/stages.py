@@ -10,6 +10,7 @@ from the follow stage on, `follower`.
 """
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 import jax
@@ -325,8 +326,8 @@ class FollowStage(Stage):
             return params
         follower = self.follower(encoder)
         relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
-        variables = follower.init(jax.random.key(0), relation, centroid, 0, method=follower.query)
-        return {**params, 'follower': variables['params']}
+        init = jax.jit(functools.partial(follower.init, method=follower.query), static_argnums=3)
+        return {**params, 'follower': init(jax.random.key(0), relation, centroid, 0)['params']}
 
     def follower(self, encoder) -> Follower:
         """The module whose parameters the stage trains."""
