@@ -9,7 +9,7 @@ What t5x asks of a model (`t5x.models.BaseModel`) is here; the losses are the st
   which are trained on as one, as `data.pipeline.joined` makes one of several shards' batches: B is a multiple of the devices along
   'data', usually their number. Tasks must not be shuffled, and predictions and scores are those of elements, [B, rows, ...] and [B].
 - How many hops a batch has cannot be static under t5x, so all numbers in `hops` are compiled. A batch of another number, and
-  one whose elements differ, has the loss NaN.
+  one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN.
 - t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under `trained_only` (or t5x's
   MultiOptimizer with `flax.traverse_util.ModelParamTraversal(lambda name, _: stage.trainable(name[1:]))`).
 
@@ -146,7 +146,11 @@ class T5xModel:
 
         def one(batch):
             say = lambda batch, static: self.stage.predict(self.encoder, self._layout, params, batch, self._constants, static)
-            return self._of_hops(say, batch)
+            said = self._of_hops(say, batch)
+            if 'hops' not in batch:
+                return said
+            nothing = lambda value: jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
+            return jax.tree.map(lambda value: jnp.where(self._known(batch), value, nothing(value)), said)
 
         return jax.lax.map(one, _elements(batch))
 
@@ -177,8 +181,11 @@ class T5xModel:
             return loss, {name: metrics.get(name, none) for name in names}
 
         loss, metrics = self._of_hops(padded, batch)
-        known = jnp.any(batch['hops'] == jnp.array(self._hops)) & jnp.all(batch['hops'] == jnp.ravel(batch['hops'])[0])
-        return jnp.where(known, loss, jnp.nan), metrics
+        return jnp.where(self._known(batch), loss, jnp.nan), metrics
+
+    def _known(self, batch):
+        """Whether the batch has one number of hops, and that is compiled."""
+        return jnp.any(batch['hops'] == jnp.array(self._hops)) & jnp.all(batch['hops'] == jnp.ravel(batch['hops'])[0])
 
     def _of_hops(self, compute, batch):
         """`compute(batch, static)` of a batch, at its number of hops if it has one."""

@@ -226,12 +226,18 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
 def test_followed_entities_are_ranked_for_each_element(world):
     model = make_model('follow', world)
     params, batches = start(model), list(by_hops(model).values())
-    entities, aux = jax.jit(model.predict_batch_with_aux)(params, stacked(*batches), jax.random.key(0))
+    predict = jax.jit(model.predict_batch_with_aux)
+    entities, aux = predict(params, stacked(*batches), jax.random.key(0))
     assert entities.shape == aux['weights'].shape == (2, 8, 8)
     assert (np.diff(aux['weights'], axis=-1) <= 0).all() and np.isfinite(aux['weights']).all()
     expected, _ = own(model, 0.0)(params, batches[0], jax.random.key(0))
     loss, found = follow_loss(entities[0], aux['weights'][0], batches[0]['answers'])
     assert float(loss) == pytest.approx(float(expected), rel=1e-4) and found['reachable'] > 0
+    strange = stacked(*batches) | {'hops': np.array((1, 3), np.int32)}  # which is compiled for no element
+    again, aux_again = predict(params, strange, jax.random.key(0))
+    np.testing.assert_array_equal(again[0], entities[0])
+    np.testing.assert_array_equal(aux_again['weights'][0], aux['weights'][0])
+    assert (again[1] == -1).all() and np.isnan(aux_again['weights'][1]).all()
 
 
 def test_what_has_no_prediction_says_so(world):
