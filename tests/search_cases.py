@@ -61,11 +61,11 @@ def make(case, draw=None, queries=None):
     )
 
 
-def recall_case():
+def recall_case(rows=8_000):
     """A memory whose good entries are those of one cluster of relations, all over the topics."""
     rng = np.random.default_rng(7)
-    topic = np.sort(rng.integers(0, 200, 8_000)).astype(np.int32)
-    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, 8_000)] + 0.5 * rng.normal(size=(8_000, D_R))
+    topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
+    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)] + 0.5 * rng.normal(size=(rows, D_R))
     query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in ((64, D_E), (200, D_E), (64, D_R)))
     return Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
 

@@ -171,21 +171,24 @@ def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode
         np.testing.assert_array_equal(ids, kept)
 
 
-@pytest.mark.parametrize('mode', search.MODES)
-@pytest.mark.parametrize('name', search_cases.CASES)
-def test_blocks_of_several_queries_find_what_one_block_finds(monkeypatch, name, mode):
+@pytest.mark.parametrize(
+    ('fits', 'mode', 'name'),
+    [(2, mode, name) for mode in search.MODES for name in search_cases.CASES] + [(0, 'exact', 'ties'), (1.5, 'exact', 'ties')],
+)
+def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, fits, name, mode):
     case, k = search_cases.make(name), search_cases.K[name]
     whole = jax.tree.map(np.asarray, run(case, k, chunk=64, mode=mode))
     rows, rough = len(case.topic) + -len(case.topic) % search._BUCKET, {'int8': 2, 'pca': 4}.get(mode, 1)
     alive = 3 * (rows // search._bucket_size(rows, rough * k, mode)) + 64 + 1
     alive += search_cases.NUM_ENTITIES + len(np.unique(case.topic)) - max(0, 64 - rows)
-    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', 2 * 4 * alive)  # two queries, so that the last of 3 stands beside padding
+    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', int(fits * 4 * alive))
     maps = []
-    monkeypatch.setattr(search.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(len(xs[0])) or map(f, xs))
+    monkeypatch.setattr(search.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(xs[0].shape[:2]) or map(f, xs))
     jit_topk.clear_cache()
     found = run(case, k, chunk=64, mode=mode)
     jit_topk.clear_cache()
-    assert maps == [-(-len(case.query_e) // 2)]
+    # One query at least; of two the last of 3 stands beside padding.
+    assert maps == [(len(case.query_e), 1) if fits < 2 else (-(-len(case.query_e) // 2), 2)]
     for got, want in zip(found, whole):
         np.testing.assert_array_equal(got, want)
 
@@ -221,12 +224,44 @@ def test_bfloat16_relations_score_as_their_float32_values():
         np.testing.assert_array_equal(found, want)
 
 
-@pytest.mark.parametrize('mode', ['exact', 'pca'])
-def test_nan_in_a_row_is_not_hidden(mode):
-    case = search_cases.make('ties')
+@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('rows', [300, 20_000])  # XLA takes maxima of large arrays another way, which leaves NaN out
+def test_nan_in_a_row_or_a_query_is_not_hidden(rows, mode):
+    case = search_cases.recall_case(rows)
+    bad_row = case._replace(relations=np.where(np.arange(rows)[:, None] == 50, np.float32(np.nan), case.relations))
+    scores, ids = run(bad_row, 6, mode=mode)
+    assert (ids[:, 0] == 50).all() and np.isnan(scores[:, 0]).all() and np.isfinite(scores[:, 1:]).all()
+    bad_query = case._replace(query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(np.nan), case.query_r))
+    scores, ids = run(bad_query, 6, mode=mode)
+    assert (
+        np.isnan(scores[3]).all()
+        and ((ids[3] >= 0) & (ids[3] < rows)).all()
+        and np.isfinite(np.delete(scores, 3, axis=0)).all()
+    )
+
+
+@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('rows', [300, 20_000])
+def test_a_bad_row_that_a_query_may_not_find_is_not_found(rows, mode):
+    case = search_cases.recall_case(rows)
     case.relations[50] = np.nan
-    scores, ids = run(case, 6, mode=mode)
-    assert (ids[:, 0] == 50).all() and np.isnan(scores[:, 0]).all()
+    member = np.ones((len(case.query_e), len(case.table)), bool)
+    member[:, case.topic[50]] = False
+    for barred in (dict(member=member), dict(alive=np.arange(rows) != 50)):
+        scores, ids = run(case._replace(**barred), 6, mode=mode)
+        assert np.isfinite(scores).all() and (ids != 50).all() and (ids >= 0).all()
+
+
+def test_a_huge_row_keeps_no_other_from_being_found():
+    case = search_cases.recall_case(2_000)
+    case.relations[50] = 1e30
+    scores, ids = run(case, 6, mode='pca')
+    want, expected, _ = search_cases.reference(case, 6)
+    up = want[:, 0] > 1e20  # queries that the row is best for
+    assert 0 < up.sum() < len(up)
+    np.testing.assert_array_equal(ids[up, 0], 50)
+    np.testing.assert_allclose(scores[up, 0], want[up, 0], rtol=1e-5)
+    assert np.isfinite(scores).all() and (ids >= 0).all()
 
 
 def test_an_empty_memory_gives_nothing_and_no_nan():

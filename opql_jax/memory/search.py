@@ -134,6 +134,7 @@ def _longest(relations):
     """
     some = relations[:: -(-len(relations) // _PCA_ROWS)].astype(np.float32)
     some = some[np.isfinite(some).all(axis=1)]  # a bad row must not spoil the search for the others
+    some /= max(np.abs(some).max(initial=0), np.finfo(np.float32).tiny)  # or squares of huge numbers are infinite
     _, directions = np.linalg.eigh(some.T @ some)  # the longest come last
     return directions[:, -max(1, relations.shape[1] * 3 // 8) :]
 
@@ -193,6 +194,11 @@ def _entity_scores(query_e, table, topics, member):
     return jnp.append(scores, -jnp.inf)
 
 
+def _sum_of(relation_scores, entity_scores):
+    """Scores of entries; -inf, whatever its relation is, where an entry has no topic that is searched."""
+    return jnp.where(entity_scores == -jnp.inf, -jnp.inf, relation_scores + entity_scores)
+
+
 def _without(barred, memory, rows_of, scores):
     """Scores, -inf where an entry has the target, or was read in the passage, that is barred; `rows_of` takes their rows."""
     exclude, passage = barred
@@ -231,7 +237,9 @@ def _choose(query_r, barred, entity_scores, memory, k, keep, chunk, mode, dtype,
         scores = _products(asked, relation_values(part(_keys(memory, mode))), dtype)
         if mode == 'int8':
             scores *= part(memory.scales)
-        scores = _without(barred, memory, part, scores + _at(entity_scores, part(memory.slot)))
+        scores = _without(barred, memory, part, _sum_of(scores, _at(entity_scores, part(memory.slot))))
+        # A maximum may leave NaN out (XLA's of large arrays on a CPU does). A NaN's row must be chosen, and is scored again.
+        scores = jnp.where(jnp.isnan(scores), jnp.inf, scores)
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         if mode != 'approx':
             best, row = jnp.max(scores.reshape(-1, size), axis=1), bucket * size
@@ -252,7 +260,7 @@ def _choose(query_r, barred, entity_scores, memory, k, keep, chunk, mode, dtype,
     # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
     best, place = _top_of(jnp.where(best == 0, 0.0, best), min(keep, len(best)))
     row, best = lax.sort((row[place], best), num_keys=1)
-    counts = best != -jnp.inf  # NaN counts, so that it is seen
+    counts = best != -jnp.inf
     if mode == 'approx':
         return row, counts
     return (row[:, None] + jnp.arange(size)).reshape(-1), jnp.repeat(counts, size)
@@ -266,7 +274,7 @@ def _best_of(query_r, barred, entity_scores, memory, row, counts, k, group):
     def score(_, part):
         row, counts = part
         relations = relation_values(_at(memory.relations, row))
-        scores = _products(query_r, relations, jnp.float32) + _at(entity_scores, memory.slot[row])
+        scores = _sum_of(_products(query_r, relations, jnp.float32), _at(entity_scores, memory.slot[row]))
         scores = _without(barred, memory, lambda column: _at(column, row), scores)
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
@@ -290,7 +298,6 @@ def _search_shard(query_e, query_r, memory, table, member, barred, *, batch, k, 
     alive = 3 * (rows // _bucket_size(rows, keep, mode)) + len(table) + len(memory.topics) + 1 + chunk
     blocks = -(-count // max(1, MAX_SCORE_BYTES // (4 * alive)))
     block = -(-count // blocks)
-    blocks = -(-count // block)  # or some would hold nothing but padding
     group = max(1, _GATHERED // (block * memory.relations.shape[1]))
 
     def one(query):
