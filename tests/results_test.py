@@ -110,6 +110,12 @@ def test_a_row_rests_on_the_steps_that_its_checkpoints_name(finished):
     assert runs.trained['pretrained']['hardware'] in results.runs_table(runs)
 
 
+def test_a_run_that_changed_no_parameter_is_not_followed_back_to_itself():
+    trained = {'follow/opql': {'params_hash': 'a', 'lineage': {'init_hash': 'a'}}}
+    runs = results.Runs(rows={}, novel={}, probes={}, trained=trained, memories={}, seconds={})
+    assert runs.steps_of('opql') == ['follow/opql']
+
+
 def test_gin_is_shown_without_paths_of_this_machine(finished):
     text = results.gin_of(results.read_runs(finished))
     assert '<summary>gin of pretrained</summary>' in text and "WORKDIR = '…/pretrained'" in text and str(finished) not in text

@@ -72,7 +72,8 @@ class Runs:
         """The names of all steps that a row rests on, in order; known ones only."""
         chain, name, memory = [], f'follow/{row}', None
         by_hash = {meta['params_hash']: other for other, meta in self.trained.items()}
-        while name in self.trained:
+        # A run that changed nothing, of one step, has the parameters it began with.
+        while name in self.trained and name not in chain:
             lineage = self.trained[name]['lineage']
             memory = memory or self.memories.get(lineage.get('memory_hash'))
             chain.append(name)
