@@ -12,18 +12,18 @@ from typing import Any
 
 from opql_jax.corpus.errors import InputError
 
-# Items sent ahead per process, so that none waits while results are consumed.
-_AHEAD = 2
 _function: Callable[[Any], Any]  # in a process of the pool
 
 
-def in_order(function: Callable, items: Iterable, processes: int | None = 1) -> Iterator:
+def in_order(function: Callable, items: Iterable, processes: int | None = 1, ahead: int = 2) -> Iterator:
     """`function(item)` of every item, in the order of the items.
 
     Args:
         function: what a process of its own can receive: at the top of a module, or a `functools.partial` of such.
         items: taken as they are needed, some ahead of the results.
         processes: how many; 1 for this one, None for one per core.
+        ahead: how many items a process are begun or wait, the one whose result is next among them: the more, the longer one item
+            may take beside others, and the more results lie in memory.
 
     Raises:
         What `function` raises, once the items that were being worked on are done.
@@ -40,7 +40,7 @@ def in_order(function: Callable, items: Iterable, processes: int | None = 1) -> 
         try:
             for item in items:
                 waiting.append(pool.submit(_call, item))
-                if len(waiting) == _AHEAD * processes:
+                if len(waiting) == ahead * processes:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -200,9 +200,9 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob('.*.partial'):
         leftover.unlink()
-    read = pool.in_order(
-        functools.partial(_read_part, folder, left_out), parts, min(processes or os.cpu_count() or 1, len(parts))
-    )
+    # A result is a name, so all parts may be waiting: none is kept back by a long one before it.
+    processes = min(processes or os.cpu_count() or 1, len(parts))
+    read = pool.in_order(functools.partial(_read_part, folder, left_out), parts, processes, ahead=len(parts))
     files = []
     for number, ((file, new), part) in enumerate(zip(read, parts), 1):
         _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
