@@ -9,7 +9,8 @@ What t5x asks of a model (`t5x.models.BaseModel`) is here; the losses are the st
   which are trained on as one, as `data.pipeline.joined` makes one of several shards' batches: B is a multiple of the devices along
   'data', usually their number. Tasks must not be shuffled, and predictions and scores are those of elements, [B, rows, ...] and [B].
 - How many hops a batch has cannot be static under t5x, so all numbers in `hops` are compiled. A batch of another number, and
-  one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN.
+  one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN,
+  and -1 is to SeqIO's metrics an answer that was not found.
 - t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under `trained_only` (or t5x's
   MultiOptimizer with `flax.traverse_util.ModelParamTraversal(lambda name, _: stage.trainable(name[1:]))`).
 

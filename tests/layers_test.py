@@ -156,6 +156,8 @@ def import_error(module: str, imported: str, inside: bool) -> str | None:
         return 'only tasks import seqio and TensorFlow'
     if is_below(imported, CLU):
         return 'this part of clu imports TensorFlow'
+    if is_below(imported, ('tensorboardX',)) and module != 'opql_jax.training.scalars':
+        return 'only training/scalars.py imports tensorboardX, which would import torch'
     if is_below(imported, ('t5x', 'torch', 'transformers')):
         return 'not a dependency of the package'
     if is_below(imported, ('scann',)) and not (module == 'opql_jax.memory.ann' and inside):

@@ -233,7 +233,7 @@ def test_followed_entities_are_ranked_for_each_element(world):
     expected, _ = own(model, 0.0)(params, batches[0], jax.random.key(0))
     loss, found = follow_loss(entities[0], aux['weights'][0], batches[0]['answers'])
     assert float(loss) == pytest.approx(float(expected), rel=1e-4) and found['reachable'] > 0
-    strange = stacked(*batches) | {'hops': np.array((1, 3), np.int32)}  # which is compiled for no element
+    strange = stacked(*batches) | {'hops': np.array((1, 3), np.int32)}  # 3 is not compiled
     again, aux_again = predict(params, strange, jax.random.key(0))
     np.testing.assert_array_equal(again[0], entities[0])
     np.testing.assert_array_equal(aux_again['weights'][0], aux['weights'][0])

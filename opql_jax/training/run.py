@@ -40,7 +40,7 @@ def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Arr
     return _fresh_params(encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed))
 
 
-# In one program: each operation compiled by itself took most of the time before the first step.
+# In one program: compiling each operation by itself took longer.
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fresh_params(encoder, num_entities, key):
     encoder_key, table_key = jax.random.split(key)

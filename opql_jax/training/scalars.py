@@ -2,13 +2,15 @@
 
 import sys
 
-# tensorboardX imports torch wherever it is installed, for kinds of data that are not written here. That was half of the time
-# that training and evaluation took to start.
-absent = sys.modules.setdefault('torch', None) is None
+# tensorboardX imports torch wherever it is installed, for annotations only, and half of the time to import training and
+# evaluation was that. While this lasts, some hundredths of a second, another thread cannot import torch.
+_hidden = 'torch' not in sys.modules
+if _hidden:
+    sys.modules['torch'] = None
 try:
     from tensorboardX import SummaryWriter
 finally:
-    if absent:
+    if _hidden and sys.modules.get('torch', _hidden) is None:
         del sys.modules['torch']
 
 __all__ = ['SummaryWriter']
