@@ -1,4 +1,4 @@
-"""Parquet files and the manifest of a prepared directory: written atomically, checked on reading."""
+"""Parquet files and the manifest of a prepared directory, written atomically and checked on reading; arrays."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -201,3 +203,13 @@ def read_manifest(directory: str | os.PathLike) -> dict:
 def sha256(path: str | os.PathLike) -> str:
     """The hex digest of a file's bytes."""
     return storage.sha256(path)
+
+
+# numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a time (SystemError).
+_HEADERS = threading.Lock()
+
+
+def read_array(file: Path, **options) -> np.ndarray:
+    """`np.load` of an array's file, which threads may call at the same time."""
+    with _HEADERS:
+        return np.load(file, allow_pickle=False, **options)

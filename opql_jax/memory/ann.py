@@ -197,7 +197,7 @@ def _open(directory, manifest, memory, table):
     _check_files(directory, manifest)
     folder = directory / manifest['folder']
     searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
-    return ScannIndex(memory, table, searcher, np.load(folder / 'ids.npy', allow_pickle=False), manifest)
+    return ScannIndex(memory, table, searcher, tables.read_array(folder / 'ids.npy'), manifest)
 
 
 def scann_interface():

@@ -18,9 +18,8 @@ The id of an entry stays the same for as long as it exists and is never given ag
 among all living entries, sorted by topic and then by id; an update moves rows. In a memory as built, ids are rows.
 
 Version 1 of the format is a memory as built, with one segment and no tombstones, and with `entity_rows` if it was built over
-text that the encoder was not trained with; updates write version 2, which adds
-`next_entry` (the next id to be given), `tombstones`, `entity_rows`, `covers` (see `update.inject`) and `history` (the
-hashes of the states before).
+text that the encoder was not trained with; updates write version 2, which adds `next_entry` (the next id to be given),
+`tombstones`, `entity_rows`, `covers` (see `update.inject`) and `history` (the hashes of the states before).
 """
 
 import functools
@@ -318,7 +317,7 @@ class Memory:
     def _load(self, name: str, shape: tuple, dtype: str) -> np.ndarray:
         file = self.directory / name
         try:
-            array = np.load(file, mmap_mode='r', allow_pickle=False)
+            array = tables.read_array(file, mmap_mode='r')
         except (OSError, ValueError) as error:
             raise MemoryFormatError(f'{file}: not a readable array ({error}); {_RESTORE}') from error
         if (array.shape, array.dtype) != (shape, np.dtype(dtype)):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from opql_jax.corpus import storage
+from opql_jax.corpus import storage, tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import held, segments, store
 from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
@@ -140,7 +140,7 @@ def _add_entity_rows(directory, manifest, rows, count):
             f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite'
         )
     if earlier:
-        rows = np.concatenate([np.load(directory / earlier['file'], allow_pickle=False), rows])
+        rows = np.concatenate([tables.read_array(directory / earlier['file']), rows])
         del manifest['files'][earlier['file']]
     name = f'{_name("entity_rows", manifest)}.npy'
     manifest['entity_rows'] = {'file': name, 'num_entities': len(rows), 'dim': dim}
@@ -201,7 +201,7 @@ def delete(
         if len(ids) and not dry_run:
             dead = ids
             if earlier := manifest['tombstones']:
-                dead = np.union1d(ids, np.load(directory / earlier['file'], allow_pickle=False))
+                dead = np.union1d(ids, tables.read_array(directory / earlier['file']))
                 del manifest['files'][earlier['file']]
             name = f'{_name("tombstones", manifest)}.npy'
             manifest['files'] |= segments.write_array(directory, name, dead)
