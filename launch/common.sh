@@ -4,7 +4,7 @@
 #   setup_env EXTRAS [PACKAGE...]   .venv with opql_jax and its EXTRAS (comma separated, '' for the core);
 #                                   each PACKAGE is added without its dependencies
 #   stage TITLE BINARY [FLAG...]    runs opql_jax.BINARY and says how long it took
-#   steps N                         N scaled by PERCENT (default 100): for a quick look, or a longer run
+#   steps N                         N scaled by PERCENT (default 100), at least 2: for a quick look, or a longer run
 #   one_setting FOLDER SETTING      fails if FOLDER/settings, which the script writes, says another one
 #   folder PATH                     makes a folder and prints its absolute path
 #   quoted COMMAND...               prints the command as a line that a shell reads back: what --dry_run shows
@@ -116,5 +116,6 @@ folder() {
 
 steps() {
   local n=$(($1 * ${PERCENT:-100} / 100))
-  printf '%s\n' "$((n > 0 ? n : 1))"
+  # The rate of the first step is 0.
+  printf '%s\n' "$((n > 2 ? n : 2))"
 }

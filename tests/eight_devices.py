@@ -12,7 +12,7 @@ def run(script: str, *arguments) -> None:
     """Runs a script of this folder to its end, which must be a good one."""
     environment = {
         **os.environ,
-        'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
+        'XLA_FLAGS': os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8',
         'JAX_PLATFORMS': 'cpu',
         'PYTHONPATH': str(TESTS.parent),
     }

@@ -53,7 +53,7 @@ def start(processes, devices, *command):
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
-    flags = f'--xla_force_host_platform_device_count={devices}'
+    flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
     given = {**os.environ, 'XLA_FLAGS': flags, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(TESTS.parent)}
     if processes > 1:
         given |= {'OPQL_COORDINATOR': f'127.0.0.1:{port}', 'OPQL_PROCESSES': str(processes)}
