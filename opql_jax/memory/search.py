@@ -134,7 +134,9 @@ def _longest(relations):
     """
     some = relations[:: -(-len(relations) // _PCA_ROWS)].astype(np.float32)
     some = some[np.isfinite(some).all(axis=1)]  # a bad row must not spoil the search for the others
-    some /= max(np.abs(some).max(initial=0), np.finfo(np.float32).tiny)  # or squares of huge numbers are infinite
+    size = np.abs(some).max(axis=1, keepdims=True)
+    # Nor may one of huge numbers, which no other's squares would count beside.
+    some /= np.maximum(size, np.median(size) if len(some) else 0) + np.finfo(np.float32).tiny
     _, directions = np.linalg.eigh(some.T @ some)  # the longest come last
     return directions[:, -max(1, relations.shape[1] * 3 // 8) :]
 
@@ -276,6 +278,7 @@ def _best_of(query_r, barred, entity_scores, memory, row, counts, k, group):
         relations = relation_values(_at(memory.relations, row))
         scores = _sum_of(_products(query_r, relations, jnp.float32), _at(entity_scores, memory.slot[row]))
         scores = _without(barred, memory, lambda column: _at(column, row), scores)
+        scores = jnp.where(jnp.isnan(scores), jnp.nan, scores)  # `top_k` ranks a NaN with a sign below all
         return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
