@@ -92,6 +92,9 @@ def main():
     import gin
     from opql_jax.models.encoder import RelationEncoder
     from opql_jax.parallel.mesh import make_mesh
+    from opql_jax.training import heap
+
+    heap.keep()
 
     def encoder_of(model):
         gin.parse_config_file(str(MODELS / f'{model}.gin'))

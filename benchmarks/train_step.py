@@ -7,6 +7,8 @@ A step is forward, backward, clipping and AdamW over an encoder of the same size
 same size: L_rel over all rows of the batch and L_el of two context mentions a row over all entities. Theirs is `BertModel` with its
 fastest attention ('sdpa'), the fused AdamW, eager. On a CPU both have the same `--threads` and are confined to as many cores.
 
+Both keep the memory that they free, as `opql_jax.train` does (`training.heap`; that makes PyTorch faster too).
+
 Without `--job` both get the same random batch [rows, length] without padding: the step by itself. With it, the job: pairs of a prepared
 folder (a generated one by default), batches made before the clock starts. Ours are those that `RelationStage` trains on: length
 buckets, and every row an anchor whose negatives are the other rows ('shared'). Theirs are the paper's groups, an anchor with 2
@@ -44,7 +46,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import run, step
+from opql_jax.training import heap, run, step
 from opql_jax.training.stages import RelationStage
 
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
@@ -261,6 +263,7 @@ def main():
     if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is asked for by name
         jax.config.update('jax_platforms', 'cpu')
         confine(options.threads)
+        heap.keep()
     with tempfile.TemporaryDirectory() as root:
         if options.job:
             vocabulary, entities, batches = job(options, root)

@@ -2,7 +2,9 @@
 
 import gin
 from opql_jax import gin_utils
+from opql_jax.training import heap
 from opql_jax.training.run import train
 
 if __name__ == '__main__':
+    heap.keep()
     gin_utils.run(train, several=True, listens=True, gin_config=lambda: gin.operative_config_str)
