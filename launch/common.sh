@@ -116,6 +116,6 @@ folder() {
 
 steps() {
   local n=$(($1 * ${PERCENT:-100} / 100))
-  # The rate of the first step is 0.
+  # The rate of the first step is 0, so that one step would change nothing.
   printf '%s\n' "$((n > 2 ? n : 2))"
 }

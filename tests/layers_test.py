@@ -326,6 +326,7 @@ def test_what_is_allowed(tmp_path, path, source):
         ('opql_jax/__init__.py', 'from opql_jax.memory import store', 'the package itself imports no room'),
         ('opql_jax/train.py', 'import tasks.metaqa', 'installed as opql_jax_tasks'),
         ('opql_jax/t5x_model.py', 'from t5x import models', 'not a dependency'),
+        ('opql_jax/training/run.py', 'from tensorboardX import SummaryWriter', 'only training/scalars.py'),
         ('opql_jax/t5x_model.py', 'import seqio', 'only tasks import'),
         ('opql_jax/training/loop.py', 'from opql_jax import t5x_model', 'imports point downward'),
         ('opql_jax/models/encoder.py', 'import gin', 'only the binaries'),

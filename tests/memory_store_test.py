@@ -151,7 +151,7 @@ def test_params_hash_depends_on_paths_shapes_types_and_values_only():
 
 def test_threads_may_open_a_memory_at_the_same_time(directory):
     expected = Memory.open(directory).hash()
-    # The garbage collector lets other threads run in the midst of what is one step otherwise.
+    # Lets other threads run in the midst of parsing a header, at which Python before 3.11.8 failed.
     pause, thresholds = lambda phase, info: time.sleep(1e-4), gc.get_threshold()
     gc.callbacks.append(pause)
     gc.set_threshold(20)

@@ -114,6 +114,8 @@ def test_a_run_that_changed_no_parameter_is_not_followed_back_to_itself():
     trained = {'follow/opql': {'params_hash': 'a', 'lineage': {'init_hash': 'a'}}}
     runs = results.Runs(rows={}, novel={}, probes={}, trained=trained, memories={}, seconds={})
     assert runs.steps_of('opql') == ['follow/opql']
+    trained['pretrained'] = {'params_hash': 'a', 'lineage': {'init_hash': None}}
+    assert runs.steps_of('opql') == ['pretrained', 'follow/opql']
 
 
 def test_gin_is_shown_without_paths_of_this_machine(finished):

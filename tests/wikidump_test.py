@@ -185,6 +185,13 @@ def test_two_processes_give_what_one_gives(parts, reader):
     assert files[0] == files[1] and len(files[0]) == 3
 
 
+def test_no_part_waits_for_a_long_one_before_it(parts, reader, monkeypatch):
+    found, in_order = [], wikidump.pool.in_order
+    monkeypatch.setattr(wikidump.pool, 'in_order', lambda *given, ahead: found.append(ahead) or in_order(*given, ahead=ahead))
+    reader(processes=2).read(parts / 'r')
+    assert found == [3]
+
+
 def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_parts):
     first = reader('*.bz2').read(parts / 'r')
     assert [name[:6] for name in read_parts] == ['wiki-0', 'wiki-1', 'wiki-2']

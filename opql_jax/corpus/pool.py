@@ -22,8 +22,8 @@ def in_order(function: Callable, items: Iterable, processes: int | None = 1, ahe
         function: what a process of its own can receive: at the top of a module, or a `functools.partial` of such.
         items: taken as they are needed, some ahead of the results.
         processes: how many; 1 for this one, None for one per core.
-        ahead: how many items a process are begun or wait, the one whose result is next among them: the more, the longer one item
-            may take beside others, and the more results lie in memory.
+        ahead: items a process that are handed out before the first of their results is taken. The more, the longer one
+            item may take without keeping others back, and the more results lie in memory.
 
     Raises:
         What `function` raises, once the items that were being worked on are done.
@@ -40,7 +40,7 @@ def in_order(function: Callable, items: Iterable, processes: int | None = 1, ahe
         try:
             for item in items:
                 waiting.append(pool.submit(_call, item))
-                if len(waiting) == ahead * processes:
+                if len(waiting) >= ahead * processes:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -71,13 +71,13 @@ class Runs:
     def steps_of(self, row: str) -> list[str]:
         """The names of all steps that a row rests on, in order; known ones only."""
         chain, name, memory = [], f'follow/{row}', None
-        by_hash = {meta['params_hash']: other for other, meta in self.trained.items()}
-        # A run that changed nothing, of one step, has the parameters it began with.
-        while name in self.trained and name not in chain:
+        while name in self.trained:
             lineage = self.trained[name]['lineage']
             memory = memory or self.memories.get(lineage.get('memory_hash'))
             chain.append(name)
-            name = by_hash.get(lineage['init_hash'])
+            # A run that changed nothing, of one step, ended with the parameters that it began with, as the one before it did.
+            ended = (other for other, meta in self.trained.items() if meta['params_hash'] == lineage['init_hash'])
+            name = next((other for other in ended if other not in chain), None)
         steps = ['prepared', *reversed(chain[1:]), memory, *chain[:1], f'results/{row}']
         return [step for step in steps if step in self.trained or step in self.seconds]
 

@@ -2,8 +2,8 @@
 
 import sys
 
-# tensorboardX imports torch wherever it is installed, for annotations only, and half of the time to import training and
-# evaluation was that. While this lasts, some hundredths of a second, another thread cannot import torch.
+# tensorboardX imports torch wherever it is installed, for annotations only, which took half of the start of training and
+# evaluation. While this lasts, some hundredths of a second, another thread cannot import torch.
 _hidden = 'torch' not in sys.modules
 if _hidden:
     sys.modules['torch'] = None
