@@ -7,6 +7,11 @@ entity memory after a layer, and reading by each mode of the search (topics link
 `ClozeStage`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
 """
 
+from opql_jax.training import heap
+
+if __name__ == '__main__':
+    heap.keep()
+
 import argparse
 import json
 
@@ -18,7 +23,7 @@ from opql_jax.memory import search
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import heap, lm_stages, run, step
+from opql_jax.training import lm_stages, run, step
 
 SIZES = {
     'tiny': dict(hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64),
@@ -107,7 +112,6 @@ def main():
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
-    heap.keep()
     seconds, held_bytes = measure(options)
     order = ['transformer', 'with_linking_loss', 'memory_off']
     parts = {'transformer': seconds['transformer']}

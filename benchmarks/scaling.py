@@ -25,6 +25,11 @@ all can be. Bytes a second that a chip receives in an all-reduce are a whole pod
 4096; v5e, 51.2 TB/s over 256. A slice too small to have wrapped links has less; more v5e chips than 256 are several pods.
 """
 
+from opql_jax.training import heap
+
+if __name__ == '__main__':
+    heap.keep()
+
 import argparse
 import json
 import os
@@ -92,9 +97,6 @@ def main():
     import gin
     from opql_jax.models.encoder import RelationEncoder
     from opql_jax.parallel.mesh import make_mesh
-    from opql_jax.training import heap
-
-    heap.keep()
 
     def encoder_of(model):
         gin.parse_config_file(str(MODELS / f'{model}.gin'))

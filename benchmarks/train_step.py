@@ -24,6 +24,11 @@ other processes may have the rest. A step cannot be faster than FLOPs / peak (`l
 (AdamW moves 28 bytes a parameter, dropout, norms) comes on top. Theirs is measured on CPUs only.
 """
 
+from opql_jax.training import heap
+
+if __name__ == '__main__':
+    heap.keep()
+
 import argparse
 import json
 import os
@@ -46,7 +51,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import heap, run, step
+from opql_jax.training import run, step
 from opql_jax.training.stages import RelationStage
 
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
@@ -263,7 +268,6 @@ def main():
     if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is asked for by name
         jax.config.update('jax_platforms', 'cpu')
         confine(options.threads)
-        heap.keep()
     with tempfile.TemporaryDirectory() as root:
         if options.job:
             vocabulary, entities, batches = job(options, root)

@@ -1,10 +1,13 @@
 """Trains one stage: `python -m opql_jax.train --gin_file=gin/models/tiny.gin --gin_file=gin/runs/relations.gin --gin.PREPARED_DIR=... --gin.WORKDIR=...`."""
 
-import gin
-from opql_jax import gin_utils
 from opql_jax.training import heap
-from opql_jax.training.run import train
 
 if __name__ == '__main__':
     heap.keep()
+
+import gin
+from opql_jax import gin_utils
+from opql_jax.training.run import train
+
+if __name__ == '__main__':
     gin_utils.run(train, several=True, listens=True, gin_config=lambda: gin.operative_config_str)

@@ -13,7 +13,9 @@ _SETTINGS = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, 2**31 - 1), (_TRIM_THRESHOLD, -1
 
 
 def keep() -> bool:
-    """Lets this process keep the memory that it frees, if its steps run on CPUs under glibc; before JAX starts.
+    """Lets this process keep the memory that it frees, if its steps run on CPUs under glibc.
+
+    To be called before any other import: threads that were started before keep part of the memory to themselves.
 
     Otherwise all arrays within a step lie in memory that the system gives, page by page, and takes back after it, and a fifth to
     a third of a step is spent on that. Single arrays of 2 GB and more are still given back. What is set in the environment
