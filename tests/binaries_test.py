@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tiny_training
+from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
 from gin_files import FOLDERS, GIN
 from opql_jax.corpus import synthetic
@@ -238,6 +239,13 @@ def test_infer_writes_a_line_for_each_question_in_order(chain):
         assert {fact['topic'] for fact in first} == {record['topic']}
         assert {fact['target'] for fact in first} | {fact['topic'] for fact in second} <= {name_of[key] for key in between}
         assert {fact['target'] for fact in second} <= {name_of[key] for key in last}
+
+
+def test_infer_names_a_folder_that_it_may_not_write(chain, binaries, tmp_path):
+    tmp_path.chmod(0o555)
+    infer = ['infer', '--gin_file=gin/runs/infer.gin', *chain.kb, *chain.asked, f'--gin.OUTPUT={tmp_path / "mine.jsonl"}']
+    said = complaint(binaries(*infer, obedient=True))
+    assert str(tmp_path) in said and 'Permission denied' in said and list(tmp_path.iterdir()) == []
 
 
 def test_infer_again_answers_nothing_again(chain, binaries):

@@ -6,6 +6,7 @@ exit status. It can also be given a file size limit, or be killed: before a file
 
 import atexit
 import concurrent.futures.thread
+import ctypes
 import gc
 import json
 import os
@@ -66,6 +67,7 @@ class Binaries:
         file_limit: int | None = None,
         kill_before: str | None = None,
         kill_after: float | None = None,
+        obedient: bool = False,
     ) -> Done:
         """Runs a binary to its end.
 
@@ -76,9 +78,10 @@ class Binaries:
             kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file its final name, 'unlink
                 NAME' its removal or that of its partial file.
             kill_after: SIGKILL after so many seconds.
+            obedient: without root's right to write what it has no permission for.
         """
         request = dict(binary=binary, flags=[str(f) for f in flags])
-        request |= dict(file_limit=file_limit, kill_before=kill_before, kill_after=kill_after)
+        request |= dict(file_limit=file_limit, kill_before=kill_before, kill_after=kill_after, obedient=obedient)
         self._server.stdin.write(json.dumps(request) + '\n')
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
@@ -126,7 +129,7 @@ def _read(descriptors) -> list[str]:
     return [text.decode() for text in data.values()]
 
 
-def _run(binary, flags, file_limit, kill_before, kill_after):
+def _run(binary, flags, file_limit, kill_before, kill_after, obedient):
     """The child: ends as the binary ends."""
     signal.alarm(LONGEST)
     if kill_after is not None:
@@ -135,6 +138,8 @@ def _run(binary, flags, file_limit, kill_before, kill_after):
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     if kill_before is not None:
         _kill_before(kill_before)
+    if obedient:
+        _obey_permissions()
     sys.path[0] = str(ROOT)  # not this file's folder
     sys.argv[1:] = flags
     code = 0
@@ -155,6 +160,16 @@ def _run(binary, flags, file_limit, kill_before, kill_after):
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(code)
+
+
+def _obey_permissions():
+    # See capabilities(7): version 3, this thread; {effective, permitted, inheritable} of capabilities 0 to 31, then of others.
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.capget(header, sets) == 0, os.strerror(ctypes.get_errno())
+    for kind in range(3):
+        sets[kind] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())
 
 
 def _kill_after(seconds):

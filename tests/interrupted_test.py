@@ -69,6 +69,11 @@ def build(world, memory, shard_rows=200):
     return ['build_memory', '--gin_file=gin/runs/build_memory.gin', f'--gin.build.build_memory.shard_rows={shard_rows}', *flags]
 
 
+def training(world, workdir):
+    flags = ['--gin.STEPS=2', '--gin.stages.RelationStage.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
+    return ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.WORKDIR={workdir}']
+
+
 def kill_when(path, command):
     """Runs `python -m opql_jax.<command>` and kills it once `path` is there."""
     module, *flags = command
@@ -226,6 +231,22 @@ def test_no_array_cut_short_by_a_full_disk_takes_its_final_name(binaries, world,
     assert {name: digest for name, digest in files(tmp_path).items() if name in whole and digest != whole[name]} == {}
 
 
+# A folder in which nothing may be written.
+
+
+@pytest.mark.parametrize('binary', ['prepare', 'train', 'build_memory'])
+def test_a_read_only_folder_is_named_and_stays_as_it_was(binaries, world, tmp_path, binary):
+    folder = tmp_path / 'locked'
+    folder.mkdir()
+    command = {'prepare': prepare(folder), 'train': training(world, folder), 'build_memory': build(world, folder)}[binary]
+    folder.chmod(0o555)
+    said = complaint(binaries(*command, obedient=True))
+    assert str(folder) in said and 'Permission denied' in said
+    assert list(folder.iterdir()) == []
+    folder.chmod(0o755)
+    succeed(binaries, command)
+
+
 @contextlib.contextmanager
 def limit_of_files(size):
     """Yields a function that lifts the limit again."""
@@ -248,8 +269,7 @@ def test_a_memory_is_whole_though_the_disk_was_full_for_a_while(tmp_path):
 
 
 def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(binaries, world, tmp_path):
-    flags = ['--gin.STEPS=2', '--gin.stages.RelationStage.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
-    command = ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.WORKDIR={tmp_path}']
+    command = training(world, tmp_path)
     limited = binaries(*command, file_limit=20000)
     assert limited.returncode == 1
     (said,) = (line for line in limited.stderr.splitlines() if line.startswith('error: '))
