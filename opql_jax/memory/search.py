@@ -45,8 +45,8 @@ _CPU_SCORES, _CPU_ROWS, _CPU_WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
 _ACCELERATOR_ROWS = 1 << 16
 # Relations that the directions of 'pca' are found from, at most.
 _PCA_ROWS = 1 << 16
-# Numbers of relations gathered at a time when rows are scored again.
-_GATHERED = 1 << 22
+# Numbers of relations gathered at a time when rows are scored again, which a CPU's cache should hold.
+_GATHERED = 1 << 20
 
 
 class ShardedMemory(NamedTuple):
