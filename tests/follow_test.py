@@ -153,13 +153,17 @@ def test_only_rows_of_the_topics_are_read():
     np.testing.assert_array_equal(got.weights, want.weights)
 
 
-def test_nan_in_a_row_that_is_read_is_not_hidden():
+@pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])  # products with inf are NaN with a sign, where queries have both
+@pytest.mark.parametrize('rows', ['one', 'all'])
+def test_nan_in_a_row_that_is_read_is_not_hidden(value, rows):
     rng = np.random.default_rng(2)
     memory, table = make_memory(rng, 30)
     query_e, query_r, _, _ = make_queries(rng)
-    bad = memory._replace(relations=np.full_like(memory.relations, np.nan))
+    relations = np.array(memory.relations)
+    relations[np.flatnonzero(memory.topic == 3)[-1] if rows == 'one' else slice(None)] = value
+    bad = memory._replace(relations=relations)
     hop = jit_follow(query_e, query_r, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), bad, table)
-    assert np.isnan(hop.weights).any()
+    assert np.isnan(hop.weights).any(axis=1).all()
 
 
 @pytest.mark.parametrize('dtype', [jnp.bfloat16, np.float16])

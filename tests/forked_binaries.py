@@ -138,7 +138,7 @@ def _run(binary, flags, file_limit, kill_before, kill_after, obedient):
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     if kill_before is not None:
         _kill_before(kill_before)
-    if obedient:
+    if obedient and sys.platform == 'linux':
         _obey_permissions()
     sys.path[0] = str(ROOT)  # not this file's folder
     sys.argv[1:] = flags

@@ -1,13 +1,19 @@
 """Memory that a process frees and keeps, so that its next step need not ask for it again."""
 
+import ast
 import os
+import pathlib
 import platform
 import subprocess
 import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='only glibc can be told to keep what is freed')
+from opql_jax.training import heap
+
+LIBC, VERSION = platform.libc_ver()
+CAN = LIBC == 'glibc' and tuple(map(int, VERSION.split('.'))) >= (2, 35)
+needs_glibc = pytest.mark.skipif(not CAN, reason='only glibc, from 2.35 on, can be told to keep what is freed')
 
 MEGABYTES = 600
 USED = f"""
@@ -28,12 +34,53 @@ def kept(**environment):
     return says == 'True', int(megabytes)
 
 
+@needs_glibc
 def test_what_is_freed_is_kept_for_steps_on_a_cpu():
     says, megabytes = kept(JAX_PLATFORMS='cpu')
     assert says and megabytes > MEGABYTES
 
 
+@needs_glibc
 @pytest.mark.parametrize('environment', [dict(JAX_PLATFORMS='tpu'), dict(JAX_PLATFORMS='cpu', MALLOC_ARENA_MAX='4')])
 def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_otherwise(environment):
     says, megabytes = kept(**environment)
     assert not says and megabytes < MEGABYTES
+
+
+def test_where_one_setting_is_refused_the_others_are_left_alone(monkeypatch):
+    tried = []
+
+    class Old:
+        def mallopt(self, name, value):
+            tried.append(name)
+            return 0
+
+    monkeypatch.setattr(heap.ctypes, 'CDLL', lambda name: Old())
+    monkeypatch.setattr(heap.platform, 'libc_ver', lambda: ('glibc', '2.31'))
+    monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
+    for name in [name for name in os.environ if name.startswith(('MALLOC_', 'GLIBC_'))]:
+        monkeypatch.delenv(name)
+    assert not heap.keep() and tried == [heap._MMAP_THRESHOLD]
+
+
+def test_training_sets_it_before_anything_that_starts_threads_is_imported():
+    opql_jax = pathlib.Path(heap.__file__).parents[1]
+    body = ast.parse((opql_jax / 'train.py').read_text()).body[1:]
+    assert ast.unparse(body[0]) == 'from opql_jax.training import heap'
+    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    heap.keep()"
+    for package in (opql_jax, opql_jax / 'training'):
+        imported = [
+            node
+            for node in ast.walk(ast.parse((package / '__init__.py').read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        assert not imported, package
+    for node in ast.walk(ast.parse(pathlib.Path(heap.__file__).read_text())):
+        names = (
+            [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        assert all(name.partition('.')[0] in sys.stdlib_module_names for name in names), names

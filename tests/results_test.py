@@ -1,5 +1,6 @@
 """RESULTS.md's generated part: tables of handwritten metrics, what was run, markers."""
 
+import dataclasses
 import json
 
 import pytest
@@ -114,7 +115,9 @@ def test_a_run_that_changed_no_parameter_is_not_followed_back_to_itself():
     trained = {'follow/opql': {'params_hash': 'a', 'lineage': {'init_hash': 'a'}}}
     runs = results.Runs(rows={}, novel={}, probes={}, trained=trained, memories={}, seconds={})
     assert runs.steps_of('opql') == ['follow/opql']
-    trained['pretrained'] = {'params_hash': 'a', 'lineage': {'init_hash': None}}
+    # In the order in which runs are read: what the row itself is, last.
+    trained = {'pretrained': {'params_hash': 'a', 'lineage': {'init_hash': None}}, **trained}
+    runs = dataclasses.replace(runs, trained=trained)
     assert runs.steps_of('opql') == ['pretrained', 'follow/opql']
 
 

@@ -42,6 +42,11 @@ def run(case, k, **options):
     return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, **masks, **options)
 
 
+def recall(ids, wanted):
+    """Of wanted ids [B, k], the share that is among those found."""
+    return np.mean([np.isin(want, got).mean() for got, want in zip(ids, wanted)])
+
+
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
 @pytest.mark.parametrize('name', search_cases.CASES)
 def test_devices_find_what_the_reference_finds(on_devices, name, devices):
@@ -159,7 +164,8 @@ def test_recall_on_several_devices(on_devices, mode, devices):
 def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode):
     case, k = search_cases.make(name), search_cases.K[name]
     monkeypatch.setattr(search, 'MAX_SCORE_BYTES', 1)  # one query at a time
-    monkeypatch.setattr(search, '_GATHERED', 3 * search_cases.D_R)  # and three of its rows
+    for gathered in ('_CPU_GATHERED', '_ACCELERATOR_GATHERED'):
+        monkeypatch.setattr(search, gathered, 3 * search_cases.D_R)  # and three of its rows
     monkeypatch.setattr(search, '_platform', lambda mesh: 'tpu')
     jit_topk.clear_cache()
     expected, kept, _ = search_cases.reference(case, k)
@@ -261,7 +267,6 @@ def test_a_huge_row_keeps_no_other_from_being_found(huge):
     case = search_cases.recall_case(20_000)
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(search_cases.D_R, search_cases.D_R)))[0][:, :6]
     case = case._replace(relations=case.relations @ basis.astype(np.float32) @ basis.T.astype(np.float32))
-    share = lambda ids, wanted: np.mean([np.isin(want, got).mean() for got, want in zip(ids, wanted)])
     case.relations[50] = huge
     scores, ids = run(case, 6, mode='pca')
     want, expected, _ = search_cases.reference(case, 6)
@@ -269,7 +274,18 @@ def test_a_huge_row_keeps_no_other_from_being_found(huge):
     assert 0 < up.sum() < len(up)
     np.testing.assert_array_equal(ids[up, 0], 50)
     np.testing.assert_allclose(scores[up, 0], want[up, 0], rtol=1e-5)
-    assert share(ids[~up], expected[~up]) > 0.95
+    assert recall(ids[~up], expected[~up]) > 0.95
+
+
+def test_of_directions_those_of_long_rows_come_first():
+    case, rng, kept = search_cases.recall_case(20_000), np.random.default_rng(0), search_cases.D_R * 3 // 8
+    basis = np.linalg.qr(rng.normal(size=(search_cases.D_R, search_cases.D_R)))[0].astype(np.float32)
+    relations = rng.normal(size=(len(case.topic), kept)).astype(np.float32) @ basis[:kept]
+    long = rng.random(len(relations)) < 0.1
+    relations[long] = 4 * relations[long] @ basis[:kept].T @ basis[kept : 2 * kept]
+    case = case._replace(relations=relations)
+    _, ids = run(case, 6, mode='pca')
+    assert recall(ids, search_cases.reference(case, 6)[1]) > 0.95
 
 
 def test_an_empty_memory_gives_nothing_and_no_nan():

@@ -185,7 +185,7 @@ def test_two_processes_give_what_one_gives(parts, reader):
     assert files[0] == files[1] and len(files[0]) == 3
 
 
-def test_no_part_waits_for_a_long_one_before_it(parts, reader, monkeypatch):
+def test_all_parts_are_handed_out_at_once(parts, reader, monkeypatch):
     found, in_order = [], wikidump.pool.in_order
     monkeypatch.setattr(wikidump.pool, 'in_order', lambda *given, ahead: found.append(ahead) or in_order(*given, ahead=ahead))
     reader(processes=2).read(parts / 'r')

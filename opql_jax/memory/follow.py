@@ -183,6 +183,7 @@ def _best_slots(queries, memory, k, block):
         used &= memory.target[rows] != exclude[:, None]
         score = _relation_scores(query_r, rows, memory.relations)
         score = score + jnp.take_along_axis(shared, number, axis=1)
+        score = jnp.where(jnp.isnan(score), jnp.nan, score)  # `top_k` ranks a NaN with a sign below all
         # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
         score = jnp.where(used, jnp.where(score == 0, 0.0, score), -jnp.inf)
         best, place = lax.top_k(jnp.concatenate([best, score], axis=1), k)

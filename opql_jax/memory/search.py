@@ -45,8 +45,10 @@ _CPU_SCORES, _CPU_ROWS, _CPU_WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
 _ACCELERATOR_ROWS = 1 << 16
 # Relations that the directions of 'pca' are found from, at most.
 _PCA_ROWS = 1 << 16
-# Numbers of relations gathered at a time when rows are scored again, which a CPU's cache should hold.
-_GATHERED = 1 << 20
+# Rows that are so many times as long as the median count as that long when these are found.
+_PCA_LONG = 8
+# Numbers of relations gathered at a time when rows are scored again; a CPU's cache should hold them.
+_CPU_GATHERED, _ACCELERATOR_GATHERED = 1 << 20, 1 << 22
 
 
 class ShardedMemory(NamedTuple):
@@ -136,7 +138,7 @@ def _longest(relations):
     some = some[np.isfinite(some).all(axis=1)]  # a bad row must not spoil the search for the others
     size = np.abs(some).max(axis=1, keepdims=True)
     # Nor may one of huge numbers, which no other's squares would count beside.
-    some /= np.maximum(size, np.median(size) if len(some) else 0) + np.finfo(np.float32).tiny
+    some /= np.maximum(size, _PCA_LONG * np.median(size) if len(some) else 0) + np.finfo(np.float32).tiny
     _, directions = np.linalg.eigh(some.T @ some)  # the longest come last
     return directions[:, -max(1, relations.shape[1] * 3 // 8) :]
 
@@ -301,7 +303,8 @@ def _search_shard(query_e, query_r, memory, table, member, barred, *, batch, k, 
     alive = 3 * (rows // _bucket_size(rows, keep, mode)) + len(table) + len(memory.topics) + 1 + chunk
     blocks = -(-count // max(1, MAX_SCORE_BYTES // (4 * alive)))
     block = -(-count // blocks)
-    group = max(1, _GATHERED // (block * memory.relations.shape[1]))
+    gathered = _CPU_GATHERED if platform == 'cpu' else _ACCELERATOR_GATHERED
+    group = max(1, gathered // (block * memory.relations.shape[1]))
 
     def one(query):
         query_e, query_r, member, barred = query

@@ -41,8 +41,8 @@ def _product(inputs, kernel, dimension_numbers, precision):
     """
     (axis, _), _ = dimension_numbers
     left, right = inputs.shape[: axis[0]], kernel.shape[len(axis) :]
-    rows = inputs.reshape(np.prod(left), -1)
-    return jnp.dot(rows, kernel.reshape(rows.shape[1], -1), precision=precision).reshape(left + right)
+    width = int(np.prod(kernel.shape[: len(axis)]))
+    return jnp.dot(inputs.reshape(-1, width), kernel.reshape(width, -1), precision=precision).reshape(left + right)
 
 
 class TransformerLayer(nn.Module):

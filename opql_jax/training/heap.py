@@ -7,13 +7,14 @@ import platform
 import sys
 from importlib import metadata
 
-# The names of mallopt's parameters in glibc's malloc.h, and what they are set to.
+# The names of mallopt's parameters in glibc's malloc.h, and what they are set to. The first is refused before glibc 2.35, and
+# then the others, which would make large arrays dearer without it, are left alone.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_SETTINGS = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, 2**31 - 1), (_TRIM_THRESHOLD, -1))
+_SETTINGS = ((_MMAP_THRESHOLD, 2**31 - 1), (_TRIM_THRESHOLD, -1), (_ARENA_MAX, 1))
 
 
 def keep() -> bool:
-    """Lets this process keep the memory that it frees, if its steps run on CPUs under glibc.
+    """Lets this process keep the memory that it frees, if its steps run on CPUs under glibc 2.35 or later.
 
     To be called before any other import: threads that were started before keep part of the memory to themselves.
 
@@ -29,7 +30,7 @@ def keep() -> bool:
     if any(name.startswith('MALLOC_') or name == 'GLIBC_TUNABLES' for name in os.environ):
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    return all([mallopt(name, value) == 1 for name, value in _SETTINGS])
+    return all(mallopt(name, value) == 1 for name, value in _SETTINGS)
 
 
 def _only_cpus():
