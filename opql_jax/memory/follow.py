@@ -75,6 +75,11 @@ def relation_values(relations):
     return lax.bitcast_convert_type(relations, jnp.bfloat16) if relations.dtype == jnp.uint16 else relations
 
 
+def without_signs(scores):
+    """The same scores for `top_k`, which ranks -0.0 below the 0.0 that it equals, and a NaN with a sign below all."""
+    return jnp.where(jnp.isnan(scores), jnp.nan, jnp.where(scores == 0, 0.0, scores))
+
+
 def safe_log(weights):
     """Logarithm of set weights [B, K], finite and with a finite gradient where the weight is 0."""
     positive = weights > MIN_WEIGHT
@@ -183,9 +188,7 @@ def _best_slots(queries, memory, k, block):
         used &= memory.target[rows] != exclude[:, None]
         score = _relation_scores(query_r, rows, memory.relations)
         score = score + jnp.take_along_axis(shared, number, axis=1)
-        score = jnp.where(jnp.isnan(score), jnp.nan, score)  # `top_k` ranks a NaN with a sign below all
-        # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
-        score = jnp.where(used, jnp.where(score == 0, 0.0, score), -jnp.inf)
+        score = jnp.where(used, without_signs(score), -jnp.inf)
         best, place = lax.top_k(jnp.concatenate([best, score], axis=1), k)
         ids = jnp.take_along_axis(jnp.concatenate([ids, jnp.where(used, rows, -1)], axis=1), place, axis=1)
         return start + block, best, ids

@@ -22,7 +22,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
 from opql_jax.corpus.errors import InputError
-from opql_jax.memory.follow import relation_bits, relation_values
+from opql_jax.memory.follow import relation_bits, relation_values, without_signs
 from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import Batch
 from opql_jax.parallel.rules import spec
@@ -261,8 +261,7 @@ def _choose(query_r, barred, entity_scores, memory, k, keep, chunk, mode, dtype,
 
     _, (best, row) = lax.scan(step, None, jnp.arange(-(-rows // chunk), dtype=jnp.int32))
     best, row = best.reshape(-1), row.reshape(-1)
-    # -0.0 ranks below 0.0 in `top_k`, yet they are equal scores.
-    best, place = _top_of(jnp.where(best == 0, 0.0, best), min(keep, len(best)))
+    best, place = _top_of(without_signs(best), min(keep, len(best)))
     row, best = lax.sort((row[place], best), num_keys=1)
     counts = best != -jnp.inf
     if mode == 'approx':
@@ -280,8 +279,7 @@ def _best_of(query_r, barred, entity_scores, memory, row, counts, k, group):
         relations = relation_values(_at(memory.relations, row))
         scores = _sum_of(_products(query_r, relations, jnp.float32), _at(entity_scores, memory.slot[row]))
         scores = _without(barred, memory, lambda column: _at(column, row), scores)
-        scores = jnp.where(jnp.isnan(scores), jnp.nan, scores)  # `top_k` ranks a NaN with a sign below all
-        return None, jnp.where(counts, jnp.where(scores == 0, 0.0, scores), -jnp.inf)
+        return None, jnp.where(counts, without_signs(scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
     best, place = lax.top_k(scores.reshape(-1), k)

@@ -9,6 +9,7 @@ without bias:
 """
 
 import functools
+import math
 
 import flax.linen as nn
 import jax
@@ -41,7 +42,7 @@ def _product(inputs, kernel, dimension_numbers, precision):
     """
     (axis, _), _ = dimension_numbers
     left, right = inputs.shape[: axis[0]], kernel.shape[len(axis) :]
-    width = int(np.prod(kernel.shape[: len(axis)]))
+    width = math.prod(kernel.shape[: len(axis)])
     return jnp.dot(inputs.reshape(-1, width), kernel.reshape(width, -1), precision=precision).reshape(left + right)
 
 
