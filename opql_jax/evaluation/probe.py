@@ -120,7 +120,7 @@ def _open(model_dir, step, embedding):
         model_dir = tokenizer_lib.find_minilm()
     if embedding.startswith('mean') and not (storage.on_disk(model_dir) / 'model.json').exists():
         fields, params = bert.load_bert(model_dir)
-        encoder = RelationEncoder(**fields, relation_dim=1, entity_dim=1)
+        encoder = RelationEncoder(**fields, relation_dim=0, entity_dim=0)  # neither projection is applied
     else:
         encoder, params, _, _ = model_card.load(model_dir, step)
         params = params['encoder']
