@@ -240,8 +240,8 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
     ),
     nothing_to_evaluate=(lambda w: w.eval(), 'give either splits or question_file: --gin.SPLITS or --gin.QUESTION_FILE'),
     no_pair_twice=(
-        lambda w: w.train('relations', prepared=w.small()),
-        'no pair of entities is mentioned together twice',
+        lambda w: w.train('relations', '--gin.stages.RelationStage.entity_weight=0.0', prepared=w.small()),
+        'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt',
     ),
     no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),
     no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "train.num_steps is 'many', expected int"),

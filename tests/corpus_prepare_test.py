@@ -6,7 +6,7 @@ import weakref
 import pyarrow as pa
 import pytest
 
-from opql_jax.corpus import prepare, tables
+from opql_jax.corpus import linking, prepare, tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.records import CorpusError, Document, Mention
 
@@ -30,7 +30,8 @@ def rows(tmp_path, name, schema):
     return tables.read_table(tmp_path / f'{name}.parquet', schema).to_pylist()
 
 
-def test_documents_become_passages_pairs_and_counted_entities(tmp_path):
+def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypatch):
+    monkeypatch.setattr(linking, 'DROP_FROM', 2)
     settings = write(tmp_path, drop_above_rate=0.6)
     passages = rows(tmp_path, 'passages', tables.PASSAGES)
     assert [p['text'] for p in passages] == [
@@ -139,8 +140,12 @@ def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path):
         write(tmp_path, vocab=EntityVocab([], [], []))
     with pytest.raises(CorpusError, match="document id '0' is used more than once"):
         write(tmp_path, DOCUMENTS[:1] * 2)
-    with pytest.raises(CorpusError, match='no pair in 1 documents: no passage mentions two entities, one of them'):
+    with pytest.raises(CorpusError, match='no pair in 1 documents: no passage mentions two entities, one of them') as caught:
         write(tmp_path, [Document('0', 't', 'nothing here')])
+    assert 'drop_above_rate' not in str(caught.value)
+    films = [Document(str(i), 't', 'Bob saw a film.') for i in range(linking.DROP_FROM)]
+    with pytest.raises(CorpusError, match=r"more documents mention them than drop_above_rate allows: 'Bob' \(100%\), 'film'"):
+        write(tmp_path, films, pair_mode='all', drop_above_rate=0.5)
 
 
 def test_a_vocabulary_can_come_from_the_links():

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from opql_jax.corpus import linking
 from opql_jax.corpus.errors import InputError
 from opql_jax.corpus.readers import JsonLines
 from opql_jax.data.prepare import prepare
@@ -45,7 +46,8 @@ def run(output, source, **options):
 
 
 @pytest.fixture
-def old(tmp_path):
+def old(tmp_path, monkeypatch):
+    monkeypatch.setattr(linking, 'DROP_FROM', 2)
     source = reader(tmp_path, 'old', OLD, ['who made [Up]\tAnn Low', 'who made [Down]\tNo One'])
     return run(tmp_path / 'prepared', source)
 

@@ -5,10 +5,12 @@ import importlib.util
 import json
 import re
 
+import numpy as np
 import pytest
 
 from forked_binaries import ENCODER, Binaries
 from opql_jax.data.prepared import Prepared
+from opql_jax.memory.store import Memory
 
 # Composed and decomposed accents, several scripts, and letters beyond the BMP, which are two units in UTF-16.
 PEOPLE = ['Zoë Łukasz', '黒澤 明', 'Ñandú O’Brien', '𝔉rau 😀 Émile']
@@ -201,8 +203,42 @@ def test_without_links_and_entities_every_title_is_an_entity(own, binaries):
     assert f'entity_table  ({len(KEYS)}, 8)' in printed and not (own / 'none').exists()
 
 
+A_SENTENCE = [
+    {
+        'id': 1,
+        'title': 'Ærø',
+        'text': 'Zoë Łukasz directed Ærø.',
+        'mentions': [{'start': 0, 'end': 10, 'entity': 'Zoë Łukasz'}, {'start': 20, 'end': 23, 'entity': 'Ærø'}],
+    }
+]
+THREE_DOCUMENTS = [
+    {'id': 1, 'title': 'Ærø', 'text': 'Zoë Łukasz directed Ærø.'},
+    {'id': 2, 'title': 'Zoë Łukasz', 'text': 'Zoë Łukasz directed Ærø, and then Şehir.'},
+    {'id': 3, 'title': 'Şehir', 'text': 'Şehir came out after Ærø.'},
+]
+
+
+@pytest.mark.parametrize('records, entries', [(A_SENTENCE, 2), (THREE_DOCUMENTS, 8)])
+def test_the_smallest_texts_make_a_memory(binaries, tmp_path, records, entries):
+    write_lines(tmp_path / 'my.jsonl', records)
+    prepared, model, memory = (tmp_path / name for name in ('prepared', 'model', 'memory'))
+    folder = f'--gin.PREPARED_DIR={prepared}'
+    succeed(binaries, 'prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={tmp_path / "my.jsonl"}', folder)
+    counts = Prepared(prepared).manifest['counts']
+    assert counts['documents_without_mentions'] == 0 and counts['title_pair_rows'] == entries
+    train = ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', folder, f'--gin.WORKDIR={model}', '--gin.STEPS=2']
+    done = binaries(*train)
+    assert done.returncode == 0, done.stderr
+    assert ('L_rel has no positives' in done.stderr) == (records is A_SENTENCE)
+    made = ['build_memory', '--gin_file=gin/runs/build_memory.gin', folder, f'--gin.MODEL_DIR={model}']
+    succeed(binaries, *made, f'--gin.MEMORY_DIR={memory}')
+    relations = Memory.open(memory).relations()
+    assert relations.shape == (entries, 8) and np.isfinite(relations.astype(np.float32)).all()
+
+
 def test_a_folder_of_metaqa_is_linked_by_name(binaries, tmp_path):
-    write_lines(tmp_path / 'passages.jsonl', [{'id': i, 'title': t, 'text': text} for i, (t, text) in enumerate(documents())])
+    pages = [*documents()] * 9
+    write_lines(tmp_path / 'passages.jsonl', [{'id': i, 'title': t, 'text': text} for i, (t, text) in enumerate(pages)])
     write_text(tmp_path / 'entities.txt', [*KEYS, 'film'])
     for split in ('train', 'dev'):
         write_text(tmp_path / f'1-hop/{split}.txt', ['who directed [Ærø]\t黒澤 明|Nobody\tfilm_to_director'])

@@ -161,5 +161,10 @@ def test_tables_that_cannot_be_used_are_refused():
     table = columns([(0, 1, 0), (1, 0, 0)])
     with pytest.raises(ValueError, match='not sorted'):
         sampling.PairIndex({name: column[::-1] for name, column in table.items()})
-    with pytest.raises(ValueError, match='no positives'):
-        sampling.SharedSampler(sampling.PairIndex(table))
+
+
+@pytest.mark.parametrize('sampler', sampling.SAMPLERS)
+def test_where_no_pair_is_repeated_all_are_drawn(sampler):
+    index = sampling.PairIndex(columns([(0, 1, 0), (1, 0, 0), (2, 3, 1)]))
+    rows = [row for chunk, _ in sampling.SAMPLERS[sampler](index).draw(np.random.default_rng(0)) for row in chunk.tolist()]
+    assert set(rows) == {0, 1, 2}

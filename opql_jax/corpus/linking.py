@@ -11,6 +11,10 @@ import ahocorasick_rs
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.records import CorpusError
 
+# An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the share is known to a tenth of
+# itself (the standard error of a count is at most its root), while of three short texts two may well be about the same person.
+DROP_FROM = 100
+
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
 
@@ -41,7 +45,8 @@ class MentionLinker:
         Args:
             vocab: where the spellings come from.
             drop_above_rate: in `link_all`, an entity mentioned in more than this share of the texts says
-                nothing about any of them (a tag such as 'film') and loses its mentions; 1 keeps all.
+                nothing about any of them (a tag such as 'film') and loses its mentions, if they are at least
+                `DROP_FROM`; 1 keeps all.
             nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic comedy'. The outer
                 one must begin with a lower-case letter: the words of a name ('Black' in 'Jack Black') are mostly no
                 mentions of what they mean elsewhere. A match that overlaps a kept one partly stays out.
@@ -95,7 +100,7 @@ class MentionLinker:
         counts = collections.Counter(e for mentions in linked for e in {m[2] for m in mentions})
         before, total = earlier[0], earlier[1] + len(linked)
         counts = {e: n + before.get(e, 0) for e, n in sorted(counts.items())}
-        dropped = {e: n / total for e, n in counts.items() if n > self._rate * total}
+        dropped = {e: n / total for e, n in counts.items() if n >= DROP_FROM and n > self._rate * total}
         if dropped:
             linked = [[m for m in mentions if m[2] == title or m[2] not in dropped] for mentions, title in zip(linked, titles)]
         return LinkedTexts(linked, dropped)

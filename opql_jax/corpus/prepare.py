@@ -251,10 +251,12 @@ def write_corpus(
     tally = _PairTally()
     rows = tables.write_table(directory / 'pairs.parquet', tally(mine_pairs(passages, pair_mode)), tables.PAIRS)
     if not rows:
+        frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
         raise CorpusError(
             f'no pair in {len(documents)} documents: no passage mentions two entities'
             f'{", one of them its title entity" if pair_mode == "title" else ""}; check that the entity names are '
             'spelled as in the text'
+            f'{f"; not linked, as more documents mention them than drop_above_rate allows: {frequent}" if frequent else ""}'
         )
     before = earlier.manifest if earlier else {'dropped_entities': {}, 'counts': collections.Counter()}
     return {

@@ -196,10 +196,8 @@ def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _seeds(index):
-    seeds = np.flatnonzero(index.repeated)
-    if not len(seeds):
-        raise InputError('no pair of entities is mentioned together twice, so L_rel has no positives')
-    return seeds
+    """The repeated pairs; all pairs where there are none, as L_el has use for them still."""
+    return np.flatnonzero(index.repeated) if index.repeated.any() else np.arange(len(index.repeated))
 
 
 def _unseen(seeds, seen, rng):

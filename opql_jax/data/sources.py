@@ -9,6 +9,7 @@ drawn independently, questions are dealt out so that each comes once an epoch ov
 """
 
 import copy
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -26,6 +27,8 @@ from opql_jax.data.questions import (
     pad_answers,
     without,
 )
+
+_log = logging.getLogger(__name__)
 
 # Rows of which the length distribution is estimated.
 PLAN_ROWS = 4096
@@ -164,6 +167,9 @@ class RelationSource(Source):
 
     `anchor_{L}` marks the rows whose loss counts: a group's anchor with sampler 'groups', every row with
     another row of its pair in the batch with sampler 'shared'.
+
+    Attributes:
+        has_positives: whether any pair is mentioned twice. If none is, no row is an anchor.
     """
 
     def __init__(
@@ -188,6 +194,11 @@ class RelationSource(Source):
         options = {'neighbours': neighbours} if sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[sampler](self._rows.index, **options)
         self.capacities = self._rows.capacities
+        self.has_positives = bool(self._rows.index.repeated.any())
+        if not self.has_positives:
+            _log.warning(
+                'no pair of entities is mentioned together twice, so L_rel has no positives and teaches nothing: it takes more text'
+            )
 
     def batch(self, step, rng):
         return self._rows.fill(self._sampler.draw(rng))

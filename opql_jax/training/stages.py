@@ -197,7 +197,7 @@ class RelationStage(Stage):
         return super().trainable(name) and not name.startswith(tuple(frozen))
 
     def source(self, prepared, num_steps, seed):
-        return sources.RelationSource(
+        source = sources.RelationSource(
             prepared,
             num_steps=num_steps,
             seed=seed,
@@ -206,6 +206,11 @@ class RelationStage(Stage):
             neighbours=self.neighbours,
             max_context=self.max_context,
         )
+        if not source.has_positives and not self.entity_weight:
+            raise InputError(
+                'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt'
+            )
+        return source
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         relations, mentions, gather = _encode_rows(encoder, params, batch, rng)
