@@ -14,13 +14,19 @@ from setuptools import setup
 # that no room is missing.
 PACKAGES = [
     'opql_jax',
+    'opql_jax.core',
     'opql_jax.corpus',
+    'opql_jax.datasets',
+    'opql_jax.datasets.synthetic',
+    'opql_jax.datasets.wikipedia',
     'opql_jax.data',
     'opql_jax.parallel',
     'opql_jax.memory',
     'opql_jax.models',
     'opql_jax.training',
     'opql_jax.evaluation',
+    'opql_jax.kb',
+    'opql_jax.recipes',
     'opql_jax_tasks',
 ]
 
@@ -59,7 +65,7 @@ EXTRAS = {
         'protobuf>=6.33.6,<7',
     ],
     'scann': ['scann==1.4.2'],
-    # MediaWiki dumps (`opql_jax.corpus.wikidump`). Its stream of tokens is read, which a minor version may change.
+    # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`). Its stream of tokens is read, which a minor version may change.
     'wiki': WIKI,
     # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],

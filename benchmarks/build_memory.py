@@ -17,17 +17,17 @@ import numpy as np
 from timing import medians
 
 import gin
-from opql_jax.corpus.readers import Synthetic
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import Synthetic
+from opql_jax.kb.build_memory import entries_of, pair_rows
 from opql_jax.memory.build import EntryTable
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.encoding import PairEncoder
 from opql_jax.models.flops import encoder_flops
-from opql_jax.training import model_card
-from opql_jax.training.build import entries_of, pair_rows
-from opql_jax.training.run import init_params
+from opql_jax.models.pair_encoding import PairEncoder
+from opql_jax.training import model_config
+from opql_jax.training.trainer import init_params
 
 PADDED = 128
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
@@ -43,8 +43,8 @@ def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
         prepare(output_dir=root, reader=reader, **RECIPE)
     prepared = Prepared(options.prepared_dir or root)
     if options.model_dir:
-        encoder, params, card, _ = model_card.load(options.model_dir)
-        model_card.check_vocabulary(card, prepared, options.model_dir)
+        encoder, params, card, _ = model_config.load(options.model_dir)
+        model_config.check_vocabulary(card, prepared, options.model_dir)
     else:
         gin.parse_config_file(str(MODELS / f'{options.model}.gin'))
         encoder = gin.get_configurable(RelationEncoder)(vocab_size=prepared.tokenizer.get_vocab_size())

@@ -31,12 +31,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opql_jax.corpus import pairs, prepare, synthetic, tables, wikidump
-from opql_jax.corpus.queries import MODES
-from opql_jax.corpus.wiki_reader import Wikipedia
-from opql_jax.corpus.wiki_writer import write_world
-from opql_jax.data import records
+from opql_jax.corpus import pairs, prepare, tables
+from opql_jax.corpus.pair_sql import MODES
+from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
+from opql_jax.datasets.synthetic import world
+from opql_jax.datasets.wikipedia import dump
+from opql_jax.datasets.wikipedia.reader import Wikipedia
+from opql_jax.datasets.wikipedia.writer import write_world
 
 MENTIONS_A_PASSAGE = 8
 MAX_TOKENS = 122  # and the markup's room makes 128
@@ -52,15 +54,15 @@ def cpu_seconds(call) -> tuple[float, object]:
 
 def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
     """Two lines: the dump reader, and what is done with its articles."""
-    (part,) = write_world(folder / 'world.xml.bz2', synthetic.World(0, options.documents))
+    (part,) = write_world(folder / 'world.xml.bz2', world.World(0, options.documents))
     reader = Wikipedia(str(part), str(folder / 'work'), processes=1, min_links=0)
-    left_out = wikidump.LeftOut(reader.left_out_titles, reader.left_out_templates)
-    texts = [page.text for _, page in wikidump.pages(part)]
+    left_out = dump.LeftOut(reader.left_out_titles, reader.left_out_templates)
+    texts = [page.text for _, page in dump.pages(part)]
     size = sum(len(text.encode()) for text in texts) / 1e6
-    spent, (pages,) = cpu_seconds(lambda: wikidump.read_parts([part], folder / 'work', left_out, processes=1))
+    spent, (pages,) = cpu_seconds(lambda: dump.read_parts([part], folder / 'work', left_out, processes=1))
     links = sum(map(len, pq.read_table(pages, columns=['links'])['links'].to_pylist()))
     some = [text for text in texts if text and not text.startswith('#')][: options.tree_pages]
-    converter = wikidump.Converter(wikidump.Site())
+    converter = dump.Converter(dump.Site())
     converted, _ = cpu_seconds(lambda: [converter.convert(text) for text in some])
     tree, _ = cpu_seconds(lambda: [by_tree(text) for text in some])
     reading = {
@@ -81,7 +83,7 @@ def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
         prepare.split_batch, count_tokens=token_counter(tokenizer), max_tokens=MAX_TOKENS, title_prefix='missing'
     )
     splitting, cut = cpu_seconds(lambda: list(map(split, linked)))
-    tokenising, _ = cpu_seconds(lambda: [records.tokenise_batch(batch, tokenizer) for batch in cut])
+    tokenising, _ = cpu_seconds(lambda: [passage_records.tokenise_batch(batch, tokenizer) for batch in cut])
     prose = sum(len(document.text.encode()) for document in documents) / 1e6
     return reading, {
         'stage': 'passages',

@@ -7,10 +7,10 @@ entity memory after a layer, and reading by each mode of the search (topics link
 `ClozeStage`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
 """
 
-from opql_jax.training import heap
+from opql_jax.training import malloc
 
 if __name__ == '__main__':
-    heap.keep()
+    malloc.keep()
 
 import argparse
 import json
@@ -23,7 +23,7 @@ from opql_jax.memory import search
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import lm_stages, run, step
+from opql_jax.training import lm_stages, step, trainer
 
 SIZES = {
     'tiny': dict(hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64),
@@ -77,7 +77,7 @@ def measure(options):
         ways[mode] = stage, search.shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
     calls, held_bytes = {}, {}
     for name, (stage, constants) in ways.items():
-        params = stage.init(encoder, run.init_params(encoder, options.entities, 0))
+        params = stage.init(encoder, trainer.init_params(encoder, options.entities, 0))
         optimizer = step.make_optimizer(1000)
         place = lambda tree, stage=stage: step.place(tree, layout, stage.trainable)
         state = place(step.init_state(place(params), stage.trainable, optimizer))

@@ -25,10 +25,10 @@ all can be. Bytes a second that a chip receives in an all-reduce are a whole pod
 4096; v5e, 51.2 TB/s over 256. A slice too small to have wrapped links has less; more v5e chips than 256 are several pods.
 """
 
-from opql_jax.training import heap
+from opql_jax.training import malloc
 
 if __name__ == '__main__':
-    heap.keep()
+    malloc.keep()
 
 import argparse
 import json

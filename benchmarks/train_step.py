@@ -24,10 +24,10 @@ other processes may have the rest. A step cannot be faster than FLOPs / peak (`l
 (AdamW moves 28 bytes a parameter, dropout, norms) comes on top. Theirs is measured on CPUs only.
 """
 
-from opql_jax.training import heap
+from opql_jax.training import malloc
 
 if __name__ == '__main__':
-    heap.keep()
+    malloc.keep()
 
 import argparse
 import json
@@ -42,16 +42,16 @@ import numpy as np
 from timing import medians
 
 import gin
-from opql_jax.corpus.readers import Synthetic
-from opql_jax.data import buckets
+from opql_jax.data import batching
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources import RelationSource
+from opql_jax.datasets.readers import Synthetic
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import run, step
+from opql_jax.training import step, trainer
 from opql_jax.training.stages import RelationStage
 
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
@@ -75,7 +75,7 @@ def random_batch(rows, length, rng):
 
 def padded_to_longest(batch):
     """A batch of one bucket cut to its longest row."""
-    (length,) = buckets.lengths_in(batch)
+    (length,) = batching.lengths_in(batch)
     longest = int((batch[f'tokens_{length}'] != 0).sum(axis=1).max())
     cut = {name.replace(f'_{length}', f'_{longest}'): value for name, value in batch.items()}
     return cut | {f'tokens_{longest}': batch[f'tokens_{length}'][:, :longest]}
@@ -86,7 +86,7 @@ class Ours:
 
     def __init__(self, encoder, entities, mesh):
         stage, optimizer = RelationStage(), step.make_optimizer(1000)
-        layout, params = Layout(mesh, entities), run.init_params(encoder, entities, 0)
+        layout, params = Layout(mesh, entities), trainer.init_params(encoder, entities, 0)
         place = lambda tree: step.place(tree, layout, stage.trainable)
         self.state, self.mesh = place(step.init_state(place(params), stage.trainable, optimizer)), mesh
         loss = lambda *arguments: stage.loss(encoder, layout, *arguments)
@@ -137,7 +137,7 @@ class Theirs:
 
     def loss(self, batch):
         torch, model = self.torch, self.model
-        (length,) = buckets.lengths_in(batch)
+        (length,) = batching.lengths_in(batch)
         of = lambda name: torch.from_numpy(batch[f'{name}_{length}'])
         tokens, topic, target, entities = (
             of('tokens').long(),
@@ -180,7 +180,7 @@ def work(encoder, batches, positions):
     """(sequences, anchors, FLOPs, tokens with padding, tokens) of some batches."""
     total = np.zeros(5)
     for batch in batches:
-        for length in buckets.lengths_in(batch):
+        for length in batching.lengths_in(batch):
             tokens, used = batch[f'tokens_{length}'], batch[f'topic_{length}'] >= 0
             flops = TRAINING_OVER_FORWARD * encoder_flops(encoder, tokens.shape, positions)
             total += used.sum(), batch[f'anchor_{length}'].sum(), flops, tokens.size, (tokens[used] != 0).sum()

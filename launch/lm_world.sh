@@ -42,7 +42,7 @@ settings="SEED=$SEED PERCENT=${PERCENT:-100} DOCUMENTS=$DOCUMENTS"
 one_setting "$OUT" "$settings"
 if [ ! -f "$OUT/settings" ]; then
   "$PYTHON" -c 'import sys
-from opql_jax.corpus.synthetic_lm import write_lm_world
+from opql_jax.datasets.synthetic.lm_world import write_lm_world
 write_lm_world(sys.argv[1], seed=int(sys.argv[2]), num_documents=int(sys.argv[3]))' "$OUT/world" "$SEED" "$DOCUMENTS"
   printf '%s\n' "$settings" >"$OUT/settings"
 fi

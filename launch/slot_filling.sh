@@ -83,7 +83,7 @@ HELD_OUT='()'
 AMONG=
 if [ "$PORTION" -gt 0 ]; then
   HELD_OUT=$("$PYTHON" -c 'import json, sys
-from opql_jax.corpus.slot_filling import portion
+from opql_jax.datasets.slot_filling import portion
 print(portion(json.load(open(sys.argv[1], encoding="utf-8")), int(sys.argv[2]) / 100, int(sys.argv[3])))' "$RELATIONS" "$PORTION" "$SEED")
   AMONG=-without$PORTION
 fi

@@ -3,7 +3,7 @@
 from absl import flags
 
 from opql_jax import gin_utils
-from opql_jax.training.update import delete
+from opql_jax.kb.update_memory import delete
 
 flags.DEFINE_multi_string('entity', [], 'Name or key of an entity, all of whose entries go.')
 flags.DEFINE_multi_string('pair', [], "'topic|target': entries of this pair in this direction go.")

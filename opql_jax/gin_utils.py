@@ -20,7 +20,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 import gin
-from opql_jax.corpus.errors import InputError, Stopped
+from opql_jax.core.errors import InputError, Stopped
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
@@ -110,12 +110,12 @@ def _meet() -> int:
     """How many processes work together, after they have met."""
     if os.environ.get('OPQL_DISTRIBUTED') != '1' and os.environ.get('OPQL_PROCESSES', '1') == '1':
         return 1
-    from opql_jax.parallel import hosts  # JAX, which not all binaries need
+    from opql_jax.core import distributed
 
-    hosts.meet()
-    if not hosts.first():
+    distributed.meet()
+    if not distributed.first():
         logging.getLogger('opql_jax').setLevel(logging.WARNING)
-    return hosts.count()
+    return distributed.count()
 
 
 def _stop(*_):

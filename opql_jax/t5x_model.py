@@ -39,8 +39,8 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import step as step_lib
-from opql_jax.training.run import origin_of, start_params
 from opql_jax.training.stages import Stage
+from opql_jax.training.trainer import origin_of, start_params
 from opql_jax_tasks.question_sets import EvaluatedBatches
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 

@@ -37,10 +37,11 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 
-from opql_jax.corpus import msf, openqa_formats, tables, wikimovies
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.errors import InputError
-from opql_jax.corpus.openqa_entities import EntityResolver
+from opql_jax.datasets import msf, open_question_formats, wikimovies
+from opql_jax.datasets.entity_resolution import EntityResolver
 
 WIKIMOVIES = 'http://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
 WEBQSP = 'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
@@ -149,7 +150,7 @@ class OpqlMetaqa(_PublicSet):
             hops = self.builder_config.name
             path = self._by_hand(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
             kinds = self._by_hand(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
-            records, _ = openqa_formats.metaqa_lines(path, EntityVocab([], [], []), int(hops[0]))
+            records, _ = open_question_formats.metaqa_lines(path, EntityVocab([], [], []), int(hops[0]))
             lines = [int(record['id'].rpartition('/')[2]) for record in records]
             if lines[-1] > len(kinds):
                 raise InputError(f'{path}: line {lines[-1]} has no type in qa_{split}_qtype.txt, which has {len(kinds)} lines')
@@ -191,7 +192,7 @@ class OpqlWebqsp(_PublicSet):
 
     def _split_generators(self, dl_manager):
         folder, resolve = self._unpacked(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
-        read = lambda split: openqa_formats.webqsp(folder / f'WebQSP.{split}.json', resolve)[0]
+        read = lambda split: open_question_formats.webqsp(folder / f'WebQSP.{split}.json', resolve)[0]
         return {split: self._generate_examples(read(split)) for split in ('train', 'test')}
 
 
@@ -211,7 +212,7 @@ class OpqlComplexwebq(_PublicSet):
         resolve, splits = self.builder_config.resolver(), {}
         for split, name in {'train': 'train', 'validation': 'dev'}.items():
             path = self._by_hand(dl_manager, f'ComplexWebQuestions_{name}.json')
-            records, coverage = openqa_formats.complexwebq(path, resolve)
+            records, coverage = open_question_formats.complexwebq(path, resolve)
             if not records:
                 raise InputError(
                     f'{path}: no topic is named in any of {coverage.questions} questions;'

@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import seqio
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
-from opql_jax.data import buckets, lm_markup, lm_sources
+from opql_jax.data import batching, lm_markup, lm_sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import check_length, round_up
 from opql_jax.data.sources import Source
@@ -79,7 +79,7 @@ class OneBucket(Source):
 
     def batch(self, step, rng):
         batch = self._source[step]
-        (length,) = buckets.lengths_in(batch)
+        (length,) = batching.lengths_in(batch)
         named = {name.removesuffix(f'_{length}'): value for name, value in batch.items()}
         return named | {'hops': np.full(len(named['tokens']), batch['hops'])}
 

@@ -6,14 +6,15 @@ import re
 import shutil
 
 import pytest
-from bad_corpus_test import documents
 
-import tiny_training
-from complaints import cases, complaint
-from forked_binaries import ENCODER, ROOT, Binaries
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.training.stages import FollowStage
+
+import tiny_training
+from complaints import cases, complaint
+from documents_of import documents
+from forked_binaries import ENCODER, ROOT, Binaries
 
 GIN = {
     'prepare': 'data/jsonl',

@@ -11,14 +11,15 @@ import types
 import numpy as np
 import pytest
 
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.memory.format import Memory
+from opql_jax.training.checkpoints import Checkpoints
+
 import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
 from gin_files import FOLDERS, GIN
-from opql_jax.corpus import synthetic
-from opql_jax.data.prepared import Prepared
-from opql_jax.memory.store import Memory
-from opql_jax.training.checkpoints import Checkpoints
 
 DOCUMENTS = 60
 FACT = re.compile(r' {12}\[(.+) → (.+), in “(.+)”\]  (.+)')

@@ -11,10 +11,10 @@ from absl import app
 
 import gin
 from opql_jax import gin_utils
-from opql_jax.corpus import readers
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import distributed
+from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
-from opql_jax.parallel import hosts
+from opql_jax.datasets import readers
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -198,7 +198,7 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
 )
 def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
     with pytest.raises(InputError, match=said):
-        hosts.meet({'OPQL_PROCESSES': '2', **given})
+        distributed.meet({'OPQL_PROCESSES': '2', **given})
 
 
 def test_a_binary_that_is_asked_to_stop_ends_with_the_code_that_starts_it_again():

@@ -8,15 +8,16 @@ import subprocess
 import sys
 import time
 
-import memory_build_test
 import numpy as np
 import pytest
 
+from opql_jax.memory.format import MemoryFormatError
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+
+import memory_tables
 import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
-from opql_jax.memory.store import MemoryFormatError
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
 WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
@@ -260,9 +261,9 @@ def limit_of_files(size):
 
 
 def test_a_memory_is_whole_though_the_disk_was_full_for_a_while(tmp_path):
-    make, table = memory_build_test.make, memory_build_test.make_table(400)
+    make, table = memory_tables.make, memory_tables.make_table(400)
     with limit_of_files(1000) as lift, contextlib.suppress(OSError, MemoryFormatError):
-        make(tmp_path / 'full', table, lambda rows: lift() or memory_build_test.relations_of(rows))
+        make(tmp_path / 'full', table, lambda rows: lift() or memory_tables.relations_of(rows))
     make(tmp_path / 'full', table)
     make(tmp_path / 'whole', table)
     assert files(tmp_path / 'full') == files(tmp_path / 'whole')

@@ -6,10 +6,11 @@ import time
 import numpy as np
 import pytest
 
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.predictions import bracketed
+
 import tiny_training
 from forked_binaries import ENCODER, Binaries
-from opql_jax.data.prepared import Prepared
-from opql_jax.evaluation.predictions import bracketed
 
 pytestmark = pytest.mark.slow
 KILLS, KILLED, STEPS = 20, -9, 60

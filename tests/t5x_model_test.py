@@ -21,18 +21,18 @@ seqio = pytest.importorskip('seqio', reason='SeqIO is not installed: pip install
 if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
-from opql_jax import t5x_model  # noqa: E402
-from opql_jax.corpus.errors import InputError  # noqa: E402
-from opql_jax.corpus.open_questions import write_open_questions  # noqa: E402
-from opql_jax.data import pipeline  # noqa: E402
-from opql_jax.data.prepared import Prepared  # noqa: E402
-from opql_jax.models.follower import follow_loss  # noqa: E402
-from opql_jax.parallel.entity_table import Layout  # noqa: E402
-from opql_jax.parallel.mesh import make_mesh  # noqa: E402
-from opql_jax.training import lm_stages, stages, step  # noqa: E402
-from opql_jax.training.checkpoints import CheckpointError  # noqa: E402
-from opql_jax_tasks import opql, question_sets  # noqa: E402
-from opql_jax_tasks.vocabulary import WordPieceVocabulary  # noqa: E402
+from opql_jax import t5x_model
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.data import pipeline
+from opql_jax.data.prepared import Prepared
+from opql_jax.models.follower import follow_loss
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training import lm_stages, stages, step
+from opql_jax.training.checkpoints import CheckpointError
+from opql_jax_tasks import opql, question_sets
+from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 4

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from opql_jax.corpus import tables
-from opql_jax.corpus.records import CorpusError
+from opql_jax.corpus.documents import CorpusError
 
 
 class EntityVocab:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import ahocorasick_rs
 
+from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.records import CorpusError
 
 # An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the share is known to a tenth of
 # itself (the standard error of a count is at most its root), while of three short texts two may well be about the same person.

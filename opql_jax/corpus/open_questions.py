@@ -16,9 +16,10 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from opql_jax.corpus import storage, tables
+from opql_jax.core import files
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.records import CorpusError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +101,7 @@ def write_open_questions(path: str | os.PathLike, records: Iterable[Mapping]) ->
 def json_lines(path: str | os.PathLike) -> Iterator[tuple[int, object]]:
     """The JSON value of each line that is not blank, with the number of the line; CorpusError names file and line."""
     try:
-        source = storage.reader(path)
+        source = files.reader(path)
     except OSError as error:
         raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
     with source:

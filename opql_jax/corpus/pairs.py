@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.corpus import tables
-from opql_jax.corpus.queries import mutual_information_sql, pairs_sql
+from opql_jax.corpus.pair_sql import mutual_information_sql, pairs_sql
 
 # Of DuckDB, which spills to disk what exceeds its memory: 80 % of the machine's unless `memory_limit` is among these.
 SETTINGS = {'threads': 2}

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from opql_jax.corpus.records import CorpusError, Document
+from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.sentences import sentence_starts
 
 TITLE_PREFIXES = ('missing', 'always', 'never')

@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opql_jax.corpus import pool, tables
+from opql_jax.core import processes as pool
+from opql_jax.corpus import tables
+from opql_jax.corpus.batch_cache import Kept
+from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.extend import Earlier
-from opql_jax.corpus.kept import Kept
+from opql_jax.corpus.extension import Earlier
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.pairs import mine_pairs
 from opql_jax.corpus.passages import split_document
-from opql_jax.corpus.records import CorpusError, Document
 
 BATCH_DOCUMENTS = 1024
 

@@ -9,9 +9,10 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from opql_jax.corpus import storage, tables
+from opql_jax.core import files
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.records import CorpusError
 
 RELATION_SEPARATOR = ' > '
 
@@ -93,10 +94,10 @@ def parse_metaqa_file(path: str | os.PathLike, vocab: EntityVocab, hops: int) ->
     Raises:
         CorpusError: naming the file and the line, or the file when it is missing or has no question.
     """
-    path = storage.path(path)
+    path = files.path(path)
     questions = []
     try:
-        source = io.TextIOWrapper(storage.reader(path), encoding='utf-8', newline='\n')
+        source = io.TextIOWrapper(files.reader(path), encoding='utf-8', newline='\n')
     except OSError as error:
         raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
     with source:

@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from opql_jax.corpus.pair_sql import mutual_information_sql, pairs_sql
 from opql_jax.corpus.pairs import MENTIONS, mention_rows
-from opql_jax.corpus.queries import mutual_information_sql, pairs_sql
 
 # Spark numbers rows as partition << 33 | row of the partition.
 _PARTITION_BITS = 33

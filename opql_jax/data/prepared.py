@@ -8,12 +8,13 @@ import pathlib
 import numpy as np
 import pyarrow.compute as pc
 
-from opql_jax.corpus import storage, tables
+from opql_jax.core import files
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, load_questions
-from opql_jax.corpus.records import CorpusError
 from opql_jax.corpus.sentences import sentences_begun
-from opql_jax.data import records
+from opql_jax.data import passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
 
 # Kinds of pairs, and why a folder may have none.
@@ -36,7 +37,7 @@ class Prepared:
     """
 
     def __init__(self, directory):
-        self.directory = storage.local(directory, CorpusError)
+        self.directory = files.local(directory, CorpusError)
         self.manifest = tables.read_manifest(self.directory)
 
     def hash(self) -> str:
@@ -66,9 +67,9 @@ class Prepared:
         return tokenizer_lib.special_ids(self.tokenizer)
 
     @functools.cached_property
-    def records(self) -> records.PassageRecords:
+    def records(self) -> passage_records.PassageRecords:
         """Tokenised passages; row = passage id."""
-        return records.PassageRecords(self.directory)
+        return passage_records.PassageRecords(self.directory)
 
     @functools.cached_property
     def passages(self):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.questions import Question
-from opql_jax.data import buckets, markup
+from opql_jax.data import batching, markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.tokenizer import SpecialIds
@@ -35,7 +35,7 @@ class QuestionArrays:
         for m, q in zip(marked, questions):
             check_length(q.id, len(m.tokens))
         self.length = round_up(max((len(m.tokens) for m in marked), default=0), 8)
-        self.tokens = buckets.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
+        self.tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), self.length, special)
         self.r1 = np.array([m.r1 for m in marked], np.int32)
         self.r2 = np.array([m.r2 for m in marked], np.int32)
         self.topic = np.array([q.topic_entity for q in questions], np.int32)
@@ -55,7 +55,7 @@ class QuestionArrays:
         """
         n = len(ids)
         batch = {
-            'question_tokens': buckets.pad_tokens([self.tokens[i] for i in ids], count, self.length, self._special),
+            'question_tokens': batching.pad_tokens([self.tokens[i] for i in ids], count, self.length, self._special),
             'question_r1': np.zeros(count, np.int32),
             'question_r2': np.zeros(count, np.int32),
             'question_topic': np.full(count, -1, np.int32),
@@ -68,7 +68,7 @@ class QuestionArrays:
 
 def check_length(question: str, tokens: int) -> None:
     """Raises InputError, naming the question, if its marked tokens are more than the longest bucket holds."""
-    if tokens > (most := max(buckets.BUCKET_LENGTHS)):
+    if tokens > (most := max(batching.BUCKET_LENGTHS)):
         raise InputError(f'question {question} has {tokens} tokens, at most {most} are read: shorten or remove it')
 
 

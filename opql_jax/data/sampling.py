@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 
 COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
 # After so many draws in a row of what was drawn before, a sampler lists what is left.

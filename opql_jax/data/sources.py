@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from opql_jax.corpus.errors import InputError
-from opql_jax.data import buckets, markup, sampling
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, markup, sampling
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import (
     AlignedQuestions,
@@ -84,7 +84,7 @@ class EntitySource(Source):
         num_steps: int,
         seed: int,
         rows: int = 256,
-        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        bucket_lengths: Sequence[int] = batching.BUCKET_LENGTHS,
         multiple: int = 8,
         shard_index: int = 0,
         shard_count: int = 1,
@@ -96,17 +96,17 @@ class EntitySource(Source):
         if not len(self._passages):
             raise InputError(f'{self._records.path}: no passage has a mention')
         # Hiding a mention never lengthens a passage by more than [CLS], [SEP] and one marker.
-        self.capacities = buckets.plan_capacities(tokens[self._passages] + 3, rows, bucket_lengths, multiple)
+        self.capacities = batching.plan_capacities(tokens[self._passages] + 3, rows, bucket_lengths, multiple)
 
     def batch(self, step, rng):
-        packer = buckets.Packer(self.capacities)
+        packer = batching.Packer(self.capacities)
         kept = []
         for _ in range(2):  # a second draw fills what the first one's lengths left free
             for passage in self._records.read(rng.choice(self._passages, sum(packer.free.values()))):
                 masked = markup.mask_mention(passage, rng.integers(len(passage.entities)), self._special)
                 if packer.add(len(masked.tokens)):
                     kept.append(masked)
-        batch, _ = buckets.pack_masked(kept, self.capacities, self._special)
+        batch, _ = batching.pack_masked(kept, self.capacities, self._special)
         return batch
 
 
@@ -122,7 +122,7 @@ class PairRows:
         # The sample may lack the longest row, which must have a bucket too.
         longest = int(tokens[np.unique(self.index.passage)].max()) + markup.MARKUP_ROOM
         lengths.append(min(longest, max(bucket_lengths)))
-        self.capacities = buckets.plan_capacities(lengths, rows, bucket_lengths, multiple)
+        self.capacities = batching.plan_capacities(lengths, rows, bucket_lengths, multiple)
 
     def mark(self, rows: np.ndarray) -> list[markup.MarkedPair]:
         """Marks rows of the pair table."""
@@ -138,7 +138,7 @@ class PairRows:
         A row that comes again is packed once. Rows without room are passed over. An anchor keeps its mark only
         if another row of its pair was packed too.
         """
-        packer = buckets.Packer(self.capacities)
+        packer = batching.Packer(self.capacities)
         capacity = sum(self.capacities.values())
         seen, offered = {}, 0
         kept_rows, kept, anchors = [], [], []
@@ -158,7 +158,7 @@ class PairRows:
             if packer.full or offered > OFFERS * capacity:
                 break
         _, pair, count = np.unique(self.index.pair_of(np.array(kept_rows)), return_inverse=True, return_counts=True)
-        batch, _ = buckets.pack(kept, self.capacities, self._special, self._max_context, np.array(anchors) & (count[pair] > 1))
+        batch, _ = batching.pack(kept, self.capacities, self._special, self._max_context, np.array(anchors) & (count[pair] > 1))
         return batch
 
 
@@ -182,7 +182,7 @@ class RelationSource(Source):
         sampler: str = 'shared',
         neighbours: int = 16,
         max_context: int = 4,
-        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        bucket_lengths: Sequence[int] = batching.BUCKET_LENGTHS,
         multiple: int = 8,
         shard_index: int = 0,
         shard_count: int = 1,
@@ -237,7 +237,7 @@ class AlignSource(Source):
         questions_per_topic: int = 4,
         max_answers: int = 256,
         max_context: int = 4,
-        bucket_lengths: Sequence[int] = buckets.BUCKET_LENGTHS,
+        bucket_lengths: Sequence[int] = batching.BUCKET_LENGTHS,
         multiple: int = 8,
         shard_index: int = 0,
         shard_count: int = 1,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
 # A BERT vocabulary has no relation markers; it keeps untrained rows for such uses.

@@ -26,10 +26,11 @@ import os
 import jax
 import numpy as np
 
-from opql_jax.corpus import storage, tables
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import tables
 from opql_jax.memory import search
-from opql_jax.memory.store import Memory, params_hash
+from opql_jax.memory.format import Memory, params_hash
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.mesh import make_mesh
 
@@ -160,7 +161,7 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
             memory changed too much, or a file that is missing, damaged or not listed.
         InputError: ScaNN is installed but does not import.
     """
-    directory = storage.on_disk(directory)
+    directory = files.on_disk(directory)
     while True:
         manifest = read_manifest(directory)
         try:

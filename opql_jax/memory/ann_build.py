@@ -13,11 +13,12 @@ import shutil
 
 import numpy as np
 
-from opql_jax.corpus import storage, tables
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import files as storage
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import tables
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex
-from opql_jax.memory.store import Memory
+from opql_jax.memory.format import Memory
 
 MIN_ENTRIES = 20_000  # with fewer, ScaNN's guide says, brute force is best
 NUM_QUERIES = 512  # of each of the two samples

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opql_jax.corpus import storage
+from opql_jax.core import distributed
+from opql_jax.core import files as storage
 from opql_jax.corpus.sentences import sentences_begun
-from opql_jax.memory import segments, store
-from opql_jax.memory.store import Memory, MemoryFormatError
-from opql_jax.parallel import hosts
+from opql_jax.memory import format, segments
+from opql_jax.memory.format import Memory, MemoryFormatError
 
 MENTIONS = ('all', 'average')
 AVERAGED_MENTIONS = 5  # per pair, as in the paper's open-domain memory
@@ -124,7 +124,7 @@ def build(
     seed: int = 0,
     dtype: str = 'float32',
     shard_rows: int = 16384,
-    selection: Mapping | None = None,
+    covers: Mapping | None = None,
     embed: Callable[[], np.ndarray] | None = None,
     progress: Callable[[int, int, float, float], None] | None = None,
 ) -> Memory:
@@ -146,7 +146,8 @@ def build(
         seed: for 'average'.
         dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
         shard_rows: entries per shard.
-        selection: JSON values for the manifest, how `entries` were chosen, in words of the caller; not stated if None.
+        covers: JSON values for the manifest: which text `entries` were mined from and how they were chosen, in words of the
+            caller (see `coverage.covered`); not stated if None.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the entity table lacks, which
             `Memory.entity_rows` then has; None if it has all of them.
         progress: called after each encoded shard with (mention pairs done, their total, pairs per second, seconds left).
@@ -171,23 +172,23 @@ def build(
         'hashes': dict(hashes),
         'pairs_sha256': table_hash(entries),
     }
-    if selection is not None:
-        plan['selection'] = dict(selection)
+    if covers is not None:
+        plan['covers'] = dict(covers)
     directory.mkdir(parents=True, exist_ok=True)
-    with segments.only_writer(directory) if hosts.first() else contextlib.nullcontext():
-        finished = hosts.first() and _begin(directory, plan)
-        hosts.wait('the build has begun')
-        if not hosts.first():
+    with segments.only_writer(directory) if distributed.first() else contextlib.nullcontext():
+        finished = distributed.first() and _begin(directory, plan)
+        distributed.wait('the build has begun')
+        if not distributed.first():
             finished = _is_of(directory, plan)
-        if not finished and (count := hosts.count()) > 1:
-            write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress, part=(hosts.index(), count))
-            hosts.wait('all shards are there')
-        if hosts.first():
+        if not finished and (count := distributed.count()) > 1:
+            write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress, part=(distributed.index(), count))
+            distributed.wait('all shards are there')
+        if distributed.first():
             if not finished:
                 _build(directory, entries, encode, plan, embed, progress)
-            for leftover in [directory / store.PLAN, *directory.glob('*/shard-*.json')]:
+            for leftover in [directory / format.PLAN, *directory.glob('*/shard-*.json')]:
                 leftover.unlink(missing_ok=True)
-        hosts.wait('the memory is there')
+        distributed.wait('the memory is there')
     return Memory.open(directory)
 
 
@@ -202,8 +203,8 @@ def _build(directory, entries, encode, plan, embed, progress):
         stated['entity_rows'] = {'file': _ENTITY_ROWS, 'num_entities': len(rows), 'dim': rows.shape[1]}
         files |= segments.write_array(directory, _ENTITY_ROWS, rows)
     segments.write_json(
-        directory / store.MANIFEST,
-        {'format': store.FORMAT, 'version': store.BUILT_VERSION, **stated, **plan, 'segments': [segment], 'files': files},
+        directory / format.MANIFEST,
+        {'format': format.FORMAT, 'version': format.BUILT_VERSION, **stated, **plan, 'segments': [segment], 'files': files},
     )
 
 
@@ -258,8 +259,8 @@ def write_entries(directory, name, first_entry, entries, encode, plan, progress=
 def _check(entries, num_entities, hashes, mentions, dtype, shard_rows):
     if mentions not in MENTIONS:
         raise MemoryFormatError(f'mentions={mentions!r} is not one of {", ".join(MENTIONS)}')
-    if dtype not in store.DTYPES:
-        raise MemoryFormatError(f'dtype={dtype!r} is not one of {", ".join(store.DTYPES)}')
+    if dtype not in format.DTYPES:
+        raise MemoryFormatError(f'dtype={dtype!r} is not one of {", ".join(format.DTYPES)}')
     if shard_rows < 1:
         raise MemoryFormatError(f'shard_rows={shard_rows} must be at least 1')
     if missing := set(HASHES) - set(hashes):
@@ -282,12 +283,12 @@ def check_entries(entries: EntryTable, num_entities: int) -> None:
 
 def _begin(directory, plan) -> bool:
     """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
-    if not (directory / store.MANIFEST).exists() and not (directory / store.PLAN).exists():
+    if not (directory / format.MANIFEST).exists() and not (directory / format.PLAN).exists():
         # In a bucket an empty folder is none.
         there = directory.iterdir() if directory.exists() else ()
-        if any(not path.name.startswith(f'.{store.PLAN}.') for path in there):
+        if any(not path.name.startswith(f'.{format.PLAN}.') for path in there):
             raise MemoryFormatError(f'{directory} holds other files and no memory; give a new or empty directory')
-        segments.write_json(directory / store.PLAN, plan)
+        segments.write_json(directory / format.PLAN, plan)
     finished = _is_of(directory, plan)
     for partial in (
         *directory.glob('.*.partial'),
@@ -299,8 +300,8 @@ def _begin(directory, plan) -> bool:
 
 def _is_of(directory, plan) -> bool:
     """Whether the memory is finished; MemoryFormatError if it, or what there is of it, has another plan."""
-    finished = (directory / store.MANIFEST).exists()
-    earlier = store.read_manifest(directory) if finished else json.loads((directory / store.PLAN).read_text(encoding='utf-8'))
+    finished = (directory / format.MANIFEST).exists()
+    earlier = format.read_manifest(directory) if finished else json.loads((directory / format.PLAN).read_text(encoding='utf-8'))
     differs = [
         f'{name} is {value!r} here and {earlier.get(name)!r} there'
         for name, value in plan.items()
@@ -343,7 +344,7 @@ def _encode(encode, rows, begins, plan):
         )
     counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        means = (np.add.reduceat(relations, begins) / counts[:, None]).astype(store.DTYPES[plan['dtype']])
+        means = (np.add.reduceat(relations, begins) / counts[:, None]).astype(format.DTYPES[plan['dtype']])
     bad = np.flatnonzero(~np.isfinite(means.astype(np.float32)).all(axis=1))
     if len(bad):
         raise MemoryFormatError(

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 
 # Smallest topic weight told apart from zero. Its logarithm is finite, so that a topic whose weight underflows keeps
 # a place in X and no gradient becomes infinite.

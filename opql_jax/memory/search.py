@@ -21,9 +21,9 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import distributed
+from opql_jax.core.errors import InputError
 from opql_jax.memory.follow import relation_bits, relation_values, without_signs
-from opql_jax.parallel import hosts
 from opql_jax.parallel.collectives import Batch
 from opql_jax.parallel.rules import spec
 
@@ -120,12 +120,12 @@ def shard_memory(topic, target, relations, mesh: Mesh, alive=None, mode: str = '
     slot = np.concatenate([np.searchsorted(entities, shard) for entities, shard in zip(found, shards)])
     slot = np.where(used, slot, width).astype(np.int32)
 
-    place = lambda array: hosts.put(array, NamedSharding(mesh, spec('entries')))
+    place = lambda array: distributed.put(array, NamedSharding(mesh, spec('entries')))
     columns = dict(target=target, relations=relation_bits(relations), codes=codes, scales=scales)
     columns |= dict(passages=None if passages is None else np.asarray(passages, np.int32))
     columns = {name: place(pad(column)) for name, column in columns.items() if column is not None}
     if axes is not None:
-        columns['axes'] = hosts.put(axes, NamedSharding(mesh, spec()))
+        columns['axes'] = distributed.put(axes, NamedSharding(mesh, spec()))
     return ShardedMemory(place(topics), place(slot), **columns)
 
 

@@ -14,9 +14,10 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from opql_jax.corpus import storage, tables
-from opql_jax.memory import store
-from opql_jax.memory.store import MemoryFormatError
+from opql_jax.core import files as storage
+from opql_jax.corpus import tables
+from opql_jax.memory import format
+from opql_jax.memory.format import MemoryFormatError
 
 
 def write(
@@ -91,7 +92,7 @@ def write(
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict:
     """Writes a .npy file; returns its digest under its name."""
     with tables.atomic_path(directory / name) as partial, open(partial, 'wb') as file:
-        stored = array.view(np.uint16) if array.dtype == store.DTYPES['bfloat16'] else array
+        stored = array.view(np.uint16) if array.dtype == format.DTYPES['bfloat16'] else array
         # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
         buffer = io.BytesIO()
         np.save(buffer, stored, allow_pickle=False)
@@ -136,8 +137,8 @@ def _finished(directory, record):
 
 
 def _write_provenance(directory, name, columns):
-    table = pa.table([columns[key] for key in store.PROVENANCE.names], schema=store.PROVENANCE)
-    tables.write_table(directory / name, table.to_batches(), store.PROVENANCE)
+    table = pa.table([columns[key] for key in format.PROVENANCE.names], schema=format.PROVENANCE)
+    tables.write_table(directory / name, table.to_batches(), format.PROVENANCE)
     return {name: _digest(directory / name)}
 
 

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from opql_jax.corpus import storage, tables
+from opql_jax.core import distributed, locks
+from opql_jax.core import files as storage
+from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory import held, segments, store
+from opql_jax.memory import format, segments
 from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
-from opql_jax.memory.store import Memory, MemoryFormatError
-from opql_jax.parallel import hosts
+from opql_jax.memory.format import Memory, MemoryFormatError
 
 _KINDS = ('segment', 'tombstones', 'entity_rows')  # how the names begin of what updates write
 
@@ -86,10 +87,10 @@ def inject(
     origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
     if covers is not None:
         origin['covers'] = dict(covers)
-    with _writing(directory, origin) if hosts.first() else contextlib.nullcontext() as manifest:
-        hosts.wait('the injection has begun')
+    with _writing(directory, origin) if distributed.first() else contextlib.nullcontext() as manifest:
+        distributed.wait('the injection has begun')
         if manifest is None:  # now that no other process may change it
-            manifest = _updatable(store.read_manifest(directory))
+            manifest = _updatable(format.read_manifest(directory))
         if expected not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
             raise MemoryFormatError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, hashes)
@@ -103,25 +104,25 @@ def inject(
             manifest['hashes']['vocabulary'] = origin['vocabulary']
             if len(entries):
                 _add_segment(directory, manifest, origin, entries, encode, progress)
-            if len(new) and hosts.first():
+            if len(new) and distributed.first():
                 manifest['files'] |= _add_entity_rows(directory, manifest, embed(new), len(new))
             if covers is not None:
                 manifest['covers'] = dict(covers)
-            if hosts.first():
+            if distributed.first():
                 _commit(directory, manifest, injected=origin)
-    hosts.wait('the memory has the new entries')
+    distributed.wait('the memory has the new entries')
     return Memory.open(directory)
 
 
 def _add_segment(directory, manifest, origin, entries, encode, progress):
     name, first = _name('segment', manifest), manifest['next_entry']
-    if hosts.first():
-        segments.write_json(directory / name / store.PLAN, _plan(manifest['history'][-1], origin))
-    if (count := hosts.count()) > 1:
-        hosts.wait('the segment has been begun')
-        write_entries(directory, name, first, entries, encode, manifest, progress, part=(hosts.index(), count))
-        hosts.wait('all shards are there')
-    if not hosts.first():
+    if distributed.first():
+        segments.write_json(directory / name / format.PLAN, _plan(manifest['history'][-1], origin))
+    if (count := distributed.count()) > 1:
+        distributed.wait('the segment has been begun')
+        write_entries(directory, name, first, entries, encode, manifest, progress, part=(distributed.index(), count))
+        distributed.wait('all shards are there')
+    if not distributed.first():
         return
     segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
     manifest['segments'].append(segment | {'num_entities': manifest['num_entities']})
@@ -182,7 +183,7 @@ def delete(
     if not any(map(len, (pairs, passages, entities, entries))):
         raise MemoryFormatError('nothing to delete: give pairs, passages, entities or entries')
     # Only looking, it takes no lock and leaves what a killed injection has done.
-    state = contextlib.nullcontext(_updatable(store.read_manifest(directory))) if dry_run else _writing(directory)
+    state = contextlib.nullcontext(_updatable(format.read_manifest(directory))) if dry_run else _writing(directory)
     with state as manifest, contextlib.closing(Memory.open(directory)) as memory:
         _check_below(pairs, manifest['num_entities'], 'an entity id', 'num_entities')
         _check_below(entities, manifest['num_entities'], 'an entity id', 'num_entities')
@@ -271,16 +272,16 @@ def _writing(directory, injecting=None):
         directory: of the memory.
         injecting: the origin of an injection, of which an earlier attempt is not cleaned up.
     """
-    store.read_manifest(directory)  # so that what is no memory is reported as such
+    format.read_manifest(directory)  # so that what is no memory is reported as such
     with segments.only_writer(directory):
-        manifest = store.read_manifest(directory)
-        _clean(directory, manifest, injecting and _plan(store.manifest_hash(manifest), injecting))
+        manifest = format.read_manifest(directory)
+        _clean(directory, manifest, injecting and _plan(format.manifest_hash(manifest), injecting))
         try:
             yield _updatable(manifest)
         except MemoryFormatError:
             _clean(directory, manifest)
             raise
-        _clean(directory, store.read_manifest(directory))
+        _clean(directory, format.read_manifest(directory))
 
 
 def _plan(state, origin):
@@ -290,16 +291,16 @@ def _plan(state, origin):
 
 def _updatable(manifest):
     """A manifest of either version as one of version 2, with the hash of what it was at the end of its history."""
-    before = store.manifest_hash(manifest)
+    before = format.manifest_hash(manifest)
     added = {'tombstones': None, 'entity_rows': None, 'covers': None, 'history': [], 'injected': None}
     manifest = {'next_entry': manifest['num_entries'], **added} | manifest
     manifest['segments'] = [{'num_entities': manifest['num_entities']} | segment for segment in manifest['segments']]
-    return manifest | {'version': store.UPDATED_VERSION, 'history': [*manifest['history'], before]}
+    return manifest | {'version': format.UPDATED_VERSION, 'history': [*manifest['history'], before]}
 
 
 def _commit(directory, manifest, injected=None):
     """Replaces the manifest; `injected` states what an injection added, so that its repetition is known as such."""
-    segments.write_json(directory / store.MANIFEST, manifest | {'injected': injected})
+    segments.write_json(directory / format.MANIFEST, manifest | {'injected': injected})
 
 
 def _clean(directory, manifest, plan=None):
@@ -307,7 +308,7 @@ def _clean(directory, manifest, plan=None):
 
     The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
     """
-    needed = {store.MANIFEST, *store.segment_folders(manifest), *manifest['files']}
+    needed = {format.MANIFEST, *format.segment_folders(manifest), *manifest['files']}
     resumed = []
     for path in [path for kind in _KINDS for path in directory.glob(f'{kind}-*')]:
         if path.name in needed:
@@ -318,16 +319,16 @@ def _clean(directory, manifest, plan=None):
             resumed.append(path)
         else:
             # A reader may hold it (`Memory.close`); then a later update will find it free.
-            with held.unless_held(path) as free:
+            with locks.unless_held(path) as free:
                 if free:
                     shutil.rmtree(path)
-    records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{store.PLAN}'), directory / store.PLAN]
+    records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{format.PLAN}'), directory / format.PLAN]
     for leftover in [*directory.rglob('.*.partial'), *(path for path in records if path.parent not in resumed)]:
         leftover.unlink(missing_ok=True)
 
 
 def _begun(segment):
-    path = segment / store.PLAN
+    path = segment / format.PLAN
     return json.loads(path.read_text(encoding='utf-8')) if path.exists() else None
 
 

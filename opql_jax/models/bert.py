@@ -15,8 +15,8 @@ import numpy as np
 import safetensors
 from flax import traverse_util
 
-from opql_jax.corpus import storage
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import special_ids
 
 # What RelationEncoder computes; a checkpoint whose config says otherwise would load and be wrong.
@@ -63,7 +63,7 @@ def load_bert(folder):
     Raises:
         CheckpointError: naming the file and the config key or tensor that is missing or unsupported.
     """
-    folder = storage.on_disk(folder)
+    folder = files.on_disk(folder)
     fields = _read_fields(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():

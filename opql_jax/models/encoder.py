@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 
 PAD_ID = 0
 LAYER_NORM_EPSILON = 1e-12

@@ -6,7 +6,7 @@ from flax import linen as nn
 from jax import lax
 from jax.sharding import Mesh
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, follow, safe_log, set_embedding
 from opql_jax.memory.retrieval import retrieve
 from opql_jax.memory.search import ShardedMemory

@@ -27,9 +27,9 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 from opql_jax.memory import retrieval, search
-from opql_jax.models.agreement import agree
+from opql_jax.models.combine_topics import agree
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel import entity_table

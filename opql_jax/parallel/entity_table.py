@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
-from opql_jax.corpus.errors import InputError
-from opql_jax.parallel import hosts
+from opql_jax.core import distributed
+from opql_jax.core.errors import InputError
 from opql_jax.parallel.collectives import owned
 from opql_jax.parallel.rules import axes_of, spec
 
@@ -60,12 +60,12 @@ def place(table, layout: Layout):
     rows = layout.num_entities + -layout.num_entities % layout.mesh.size
     if table.shape[0] < rows:
         table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), (0, 0)))
-    return hosts.put(table, NamedSharding(layout.mesh, spec('entities')))
+    return distributed.put(table, NamedSharding(layout.mesh, spec('entities')))
 
 
 def without_padding(table, layout: Layout):
     """The rows [num_entities, d_e] of a placed table: in main memory, unless it has no padding and lies in this process."""
-    table = hosts.gathered(table, layout.mesh)
+    table = distributed.gathered(table, layout.mesh)
     return table if table.shape[0] == layout.num_entities else np.asarray(table)[: layout.num_entities]
 
 

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-from opql_jax.corpus.errors import InputError
-from opql_jax.parallel import hosts
+from opql_jax.core import distributed
+from opql_jax.core.errors import InputError
 from opql_jax.parallel.rules import MESH_AXES, axes_of, spec
 
 
@@ -29,9 +29,9 @@ def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> M
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
         raise InputError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
-    if not local and hosts.count() > 1 and data * model < len(devices):
+    if not local and distributed.count() > 1 and data * model < len(devices):
         raise InputError(
-            f'a mesh of {data} x {model} devices was asked for, and {hosts.count()} processes have {len(devices)}: use all of'
+            f'a mesh of {data} x {model} devices was asked for, and {distributed.count()} processes have {len(devices)}: use all of'
             ' them, as each process works on its own'
         )
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
@@ -41,7 +41,7 @@ def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> M
 
 def replicate(tree, mesh: Mesh):
     """Places every array of `tree` whole on each device."""
-    return jax.tree.map(lambda x: hosts.put(x, NamedSharding(mesh, spec())), tree)
+    return jax.tree.map(lambda x: distributed.put(x, NamedSharding(mesh, spec())), tree)
 
 
 def shard_batch(batch: dict, mesh: Mesh) -> dict:
@@ -52,4 +52,4 @@ def shard_batch(batch: dict, mesh: Mesh) -> dict:
     """
     whole, split = NamedSharding(mesh, spec()), NamedSharding(mesh, spec('batch'))
     parts = math.prod(mesh.shape[axis] for axis in axes_of('batch'))
-    return {name: hosts.share(np.asarray(array), whole, split, parts) for name, array in batch.items()}
+    return {name: distributed.share(np.asarray(array), whole, split, parts) for name, array in batch.items()}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from jax.sharding import PartitionSpec
 
-from opql_jax.corpus.errors import InputError
+from opql_jax.core.errors import InputError
 
 MESH_AXES = ('data', 'model')
 

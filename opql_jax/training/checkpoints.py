@@ -12,10 +12,9 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import traverse_util
 
-from opql_jax.corpus import storage
-from opql_jax.corpus.errors import InputError
-from opql_jax.memory.store import params_hash
-from opql_jax.parallel import hosts
+from opql_jax.core import distributed, files
+from opql_jax.core.errors import InputError
+from opql_jax.memory.format import params_hash
 
 
 class CheckpointError(InputError):
@@ -29,7 +28,7 @@ class Checkpoints:
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
-        self.directory = storage.absolute(workdir) / 'checkpoints'
+        self.directory = files.absolute(workdir) / 'checkpoints'
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
         options = ocp.CheckpointManagerOptions(
@@ -175,7 +174,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     while True:
         later = _later_steps(workdir, done)
         over = which == ALL or time.monotonic() - since > patience
-        step = hosts.agreed((min(later) if which == ALL else max(later)) if later else _END if over else _LATER)
+        step = distributed.agreed((min(later) if which == ALL else max(later)) if later else _END if over else _LATER)
         if step == _END:
             break
         if step == _LATER:
@@ -188,7 +187,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
 
 def _later_steps(workdir, done: int) -> list[int]:
-    folder = storage.path(workdir) / 'checkpoints'
+    folder = files.path(workdir) / 'checkpoints'
     return [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
 
 

@@ -6,19 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.corpus import storage
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.open_questions import read_open_questions
-from opql_jax.data import buckets, lm_sources
+from opql_jax.data import batching, lm_sources
 from opql_jax.data.entity_names import table_of_names
+from opql_jax.memory.coverage import covered
+from opql_jax.memory.format import Memory, params_hash
 from opql_jax.memory.search import shard_memory
-from opql_jax.memory.store import Memory, params_hash
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel, best_entities, with_directions
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.stages import Stage
-from opql_jax.training.update import covered
 
 # What a language model is, which its stages must agree on.
 _STAY = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
@@ -233,7 +233,7 @@ class NameStage(LanguageModelStage):
         return lm_sources.NameSource(prepared, self._questions, num_steps=num_steps, seed=seed, rows=self.rows)
 
     def lineage(self):
-        return {**super().lineage(), **dict.fromkeys(_ASKING), 'questions': storage.sha256(self.questions)}
+        return {**super().lineage(), **dict.fromkeys(_ASKING), 'questions': files.sha256(self.questions)}
 
     def trainable(self, name):
         return super().trainable(name) and not name.startswith(('encoder/w_r', 'follower/', 'lm/r_null', 'lm/w_v'))
@@ -307,7 +307,7 @@ class OpenQuestionStage(LanguageModelStage):
         return lm_sources.Beside(asked, **beside)
 
     def lineage(self):
-        return {**super().lineage(), 'questions': storage.sha256(self.questions)}
+        return {**super().lineage(), 'questions': files.sha256(self.questions)}
 
     def static(self, batch):
         return (int(batch.pop('hops')),)
@@ -332,12 +332,12 @@ LANGUAGE_MODELS = {stage.__name__: stage for stage in (ClozeStage, OpenQuestionS
 
 def texts_of(batch: dict, names) -> list[dict]:
     """These features of the texts of a batch, a dictionary for each length."""
-    return [{name: batch[f'{name}_{length}'] for name in names} for length in buckets.lengths_in(batch)]
+    return [{name: batch[f'{name}_{length}'] for name in names} for length in batching.lengths_in(batch)]
 
 
 def gathered(batch: dict, name: str) -> jax.Array:
     """A feature of all texts of a batch, in the order of `texts_of`."""
-    return jnp.concatenate([batch[f'{name}_{length}'] for length in buckets.lengths_in(batch)])
+    return jnp.concatenate([batch[f'{name}_{length}'] for length in batching.lengths_in(batch)])
 
 
 def passages_of(memory: Memory) -> np.ndarray:

@@ -6,8 +6,8 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from opql_jax.corpus.errors import InputError
-from opql_jax.data import buckets, passages
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, passages
 from opql_jax.models import losses
 from opql_jax.training.stages import Stage, encode_questions, split_of
 
@@ -85,7 +85,7 @@ def _encode_passages(encoder, params, batch, rng, entry):
     Returns:
         (relations [n, d_r] of their pairs, and a function that concatenates a feature of the pairs).
     """
-    lengths, relations, variables = buckets.lengths_in(batch), [], {'params': params['encoder']}
+    lengths, relations, variables = batching.lengths_in(batch), [], {'params': params['encoder']}
     for i, length in enumerate(lengths):
         spans = encoder.apply(
             variables,

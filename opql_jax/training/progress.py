@@ -12,11 +12,10 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from opql_jax.corpus import storage
-from opql_jax.corpus.errors import InputError
+from opql_jax.core import distributed, files
+from opql_jax.core.errors import InputError
 from opql_jax.models import flops
-from opql_jax.parallel import hosts
-from opql_jax.training.scalars import SummaryWriter
+from opql_jax.training.tensorboard import SummaryWriter
 
 _log = logging.getLogger(__name__)
 
@@ -59,11 +58,11 @@ class Progress:
         """
         # What a killed run logged after its newest checkpoint comes again.
         purge = start + 1 if start else None
-        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if hosts.first() else None
-        self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and hosts.first() else None
+        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if distributed.first() else None
+        self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and distributed.first() else None
         self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
         self._encoder, self._spent, self._sequences, self._flops = encoder, {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
-        self._devices, self._traces, self._tracing = devices, storage.path(workdir) / 'profile', None
+        self._devices, self._traces, self._tracing = devices, files.path(workdir) / 'profile', None
         first, last = profile_steps or (0, 0)
         if profile_steps and not 1 <= first <= last <= num_steps:
             raise TrainingError(f'profile_steps={profile_steps}: give (first, last) of the steps 1 to {num_steps}')
@@ -79,9 +78,9 @@ class Progress:
     def begin(self, step: int, batch) -> None:
         """Before step `step` (from 0) on a batch of this process."""
         shapes = [np.shape(array) for name, array in batch.items() if 'tokens' in name]
-        self._sequences += hosts.count() * sum(n for n, _ in shapes)
+        self._sequences += distributed.count() * sum(n for n, _ in shapes)
         counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
-        self._flops += flops.TRAINING_OVER_FORWARD * hosts.count() * counted
+        self._flops += flops.TRAINING_OVER_FORWARD * distributed.count() * counted
         if self._traced and step + 1 == self._traced[0]:
             jax.block_until_ready([metrics for _, metrics in self._window])  # or the trace begins with what they wait for
             self._tracing = tempfile.TemporaryDirectory()
@@ -145,7 +144,7 @@ class Progress:
     def _stop_tracing(self):
         jax.profiler.stop_trace()
         with self._tracing as folder:
-            storage.put_folder(pathlib.Path(folder), self._traces)
+            files.put_folder(pathlib.Path(folder), self._traces)
         self._tracing = None
         _log.info('a trace is in %s', self._traces)
 
@@ -164,7 +163,7 @@ def _start_wandb(project: str, workdir):
         import wandb
     except ImportError as error:
         raise TrainingError(f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb') from error
-    workdir = storage.absolute(workdir)
+    workdir = files.absolute(workdir)
     name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
-    folder = None if storage.is_remote(workdir) else str(workdir)
+    folder = None if files.is_remote(workdir) else str(workdir)
     return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=folder)

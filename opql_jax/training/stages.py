@@ -16,17 +16,17 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from opql_jax.corpus import storage
-from opql_jax.corpus.errors import InputError
-from opql_jax.data import buckets, sources
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import is_file
+from opql_jax.memory.format import Memory
 from opql_jax.memory.search import shard_memory
-from opql_jax.memory.store import Memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.encoding import encoder_of
 from opql_jax.models.follower import Follower, follow_loss
+from opql_jax.models.pair_encoding import encoder_of
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import replicate
 
@@ -87,7 +87,7 @@ class Stage:
 
 def split_of(questions: str) -> str:
     """What a lineage says of questions: the name of a split, or what tells a file from another, wherever it lies."""
-    return storage.sha256(questions) if is_file(questions) else questions
+    return files.sha256(questions) if is_file(questions) else questions
 
 
 def _encode_rows(encoder, params, batch, rng):
@@ -96,7 +96,7 @@ def _encode_rows(encoder, params, batch, rng):
     Returns:
         (relations [n, d_r], context mention vectors [n, c, d_e], and a function that concatenates a per-row feature).
     """
-    lengths = buckets.lengths_in(batch)
+    lengths = batching.lengths_in(batch)
     relations, mentions = zip(
         *(
             encoder.apply(
@@ -142,7 +142,7 @@ class EntityStage(Stage):
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         vectors, entities = [], []
-        for i, length in enumerate(buckets.lengths_in(batch)):
+        for i, length in enumerate(batching.lengths_in(batch)):
             mentions = encoder.apply(
                 {'params': params['encoder']},
                 batch[f'tokens_{length}'],

@@ -1,0 +1,1 @@
+"""Errors, files, locks, processes: what every room may use, without domain knowledge."""

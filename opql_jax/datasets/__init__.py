@@ -1,0 +1,1 @@
+"""Readers of public data sets, a file each."""

@@ -1,0 +1,229 @@
+"""Reader of documents in the form of DocRED and Re-DocRED.
+
+A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels: [{h, t, r}]}`: tokenised
+sentences, the mentions of each entity (offsets count tokens of a sentence), and relations between entities, by their
+indices in `vertexSet`. `labels` may be missing, and a cluster may be empty.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from opql_jax.corpus.documents import CorpusError, Document, Mention, check_rejected, validate
+
+Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
+
+# How tokens become text: what is written without a space before it, without one after it, and without any.
+_CLOSING = frozenset([*',.;:!?%)]}”', "'", "'s", '’s', "n't", 'n’t', "'re", "'ve", "'ll", "'d", '...'])
+_OPENING = frozenset('([{“‘$£€#')
+_JOINING = frozenset('-/')
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotated:
+    """One document with what is annotated in it.
+
+    Attributes:
+        document: the text, a line for each sentence, with its mentions.
+        names: by entity key, what the entity is called and how often it is mentioned under each spelling.
+        facts: labels whose two entities are mentioned in one sentence, each once; head and tail differ.
+        unsupported: labels without such a sentence.
+    """
+
+    document: Document
+    names: dict[str, tuple[str, collections.Counter[str]]]
+    facts: list[Fact]
+    unsupported: int
+
+
+def read_json(path: str | os.PathLike):
+    """A JSON file; CorpusError names it."""
+    try:
+        return json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise CorpusError(f'{path}: cannot be read as JSON ({error})') from error
+
+
+def read_relations(path: str | os.PathLike) -> dict[str, str]:
+    """Names of relations by id, a JSON object such as `{"P27": "country of citizenship"}`."""
+    relations = read_json(path)
+    good = isinstance(relations, dict) and all(isinstance(name, str) and name.strip() for name in relations.values())
+    if not (good and relations):
+        raise CorpusError(f'{path}: expected a JSON object with a name for each relation id')
+    return relations
+
+
+def read_documents(
+    path: str | os.PathLike,
+    relations: Mapping[str, str],
+    *,
+    rejected_path: str | os.PathLike,
+    max_reject_fraction: float = 0.01,
+) -> list[Annotated]:
+    """Reads a file of documents.
+
+    Args:
+        path: see above.
+        relations: the relations there are; labels of others are left out.
+        rejected_path: bad documents go here as `{document, reason, record}`, the number counting from 1, and so do labels
+            that were left out; written even when there is none.
+        max_reject_fraction: the share of bad documents above which the file is refused.
+
+    Raises:
+        CorpusError: the file is missing or holds no document, or too many are bad.
+    """
+    records = read_json(path)
+    if not isinstance(records, list) or not records:
+        raise CorpusError(
+            f'{path}: expected a JSON list of documents, found {"an empty one" if records == [] else type(records).__name__}'
+        )
+    read, reasons, seen = [], [], {}
+    os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
+    with open(rejected_path, 'w', encoding='utf-8') as rejected:
+
+        def reject(number, reason, record):
+            rejected.write(json.dumps({'document': number, 'reason': reason, 'record': record}) + '\n')
+
+        for number, record in enumerate(records, 1):
+            try:
+                _check(record)
+                if first := seen.get(record['title']):
+                    raise CorpusError(f'title: {record["title"]!r} is already that of document {first}')
+                known = []
+                for i, label in enumerate(record.get('labels') or ()):
+                    if label['r'] in relations:
+                        known.append(label)
+                    else:
+                        reject(number, f'labels[{i}].r: unknown relation {label["r"]!r}', label)
+                read.append(_annotated(record, known))
+                seen[record['title']] = number
+            except CorpusError as error:
+                reasons.append(f'document {number}: {error}')
+                reject(number, str(error), record)
+    check_rejected(path, reasons, 'documents', len(records), max_reject_fraction, rejected_path)
+    return read
+
+
+def _check(record) -> None:
+    """Raises CorpusError, naming the field, unless a record has the form of a document."""
+
+    def need(good, field, wanted, found):
+        if not good:
+            raise CorpusError(f'{field}: expected {wanted}, found {found!r}')
+
+    whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
+    need(isinstance(record, dict), 'record', 'a JSON object', record)
+    title, sents, clusters, labels = (record.get(name) for name in ('title', 'sents', 'vertexSet', 'labels'))
+    need(isinstance(title, str) and title.strip(), 'title', 'a string', title)
+    need(isinstance(sents, list), 'sents', 'a list of sentences', sents)
+    for i, sent in enumerate(sents):
+        need(isinstance(sent, list) and all(isinstance(t, str) for t in sent), f'sents[{i}]', 'a list of tokens', sent)
+    need(isinstance(clusters, list), 'vertexSet', 'a list of clusters', clusters)
+    for i, cluster in enumerate(clusters):
+        need(isinstance(cluster, list), f'vertexSet[{i}]', 'a list of mentions', cluster)
+        for j, mention in enumerate(cluster):
+            field = f'vertexSet[{i}][{j}]'
+            need(isinstance(mention, dict), field, 'an object', mention)
+            kind, sentence, pos = (mention.get(name) for name in ('type', 'sent_id', 'pos'))
+            need(isinstance(kind, str) and kind, f'{field}.type', 'a string', kind)
+            need(whole(sentence) and 0 <= sentence < len(sents), f'{field}.sent_id', f'one of {len(sents)} sentences', sentence)
+            size = len(sents[sentence])
+            good = isinstance(pos, list) and len(pos) == 2 and all(map(whole, pos)) and 0 <= pos[0] < pos[1] <= size
+            need(good, f'{field}.pos', f'[first, end] among {size} tokens', pos)
+    need(isinstance(labels, list | None), 'labels', 'a list', labels)
+    for i, label in enumerate(labels or ()):
+        need(isinstance(label, dict), f'labels[{i}]', 'an object', label)
+        for side in ('h', 't'):
+            value = label.get(side)
+            need(whole(value) and 0 <= value < len(clusters), f'labels[{i}].{side}', f'one of {len(clusters)} clusters', value)
+        need(isinstance(label.get('r'), str), f'labels[{i}].r', 'a relation id', label.get('r'))
+
+
+def _annotated(record, labels) -> Annotated:
+    text, places = join_tokens(record['sents'])
+    spans = _disjoint(record['vertexSet'], places)
+    by_cluster = collections.defaultdict(list)
+    for start, end, sentence, cluster in spans:
+        by_cluster[cluster].append((text[start:end].replace('\n', ' '), sentence))
+    keys, names = {}, {}
+    for cluster, mentioned in sorted(by_cluster.items()):
+        kinds = collections.Counter(mention['type'] for mention in record['vertexSet'][cluster])
+        spellings = collections.Counter(_without_article(surface) for surface, _ in mentioned)
+        name = max(spellings, key=lambda s: (len(s), spellings[s], s))
+        keys[cluster] = entity_key(kinds.most_common(1)[0][0], name, record['title'])
+        names.setdefault(keys[cluster], (name, collections.Counter()))[1].update(spellings)
+    sentences = collections.defaultdict(set)
+    for cluster, mentioned in by_cluster.items():
+        sentences[keys[cluster]] |= {sentence for _, sentence in mentioned}
+    facts, unsupported = {}, 0
+    for label in labels:
+        head, tail = keys.get(label['h']), keys.get(label['t'])
+        if head == tail or not sentences[head] & sentences[tail]:
+            unsupported += 1
+        else:
+            facts[head, label['r'], tail] = None
+    mentions = tuple(Mention(start, end, keys[cluster]) for start, end, _, cluster in spans)
+    document = Document(record['title'], record['title'], text, mentions)
+    validate(document)
+    return Annotated(document, names, list(facts), unsupported)
+
+
+def entity_key(kind: str, name: str, title: str) -> str:
+    """The key by which the entities of different documents are one: the type and the name.
+
+    People who are called by one word only ('Paul') are different ones in each document. The key depends on nothing outside
+    the document, so that text which is added later names the same entities alike.
+    """
+    return f'{kind}:{name} ({title})' if kind == 'PER' and ' ' not in name else f'{kind}:{name}'
+
+
+def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
+    """Readable text, a line for each sentence, and where each token is in it.
+
+    Returns:
+        The text, and for each sentence the (start, end) of its tokens, code points, half-open; of blank tokens the two are
+        the same.
+    """
+    text, places = '', []
+    for sentence in sentences:
+        places.append([])
+        start_of_line, glue, quoted = True, True, False
+        for token in (' '.join(raw.split()) for raw in sentence):
+            if token:
+                if start_of_line and text:
+                    text += '\n'
+                opens = token == '"' and not quoted
+                closes = token == '"' and quoted
+                if not (start_of_line or glue or closes or token in _CLOSING or token in _JOINING):
+                    text += ' '
+                glue = opens or token in _OPENING or token in _JOINING
+                quoted ^= token == '"'
+                start_of_line = False
+            places[-1].append((len(text), len(text) + len(token)))
+            text += token
+    return text, places
+
+
+def _disjoint(clusters, places) -> list[tuple[int, int, int, int]]:
+    """Mentions `(start, end, sentence, cluster)` in order: of overlapping ones the longest, of equally long ones the first."""
+    found = set()
+    for cluster, mentions in enumerate(clusters):
+        for mention in mentions:
+            tokens = [span for span in places[mention['sent_id']][slice(*mention['pos'])] if span[0] < span[1]]
+            if tokens:
+                found.add((tokens[0][0], tokens[-1][1], mention['sent_id'], cluster))
+    kept, taken = [], set()
+    for span in sorted(found, key=lambda s: (s[0] - s[1], s[0], s[3])):
+        if taken.isdisjoint(range(*span[:2])):
+            taken.update(range(*span[:2]))
+            kept.append(span)
+    return sorted(kept)
+
+
+def _without_article(name: str) -> str:
+    return name[4:] if name[:4].lower() == 'the ' and len(name) > 4 else name

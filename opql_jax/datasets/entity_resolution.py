@@ -1,0 +1,181 @@
+"""Which entity of a vocabulary another data set means, and where a question names it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.open_questions import text_of, texts_of
+from opql_jax.datasets.docred import read_json
+
+_WORD = re.compile(r'\w+')
+# What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what is the capital'.
+_FUNCTION_WORDS = frozenset(
+    'a about after all also am an and are as at be been before but by can could did do does for from had has have he her him '
+    'his how i if in into is it its many me much my no not of on or our she so than that the their them they this to was we '
+    'were what when where which who whom whose why will with would you your'.split()
+)
+
+
+class Name(NamedTuple):
+    """What a question or an answer names: an entity id, None where the vocabulary lacks it, and what it is called."""
+
+    entity: int | None
+    text: str
+
+
+class EntityResolver:
+    """Tells which entity of a vocabulary a Freebase MID, a Wikidata QID or a name means."""
+
+    def __init__(
+        self, vocab: EntityVocab, mid_to_qid: str | os.PathLike | None = None, qid_labels: str | os.PathLike | None = None
+    ):
+        """
+        Args:
+            vocab: the entities there are.
+            mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a MID counts.
+            qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
+
+        Raises:
+            CorpusError: a table cannot be read; names the line or the QID.
+        """
+        self.vocab = vocab
+        self._qids = {} if mid_to_qid is None else _read_qids(mid_to_qid)
+        self._spellings = {} if qid_labels is None else _read_labels(qid_labels)
+
+    def entity(self, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> int | None:
+        """The entity whose key is the MID or the QID, or else the first that is called like the QID or by one of `names`.
+
+        A QID is called by the title of its Wikipedia page, its label and its aliases, in this order. A name that is none of
+        the vocabulary's counts without its case if exactly one entity is called so.
+        """
+        qid = qid or self._qids.get(mid, '')
+        for key in _keys(mid, qid):
+            if key in self.vocab.id_of_key:
+                return self.vocab.id_of_key[key]
+        for name in (*self._spellings.get(qid, ()), *names):
+            if (found := self.vocab.get(name)) is not None or (found := self._folded.get(name.casefold())) is not None:
+                return found
+        return None
+
+    def names(self, mid: str = '', qid: str = '') -> list[str]:
+        """What a MID or QID is called by the tables, and by the vocabulary where it is a key."""
+        qid = qid or self._qids.get(mid, '')
+        names = list(self._spellings.get(qid, ()))
+        for key in _keys(mid, qid):
+            if (row := self.vocab.id_of_key.get(key)) is not None:
+                names += [self.vocab.names[row], *self.vocab.aliases[row]]
+        return list(dict.fromkeys(names))
+
+    @functools.cached_property
+    def _folded(self) -> dict[str, int]:
+        """Case-folded names and aliases that are one entity's only."""
+        entities: dict[str, int | None] = {}
+        for row, (name, aliases) in enumerate(zip(self.vocab.names, self.vocab.aliases)):
+            for spelling in (name, *aliases):
+                if entities.setdefault(spelling.casefold(), row) != row:
+                    entities[spelling.casefold()] = None
+        return {spelling: row for spelling, row in entities.items() if spelling and row is not None}
+
+
+def _keys(mid: str, qid: str) -> list[str]:
+    """The keys that a vocabulary may have for an entity."""
+    return ([mid, '/' + mid.replace('.', '/')] if mid else []) + ([qid] if qid else [])
+
+
+def page_title(address: str) -> str:
+    """'https://en.wikipedia.org/wiki/Red_giant' -> 'Red giant'."""
+    return unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
+
+
+def _read_qids(path) -> dict[str, str]:
+    qids = {}
+    try:
+        with open(path, encoding='utf-8', newline='\n') as source:
+            for number, line in enumerate(source, 1):
+                if not (columns := line.split()):
+                    continue
+                if len(columns) != 2 or not re.fullmatch(r'/?[mg][./]\w+', columns[0]) or not re.fullmatch(r'Q\d+', columns[1]):
+                    raise CorpusError(f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}')
+                qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f'{path}: cannot be read ({error})') from error
+    return qids
+
+
+def _read_labels(path) -> dict[str, list[str]]:
+    entries = read_json(path)
+    if not isinstance(entries, dict):
+        raise CorpusError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
+    spellings = {}
+    for qid, entry in entries.items():
+        try:
+            if not isinstance(entry, dict):
+                raise CorpusError(f'expected an object, found {entry!r}')
+            spellings[qid] = spellings_of(entry)
+        except CorpusError as error:
+            raise CorpusError(f'{path}: {qid}: {error}') from error
+    return spellings
+
+
+def spellings_of(entry: dict, aliases: str = 'aliases', at: str = '') -> list[str]:
+    """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `at`."""
+    names = [page_title(text_of(entry, 'wikipedia', '', at)), text_of(entry, 'label', '', at), *texts_of(entry, aliases, at)]
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def find_mentions(text: str, topics: Sequence[tuple[Name, Iterable[str]]]) -> list[tuple[int, int, Name]]:
+    """Where a question names its topics.
+
+    A topic is where the longest of its names stands, whatever its case, between word borders. Where no topic has a name
+    in the text, the longest run of words that one of their names has too is the only mention. Of overlapping mentions the
+    longest stays; function words alone ('in', 'the') are no mention.
+
+    Args:
+        text: the question.
+        topics: each with its names.
+
+    Returns:
+        `(start, end, topic)`, disjoint, by start, code points.
+    """
+    topics = [(topic, [name for name in names if name]) for topic, names in topics]
+    found = [(*span, topic) for topic, names in topics if (span := find_name(text, names))]
+    if not found:
+        runs = [(*span, topic) for topic, names in topics if (span := _longest_run(text, names))]
+        found = [max(runs, key=lambda run: run[1] - run[0])] if runs else []
+    kept = []
+    for start, end, topic in sorted(found, key=lambda m: (m[0] - m[1], m[0], m[2].entity is None)):
+        if all(end <= other[0] or other[1] <= start for other in kept):
+            kept.append((start, end, topic))
+    return sorted(kept)
+
+
+def find_name(text: str, names: Sequence[str]) -> tuple[int, int] | None:
+    """The place of the longest name in a text."""
+    for name in sorted(names, key=len, reverse=True):
+        match = re.search(rf'(?<!\w){re.escape(name)}(?!\w)', text, re.IGNORECASE)
+        if match and not _FUNCTION_WORDS.issuperset(_WORD.findall(match[0].lower())):
+            return match.span()
+    return None
+
+
+def _longest_run(text: str, names: Sequence[str]) -> tuple[int, int] | None:
+    """The place of the longest run of words that stands in a name too; it begins and ends with a word that tells something."""
+    words = [(match.start(), match.end(), match[0].lower()) for match in _WORD.finditer(text)]
+    tells = [len(word) > 1 and word not in _FUNCTION_WORDS for _, _, word in words]
+    best = None
+    for name in names:
+        named = _WORD.findall(name.lower())
+        for i, j in ((i, j) for i in range(len(words)) if tells[i] for j in range(len(named))):
+            for k, (word, (_, end, asked)) in enumerate(zip(named[j:], words[i:]), i):
+                if word != asked:
+                    break
+                if tells[k] and (best is None or end - words[i][0] > best[1] - best[0]):
+                    best = words[i][0], end
+    return best

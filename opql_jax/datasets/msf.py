@@ -1,0 +1,103 @@
+"""Reader of multi-hop slot filling over Wikipedia as DrKIT's scripts write it (Dhingra et al., 2020): JSON Lines, linked to Wikidata.
+
+    paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text", "name"?}]}
+    queries.json     {"id", "subject": {"wikidata_id", "name"?, "aliases"}, "relation": {"wikidata_id", "text": [name]},
+                     "object": {"wikidata_id"}}, a list of relations where there are several hops
+
+`wikidata_id` is a QID, a number for a date, and null where a mention is not linked.
+"""
+
+from __future__ import annotations
+
+import os
+
+from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
+from opql_jax.corpus.open_questions import json_lines, objects_of, of_records, text_of
+from opql_jax.corpus.questions import RELATION_SEPARATOR
+
+
+def documents(path: str | os.PathLike) -> list[Document]:
+    """The paragraphs of paragraphs.json, about the entity of their article, which their title is called by as the text does.
+
+    Of overlapping mentions the first stays, and of those that start together the longest.
+
+    Raises:
+        CorpusError: the file cannot be read, or a record is not of this form; names the line and the field.
+    """
+    read = [document for _, document in of_records(path, json_lines(path), _document)]
+    if not read:
+        raise CorpusError(f'{path}: no paragraph in the file')
+    return read
+
+
+def queries(path: str | os.PathLike) -> list[dict]:
+    """The records, in the form of `open_questions`, of queries.json: 'Douglas Adams, educated at, country', answers as ids.
+
+    A record's type names its relations, 'P69 > P17'. Queries without an object, which DrKIT trains on as facts that the text
+    does not state, are left out. For errors see `documents`.
+    """
+    one = lambda query: None if query.get('object') is None else _query(query)
+    records = [record for _, record in of_records(path, json_lines(path), one) if record]
+    if not records:
+        raise CorpusError(f'{path}: no query with an object in the file')
+    return records
+
+
+def _query(query: dict) -> dict:
+    subject, target = (_object(query, side) for side in ('subject', 'object'))
+    relation = query.get('relation')
+    chain = objects_of({'relation': relation if isinstance(relation, list) else [relation]}, 'relation')
+    aliases = subject.get('aliases')
+    name = text_of(subject, 'name', '', 'subject.') or (next(iter(aliases), '') if isinstance(aliases, list | dict) else '')
+    topic, answer = _id(subject, 'subject.'), _id(target, 'object.')
+    if not (topic and answer and chain):
+        raise CorpusError('subject and object need a wikidata_id, and there must be a relation')
+    name = name or topic
+    return {
+        'id': text_of(query, 'id'),
+        'question': ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)]),
+        'mentions': [[0, len(name)]],
+        'entities': [topic],
+        'answers': [answer],
+        'hops': len(chain),
+        'type': RELATION_SEPARATOR.join(text_of(relation, 'wikidata_id', at=at) for at, relation in chain),
+    }
+
+
+def _relation_name(relation: dict, at: str) -> str:
+    names = relation.get('text')
+    return text_of({'text': names[0] if isinstance(names, list) and names else names}, 'text', at=at)
+
+
+def _document(record: dict) -> Document:
+    about, mentions, title = _id(record, ''), [], ''
+    for at, mention in objects_of(record, 'mentions'):
+        text, start, entity = text_of(mention, 'text', at=at), mention.get('start'), _id(mention, at)
+        if type(start) is not int:
+            raise CorpusError(f'{at}start: expected a number, found {start!r}')
+        if entity:
+            mentions.append(Mention(start, start + len(text), entity))
+            title = title or (text if entity == about else '')
+    kept = []
+    for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
+        if not kept or mention.start >= kept[-1].end:
+            kept.append(mention)
+    if type(record.get('id')) not in (int, str):
+        raise CorpusError(f'id: expected a number or a string, found {record.get("id")!r}')
+    document = Document(str(record['id']), title or about, text_of(record, 'context'), tuple(kept), about or None)
+    validate(document)
+    return document
+
+
+def _object(record: dict, field: str) -> dict:
+    if not isinstance(record.get(field), dict):
+        raise CorpusError(f'{field}: expected an object, found {record.get(field)!r}')
+    return record[field]
+
+
+def _id(record: dict, at: str) -> str:
+    """A QID or a date as a string, '' for null."""
+    value = record.get('wikidata_id')
+    if value is None:
+        return ''
+    return str(value) if type(value) is int else text_of(record, 'wikidata_id', at=at)

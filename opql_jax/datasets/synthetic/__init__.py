@@ -1,0 +1,1 @@
+"""A generated world: its text, its questions, and their wordings."""

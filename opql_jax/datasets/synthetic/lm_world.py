@@ -1,0 +1,387 @@
+"""A synthetic world of which one part is learnt and another is only looked up, for language models with a memory.
+
+Some facts of a `synthetic.World` are held out: no page of the training text states them, nor says anything about
+their two entities together. Short pages state them instead, or state what they have changed to; such pages are for
+the memory alone. Questions ask about known, held-out and changed facts, along two hops, and about two topics at once.
+The same arguments give the same bytes in every process.
+"""
+
+import collections
+import copy
+import itertools
+import json
+import os
+import random
+import string
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
+from opql_jax.datasets.synthetic.conjunctions import CONJUNCTIONS
+from opql_jax.datasets.synthetic.templates import RELATIONS
+from opql_jax.datasets.synthetic.wordings import WORDINGS
+from opql_jax.datasets.synthetic.world import (
+    MAX_ANSWERS,
+    SPLITS,
+    Facts,
+    World,
+    document_line,
+    ends,
+    entity_line,
+    in_passes,
+    in_turn,
+    question_type,
+    write_lines,
+)
+
+# Relations that give a subject one object, which may change.
+FUNCTIONAL = tuple(name for name in RELATIONS if name not in ('starring', 'married_to'))
+# An entity that the world's pages mention this often is mentioned as often by the training text.
+MIN_MENTIONS = 3
+MAX_CONJUNCTION_ANSWERS = 5
+QUESTION_FILES = ('train', 'dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
+_EVALUATION_SHARE = 0.1  # of the pairs of topics
+
+
+def split_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
+    """Chooses the facts that the training text does not state.
+
+    All facts of a subject in a relation are held out together, so that a question from subject to object is wholly known
+    or wholly held out. A group is passed over if holding it out would leave a page without a statement or an
+    entity with fewer than MIN_MENTIONS mentions (or than the world's pages have, if fewer), if another fact holds
+    between the same two entities, or if they are a couple that one sentence may name for another reason.
+
+    Args:
+        world: whose facts.
+        fraction: of the subjects of each relation, between 0 and 1; a small world may yield fewer.
+        seed: another seed chooses others.
+
+    Returns:
+        The held-out facts by relation name.
+
+    Raises:
+        InputError: the fraction is out of range.
+    """
+    if not 0 < fraction < 1:
+        raise InputError(f'fraction of facts to hold out: must be between 0 and 1, got {fraction}')
+    pages, held_out = _Pages(world), {}
+    for name, facts in world.facts.items():
+        subjects = np.unique(facts.subjects).tolist()
+        random.Random(f'{seed} held-out {name}').shuffle(subjects)
+        hidden = (subject for subject in subjects if pages.hide(name, subject))
+        chosen = list(itertools.islice(hidden, round(fraction * len(subjects))))
+        held_out[name] = _select(facts, np.isin(facts.subjects, chosen))
+    return held_out
+
+
+class _Pages:
+    """The pages of a world while facts are taken from them one group at a time."""
+
+    def __init__(self, world: World):
+        self.world = world
+        self.stated = {entity: _stated(world, entity) for entity in world.page_order}
+        self.hidden: dict[int, frozenset] = dict.fromkeys(world.page_order, frozenset())
+        self.mentions = {entity: self._count(entity, frozenset()) for entity in world.page_order}
+        self.total = sum(self.mentions.values(), collections.Counter())
+        self.wanted = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
+
+    def _count(self, entity: int, hidden: frozenset) -> collections.Counter:
+        return collections.Counter(mention.entity for mention in self.world.page('', entity, hidden).mentions)
+
+    def hide(self, name: str, subject: int) -> bool:
+        """Takes a group of facts from all pages, unless `split_facts` passes it over; whether it did."""
+        added, related = collections.defaultdict(set), _related(self.world, subject)
+        for object in self.world.facts[name].objects_of(subject):
+            shared = RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys()
+            if related[object] > 1 or shared:
+                return False
+            added[subject].add((name, 's', object))
+            added[object].add((name, 'o', subject))
+        hidden = {
+            entity: self.hidden[entity] | added[entity] & self.stated[entity] for entity in added if entity in self.hidden
+        }
+        if any(hidden[entity] == self.stated[entity] for entity in hidden):
+            return False
+        mentions = {entity: self._count(entity, hidden[entity]) for entity in hidden}
+        total = self.total.copy()
+        for entity in mentions:
+            total.subtract(self.mentions[entity])
+            total.update(mentions[entity])
+        if any(total[key] < self.wanted[key] for entity in mentions for key in self.mentions[entity]):
+            return False
+        self.hidden |= hidden
+        self.mentions |= mentions
+        self.total = total
+        return True
+
+
+def _stated(world: World, entity: int) -> frozenset[tuple[str, str, int]]:
+    """What the page of an entity states: relation, its side, other entity."""
+    return frozenset((name, side, other) for name, side, others in world.facts_about(entity, on_page=True) for other in others)
+
+
+def _related(world: World, entity: int) -> collections.Counter:
+    """In how many facts an entity is, by the other entity."""
+    return collections.Counter(other for _, _, others in world.facts_about(entity, on_page=False) for other in others)
+
+
+def _select(facts: Facts, rows: np.ndarray) -> Facts:
+    return Facts(facts.subjects[rows], facts.objects[rows], facts.sides[rows])
+
+
+def _with_facts(world: World, facts: dict[str, Facts]) -> World:
+    """The same entities with other facts."""
+    other = copy.copy(world)
+    other.facts = facts
+    return other
+
+
+def known_facts(world: World, held_out: dict[str, Facts]) -> dict[str, Facts]:
+    """The facts of the world that are not held out."""
+    return {name: _select(facts, ~np.isin(facts.subjects, held_out[name].subjects)) for name, facts in world.facts.items()}
+
+
+def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> dict[str, Facts]:
+    """The held-out facts of FUNCTIONAL relations with another object each.
+
+    It is the object of other facts of the relation and in no fact of the world with the subject. A fact for which there is none
+    is left out.
+    """
+    changed = {}
+    for name in FUNCTIONAL:
+        facts, rng = held_out[name], random.Random(f'{seed} changed {name}')
+        pool, rows = np.unique(world.facts[name].objects).tolist(), []
+        for subject, side in zip(facts.subjects.tolist(), facts.sides.tolist()):
+            related = _related(world, subject)
+            if others := [other for other in pool if other not in related and other != subject]:
+                rows.append((subject, rng.choice(others), side))
+        changed[name] = Facts(*np.array(rows, np.int32).reshape(-1, 3).T)
+    return changed
+
+
+def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
+    """The pages of the world, stating only some of its facts; every page needs one that it states."""
+    some = _with_facts(world, facts)
+    for number, entity in enumerate(world.page_order):
+        yield world.page(f'page-{number}', entity, _stated(world, entity) - _stated(some, entity))
+
+
+def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
+    """Pages that state the given facts, true or not, and say nothing else.
+
+    An entity has one where a fact is stated on its side; with the prefix `news`, `news-7` is about what `page-7` is about.
+    """
+    empty = Facts(*np.zeros((3, 0), np.int32))
+    some = _with_facts(world, {name: facts.get(name, empty) for name in world.facts})
+    for number, entity in enumerate(world.page_order):
+        if _stated(some, entity):
+            yield world.writer.short_page(f'{prefix}-{number}', entity, some.facts_about(entity, on_page=True))
+
+
+def questions(
+    world: World, held_out: dict[str, Facts], changed: dict[str, Facts], *, num_train: int, num_eval: int
+) -> dict[str, list[dict]]:
+    """Questions for training and evaluation, types in turn.
+
+    Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of it, and the pairs of
+    `conjunction` in none. What held-out facts would change the answers of is not asked in `train` and `dev_known`; `two_hop`
+    and `conjunction` are answered from all facts. Questions of `changed` are those of `held_out` with the same number.
+
+    Args:
+        world: all facts.
+        held_out: see `split_facts`.
+        changed: see `changed_facts`.
+        num_train: of each of 1 hop, 2 hops and two topics, at most.
+        num_eval: in each other file, at most.
+
+    Returns:
+        `{id, question, mentions, entities, answers, hops, type}` for each of QUESTION_FILES: entities are the topics in
+        the order of their mentions `[start, end)` in code points, and all entities are keys.
+
+    Raises:
+        InputError: the world is too small for one of the files.
+    """
+    known = _with_facts(world, known_facts(world, held_out))
+    train = (
+        _about_one('train', world, known, 1, ('train', 'test')),
+        _about_one('train', world, known, 2, ('train',)),
+        _about_two('train', world, known),
+    )
+    evaluation = {
+        'dev_known': _about_one('dev_known', world, known, 1, ('dev',)),
+        'held_out': _about_held_out(world, held_out),
+        'two_hop': _about_one('two_hop', world, world, 2, ('test',)),
+        'conjunction': _about_two('conjunction', world, world),
+    }
+    files = {'train': [row for streams in train for row in itertools.islice(in_turn(streams), num_train)]}
+    files |= {name: list(itertools.islice(in_turn(streams), num_eval)) for name, streams in evaluation.items()}
+    files = {name: [{'id': f'{name}-{i}', **row} for i, row in enumerate(rows)] for name, rows in files.items()}
+    objects = {
+        (question_type((name,)), world.keys[subject]): world.keys[object]
+        for name, facts in changed.items()
+        for subject, object in zip(facts.subjects.tolist(), facts.objects.tolist())
+    }
+    about = [objects.get((row['type'], *row['entities'])) for row in files['held_out']]
+    files['changed'] = [
+        {**row, 'id': f'changed-{i}', 'answers': [object]}
+        for i, (row, object) in enumerate(zip(files['held_out'], about))
+        if object
+    ]
+    for name in QUESTION_FILES:
+        if not files[name]:
+            raise InputError(f'num_documents: {len(world.page_order)} are too few for any question of {name}; take more')
+    return files
+
+
+def _about_one(file: str, world: World, known: World, hops: int, splits: tuple[str, ...]) -> list[Iterator[dict]]:
+    """Questions of each chain of some hops about the topics of some splits of the world."""
+    allowed = np.isin(world.split, [SPLITS.index(split) for split in splits])
+    streams = []
+    for key, wordings in WORDINGS.items():
+        chain = tuple(key.split('>'))
+        if len(chain) == hops:
+            topics = [(topic,) for topic in world.ranges[ends(chain[0])[0]] if allowed[topic]]
+            streams.append(_stream(file, world, known, (chain,), question_type(chain), wordings, topics))
+    return streams
+
+
+def _about_held_out(world: World, held_out: dict[str, Facts]) -> list[Iterator[dict]]:
+    """Questions from subject to object, of a symmetric relation from both, about held-out facts."""
+    streams = []
+    for name, facts in held_out.items():
+        sides = (facts.subjects, facts.objects) if RELATIONS[name].symmetric else (facts.subjects,)
+        topics = [(topic,) for topic in np.unique(np.concatenate(sides)).tolist()]
+        streams.append(_stream('held_out', world, world, ((name,),), question_type((name,)), WORDINGS[name], topics))
+    return streams
+
+
+def _about_two(file: str, world: World, known: World) -> list[Iterator[dict]]:
+    """Questions of CONJUNCTIONS, about pairs of topics of which one alone has more answers."""
+    streams = []
+    for steps, wordings in CONJUNCTIONS.items():
+        chains = tuple((step,) for step in steps)
+        (x, answer), (y, _) = (ends(step)[2:] for step in steps)
+        pairs = {
+            topics
+            for entity in world.ranges[ends(steps[0])[1]]
+            for topics in itertools.product(*(world.neighbours(entity, _reverse(step)) for step in steps))
+            if topics[0] != topics[1] and _file_of_pair(world, topics) == file
+        }
+        pairs = [topics for topics in sorted(pairs) if _narrows(world, topics, chains)]
+        label = f'{x}_and_{y}_to_{answer}'
+        streams.append(_stream(file, world, known, chains, label, wordings, pairs))
+    return streams
+
+
+def _reverse(step: str) -> str:
+    return step.removesuffix('^-1') if step.endswith('^-1') else f'{step}^-1'
+
+
+def _file_of_pair(world: World, topics: tuple[int, int]) -> str:
+    """The file for questions about a pair of topics, in whatever order and type of question; '' for none."""
+    if random.Random(f'{world.seed} conjunction {sorted(topics)}').random() < _EVALUATION_SHARE:
+        return 'conjunction'
+    return '' if SPLITS.index('dev') in world.split[list(topics)] else 'train'
+
+
+def _narrows(world: World, topics: tuple[int, int], chains: tuple) -> bool:
+    """Whether a topic alone has more answers than both have in common."""
+    common = len(_answers(world, topics, chains))
+    return any(len(world.answers(topic, chain)) > common for topic, chain in zip(topics, chains))
+
+
+def _answers(world: World, topics: tuple[int, ...], chains: tuple) -> list[int]:
+    """What the chain of each topic leads to from it, ascending."""
+    found = [world.answers(topic, chain) for topic, chain in zip(topics, chains)]
+    return sorted(set(found[0]).intersection(*found[1:]))
+
+
+def _stream(
+    file: str,
+    world: World,
+    known: World,
+    chains: tuple,
+    label: str,
+    wordings: Sequence[str],
+    topics: list[tuple[int, ...]],
+) -> Iterator[dict]:
+    """Questions of one type with the same answers in both worlds, in passes over shuffled topics."""
+    rng = random.Random(f'{world.seed} questions {file} {label}')
+    rng.shuffle(topics)
+    most = MAX_ANSWERS if len(chains) == 1 else MAX_CONJUNCTION_ANSWERS
+    rows = ((row, _answers(world, row, chains)) for row in topics)
+    rows = ((row, found) for row, found in rows if 0 < len(found) <= most and found == _answers(known, row, chains))
+    for (row, answers), wording in in_passes(rows, wordings, rng):
+        text, mentions, entities = '', [], []
+        for literal, place, _, _ in string.Formatter().parse(wording):
+            text += literal
+            if place is not None:
+                topic = row['xy'.index(place)]
+                mentions.append([len(text), len(text) + len(world.names[topic])])
+                entities.append(world.keys[topic])
+                text += world.names[topic]
+        yield {
+            'question': text,
+            'mentions': mentions,
+            'entities': entities,
+            'answers': [world.keys[answer] for answer in answers],
+            'hops': max(map(len, chains)),
+            'type': label,
+        }
+
+
+def write_lm_world(
+    directory: str | os.PathLike,
+    *,
+    seed: int = 0,
+    num_documents: int = 2000,
+    held_out: float = 0.15,
+    num_train: int = 6000,
+    num_eval: int = 300,
+) -> None:
+    """Writes a world with held-out and changed facts as files.
+
+    {train,facts,changed}/corpus.jsonl (see `records.document_from_json`) hold the known facts with everything else that the
+    world's pages say, the held-out facts, and what these have changed to. entities.jsonl has `{id, name}` of all entities,
+    and questions/*.jsonl are QUESTION_FILES (see `questions`). linked/1-hop/train.txt has the 1-hop questions of `train` in
+    the MetaQA format, whose topics are known by their names: what a relation encoder is aligned on.
+
+    Args:
+        directory: made if need be; files of these names are replaced.
+        seed: of the world and of what is held out and changed.
+        num_documents: of the world, and in train.
+        held_out: the share of facts to hold out, see `split_facts`.
+        num_train: see `questions`.
+        num_eval: see `questions`.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+    directory, world = Path(directory), World(seed, num_documents)
+    hidden = split_facts(world, held_out, seed)
+    changed = changed_facts(world, hidden, seed)
+    files = questions(world, hidden, changed, num_train=num_train, num_eval=num_eval)
+    corpora = {
+        'train': documents(world, known_facts(world, hidden)),
+        'facts': short_documents(world, hidden, 'news'),
+        'changed': short_documents(world, changed, 'changed'),
+    }
+    for folder in (*corpora, 'questions', 'linked/1-hop'):
+        (directory / folder).mkdir(parents=True, exist_ok=True)
+    for name, pages in corpora.items():
+        write_lines(directory / name / 'corpus.jsonl', pages, document_line)
+    write_lines(directory / 'entities.jsonl', zip(world.keys, world.names), entity_line)
+    for name, rows in files.items():
+        write_lines(directory / 'questions' / f'{name}.jsonl', rows, lambda row: json.dumps(row, ensure_ascii=False))
+    names = dict(zip(world.keys, world.names))
+    asked = (row for row in files['train'] if row['hops'] == 1 and len(row['mentions']) == 1)
+    write_lines(directory / 'linked/1-hop/train.txt', asked, lambda row: _metaqa_line(row, names))
+
+
+def _metaqa_line(row: dict, names: dict[str, str]) -> str:
+    ((start, end),), text = row['mentions'], row['question']
+    answers = '|'.join(names[answer] for answer in row['answers'])
+    return '\t'.join((f'{text[:start]}[{text[start:end]}]{text[end:]}', answers, row['type']))

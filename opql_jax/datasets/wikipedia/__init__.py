@@ -1,0 +1,1 @@
+"""MediaWiki dumps, read and written."""

@@ -1,0 +1,267 @@
+"""MediaWiki XML dumps: their pages, and their articles as text with links, a Parquet file for each part of a dump.
+
+A part is read as a stream. What was made of it stays in a work folder under a name that depends on its bytes and on the
+options, so a run that was killed reads only the parts that it had not finished.
+"""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import fnmatch
+import functools
+import glob
+import gzip
+import hashlib
+import importlib.metadata
+import json
+import logging
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pyarrow as pa
+
+from opql_jax.core import processes as pool
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.datasets.wikipedia.titles import Site
+from opql_jax.datasets.wikipedia.wikitext import Converter
+
+# Raised whenever the same dump gives other pages than before.
+VERSION = 1
+
+LINK = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('title', pa.string())])
+# kind: 'article', 'redirect', 'left out' or 'rejected'. A redirect has a target unless it leads to no article, what was
+# rejected has a reason, and articles alone have text and links, which are empty where nothing but templates was.
+PAGES = pa.schema(
+    [
+        ('id', pa.string()),
+        ('title', pa.string()),
+        ('kind', pa.string()),
+        ('target', pa.string()),
+        ('reason', pa.string()),
+        ('text', pa.string()),
+        ('links', pa.list_(LINK)),
+    ]
+)
+
+_PART = re.compile(r'\.xml(?:-p\d+p\d+)?(\.bz2|\.gz)?$')
+BATCH_PAGES, _BATCH_CHARACTERS = 1024, 1 << 23
+
+_log = logging.getLogger(__name__)
+
+
+class Page(NamedTuple):
+    """A page as the dump has it; `redirect` is the title it leads on to, `model` what kind of text its last revision is."""
+
+    id: str
+    title: str
+    namespace: int
+    redirect: str | None
+    model: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """Which pages are neither document nor entity, by patterns such as `List of *`, separated by '|'.
+
+    Attributes:
+        titles: of their titles.
+        templates: of the names of templates that they use, in lower case.
+    """
+
+    titles: str = ''
+    templates: str = ''
+
+    def matcher(self):
+        """A function of a title and a set of template names; whether the page is left out."""
+        title, template = (
+            re.compile('|'.join(fnmatch.translate(p) for p in patterns.split('|')) if patterns else '(?!)')
+            for patterns in (self.titles, self.templates)
+        )
+        return lambda name, names: bool(title.match(name) or any(map(template.match, names)))
+
+
+def part_files(path: str | os.PathLike) -> list[Path]:
+    """The parts of a dump, by name: a file, the parts in a folder, or what a pattern such as `dump/*.bz2` matches.
+
+    Raises:
+        CorpusError: there is none, two have the same name, or a file's name does not end as that of a part does.
+    """
+    if Path(path).is_dir():
+        found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
+    else:
+        found = [Path(path)] if Path(path).is_file() else map(Path, glob.glob(str(path)))
+    parts = sorted(found, key=lambda file: (file.name, str(file)))
+    if not parts:
+        raise CorpusError(f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz')
+    for part, after in zip(parts, [*parts[1:], None]):
+        if not _PART.search(part.name):
+            raise CorpusError(f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
+        if after and after.name == part.name:
+            raise CorpusError(f'{after}: another part has this name, {part}; rename one of them')
+    return parts
+
+
+def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
+    """Streams the pages of one part, each with what the head of the file says about titles.
+
+    Of a page with several revisions this is the last one in the file.
+
+    Raises:
+        CorpusError: the part is missing, truncated, damaged or no dump; names it and says where.
+    """
+    opened = {'.bz2': bz2.open, '.gz': gzip.open}.get(Path(path).suffix, lambda file: file)
+    last = 'before the first page'
+    try:
+        with open(path, 'rb') as file:
+            where = lambda: f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
+            try:
+                for site, page in _pages(opened(file)):
+                    last = f'after the page {page.title!r}'
+                    yield site, page
+            except (EOFError, zlib.error, OSError) as error:
+                raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
+            except (ElementTree.ParseError, _NoDump) as error:
+                raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
+    except FileNotFoundError as error:
+        raise CorpusError(f'{path}: no such file') from error
+
+
+class _NoDump(Exception):
+    """An element is not what it is in a dump."""
+
+
+def _pages(source) -> Iterator[tuple[Site, Page]]:
+    root, site = None, Site()
+    for event, element in ElementTree.iterparse(source, ('start', 'end')):
+        if root is None:
+            root = element
+            if _name(root) != 'mediawiki':
+                raise _NoDump(f'the outermost element is {_name(root)!r}')
+        elif event == 'end':
+            if _name(element) == 'siteinfo':
+                site = _site(element)
+            elif _name(element) == 'page':
+                yield site, _page(element)
+                root.clear()  # or all pages would stay
+
+
+def _name(element) -> str:
+    """The tag without the version of the format."""
+    return element.tag.rpartition('}')[2]
+
+
+def _site(siteinfo) -> Site:
+    namespaces = siteinfo.findall('{*}namespaces/{*}namespace')
+    first_letter = all(n.get('case') != 'case-sensitive' for n in namespaces if n.get('key') == '0')
+    return Site({n.text.lower(): int(n.get('key')) for n in namespaces if n.text}, first_letter)
+
+
+def _page(page) -> Page:
+    title, namespace, id = (page.findtext(f'{{*}}{name}') for name in ('title', 'ns', 'id'))
+    revision = page.findall('{*}revision')
+    if not title or not id or not revision or not re.fullmatch(r'-?\d+', namespace or ''):
+        raise _NoDump(
+            f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, {id!r}, {len(revision)}'
+        )
+    redirect = page.find('{*}redirect')
+    return Page(
+        id,
+        title,
+        int(namespace),
+        None if redirect is None else redirect.get('title', ''),
+        revision[-1].findtext('{*}model') or 'wikitext',
+        revision[-1].findtext('{*}text') or '',
+    )
+
+
+def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftOut, processes: int | None = None) -> list[Path]:
+    """Makes a Parquet file of `PAGES` of each part, unless it is there already; only pages of the main namespace.
+
+    Args:
+        parts: what `part_files` returned.
+        folder: the work folder, made if need be, of one run at a time.
+        left_out: the articles to leave out.
+        processes: how many parts are read at once; None for one per core. The files do not depend on it.
+
+    Returns:
+        The files in the order of the parts.
+
+    Raises:
+        CorpusError: see `pages`; the other parts that were being read are finished.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob('.*.partial'):
+        leftover.unlink()
+    # A result is a name, so all parts may be waiting: none is kept back by a long one before it.
+    processes = min(processes or os.cpu_count() or 1, len(parts))
+    read = pool.in_order(functools.partial(_read_part, folder, left_out), parts, processes, ahead=len(parts))
+    files = []
+    for number, ((file, new), part) in enumerate(zip(read, parts), 1):
+        _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
+        files.append(file)
+    return files
+
+
+def _read_part(folder: Path, left_out: LeftOut, part: Path) -> tuple[Path, bool]:
+    """The file of a part and whether it had to be made."""
+    depends = [VERSION, importlib.metadata.version('mwparserfromhell'), tables.sha256(part), dataclasses.asdict(left_out)]
+    file = folder / f'{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.parquet'
+    if file.exists():
+        return file, False
+    tables.write_table(file, _batches(_rows(pages(part), left_out)), PAGES)
+    return file, True
+
+
+def _rows(found: Iterable[tuple[Site, Page]], left_out: LeftOut) -> Iterator[tuple]:
+    """The columns of `PAGES` for each page of the main namespace."""
+    site_before, converter, matches = None, None, left_out.matcher()
+    for site, page in found:
+        if site is not site_before:
+            site_before, converter = site, Converter(site)
+        if page.namespace:
+            continue
+        text, links, target, reason, kind = '', [], None, None, 'article'
+        if page.redirect is not None:
+            kind, target = 'redirect', site.link(page.redirect).title
+        elif page.model != 'wikitext':
+            kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
+        else:
+            try:
+                text, links, templates = converter.convert(page.text)
+                if matches(page.title, templates):
+                    text, links, kind = '', [], 'left out'
+            except CorpusError as error:
+                kind, reason = 'rejected', str(error)
+        yield page.id, page.title, kind, target, reason, text, links
+
+
+def _batches(rows: Iterable[tuple]) -> Iterator[pa.RecordBatch]:
+    waiting, characters = [], 0
+    for row in rows:
+        waiting.append(row)
+        characters += len(row[5])
+        if len(waiting) == BATCH_PAGES or characters >= _BATCH_CHARACTERS:
+            yield _batch(waiting)
+            waiting, characters = [], 0
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(rows: list[tuple]) -> pa.RecordBatch:
+    *columns, links = zip(*rows)
+    flat = list(zip(*(link for row in links for link in row))) or [(), (), ()]
+    offsets = [0]
+    for row in links:
+        offsets.append(offsets[-1] + len(row))
+    items = pa.StructArray.from_arrays([pa.array(v, f.type) for v, f in zip(flat, LINK)], fields=list(LINK))
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, PAGES)]
+    return pa.RecordBatch.from_arrays([*arrays, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)], schema=PAGES)

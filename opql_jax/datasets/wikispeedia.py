@@ -1,0 +1,215 @@
+"""Reader of the Wikispeedia articles (2007 Schools Wikipedia) and their links.
+
+The folder holds `articles.jsonl.gz` (`{page, title, text}`, the text as a text browser shows it) and
+`links.tsv` (source page, target page, URL-encoded). Where in an article a link stands is not stored:
+a mention of a target is its title where the article's text has it.
+"""
+
+from __future__ import annotations
+
+import collections
+import gzip
+import itertools
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from opql_jax.corpus.documents import CorpusError, Document, Mention
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
+
+ARTICLES = 'articles.jsonl.gz'
+LINKS = 'links.tsv'
+
+_MIN_WORDS = 5
+_LONGEST_CAPTION = 30  # lines
+_WIDTH = 74  # columns; lines are wrapped before the word that would pass it
+_BULLET = re.compile(r'(?:[*+o#@]|\d{1,3}\.)\s+')
+_STOP = re.compile(r"""[.!?:;…]["'”’)\]]*$""")
+_COLUMNS = re.compile(r'\S {3,}\S')
+_FOOTNOTE = re.compile(r'\^(?:\[[^\]\s]*\]|\d+\b|[a-z]\b)|(?<=\S)\[\d+\]')
+_ENLARGE = re.compile(r'(?<=\S) Enlarge$', re.MULTILINE)
+_FOOTER = re.compile(r'^ *Retrieved from "', re.MULTILINE)
+_NOTICES = re.compile(
+    r'^(?:This is a featured article\.|SOS Children |Articles with similar titles |For other uses|'
+    r'Click here for more information)'
+)
+
+
+def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
+    """One entity per article; its title is key and name.
+
+    The title with a small first letter is an alias: the encyclopedia capitalises every title, its text
+    only proper names ("Red giant", "a red giant").
+    """
+    titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
+    small = [title[0].lower() + title[1:] for title in titles]
+    return EntityVocab(titles, titles, [[s] if s != title else [] for s, title in zip(small, titles)])
+
+
+def documents(folder: str | os.PathLike, vocab: EntityVocab, *, linked_only: bool = True) -> Iterator[Document]:
+    """The cleaned articles, each about its own entity, one after the other as they are read.
+
+    Args:
+        folder: see above.
+        vocab: what `entity_vocab` returned.
+        linked_only: an article mentions itself and the targets of its links; otherwise every title in
+            the text is a mention, linked or not.
+
+    Raises:
+        CorpusError: a file is missing, truncated or malformed; names file and line.
+    """
+    targets = read_links(Path(folder) / LINKS)
+    linker = MentionLinker(vocab)
+    for page, title, raw in _articles(Path(folder) / ARTICLES):
+        text = clean(raw)
+        if not text:
+            continue
+        known = targets[page] | {title} if linked_only else None
+        mentions = tuple(
+            Mention(start, end, vocab.keys[entity])
+            for start, end, entity in linker.link(text)
+            if known is None or vocab.keys[entity] in known
+        )
+        yield Document(page, title, text, mentions, title)
+
+
+def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
+    """Page (decoded) -> titles of the pages it links to; a title is a page with spaces."""
+    targets = collections.defaultdict(set)
+    try:
+        lines = Path(path).read_text(encoding='utf-8').split('\n')
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f'{path}: cannot be read ({error})') from error
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith('#'):
+            continue
+        columns = line.split('\t')
+        if len(columns) != 2:
+            raise CorpusError(f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}')
+        targets[unquote(columns[0])].add(unquote(columns[1]).replace('_', ' '))
+    return targets
+
+
+def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Streams (page, title, raw text); pages URL-decoded."""
+    number = 0  # read after the loop, in the errors
+    try:
+        with gzip.open(path, 'rt', encoding='utf-8', newline='\n') as source:
+            for number, line in enumerate(source, 1):
+                article = json.loads(line)
+                yield unquote(article['page']), article['title'], article['text']
+    except FileNotFoundError as error:
+        raise CorpusError(f'{path}: no such file') from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorpusError(f'{path}: truncated or damaged after line {number} ({error})') from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorpusError(f'{path}:{number}: expected a JSON object with page, title and text ({error!r})') from error
+
+
+def clean(raw: str) -> str:
+    """The prose of an article: a line per paragraph or list item.
+
+    Removed are the copyright mark, the title and subject lines above, the footer, section headings,
+    notices, image captions (before and after a line 'Enlarge', or simply twice), tables and boxes,
+    footnote marks, bullets and hard wraps. What remains ends like a sentence or is a list item of
+    at least five words.
+    """
+    if footer := _FOOTER.search(raw):
+        raw = raw[: footer.start()]
+    lines = [line.rstrip() for line in _ENLARGE.sub('\n   Enlarge', raw).split('\n')]
+    paragraphs = []
+    for block in _blocks(_without_captions(lines)):
+        paragraphs += filter(None, map(_prose, _items(block)))
+    # A caption whose two copies have spaces at other places (around links) is still there, twice.
+    runs = [list(run) for _, run in itertools.groupby(paragraphs, key=lambda text: text.replace(' ', ''))]
+    return '\n'.join(run[0] for run in runs if len(run) == 1)
+
+
+def _without_captions(lines: list[str]) -> list[str]:
+    """Drops captions, leaving a blank line: it ends the paragraph that stood before the image."""
+    kept, i = [], 0
+    while i < len(lines):
+        if lines[i].strip() == 'Enlarge':
+            size = _repeated(kept, lines, i + 1)
+            if size:
+                del kept[-size:]
+                i += 1 + size
+            else:
+                i += 1
+            kept.append('')
+            continue
+        size = _doubled(lines, i)
+        if size:
+            i += 2 * size
+            kept.append('')
+            continue
+        kept.append(lines[i])
+        i += 1
+    return kept
+
+
+def _repeated(kept: list[str], lines: list[str], after: int) -> int:
+    """How many of the lines kept last come again, in order, from `after` on."""
+    for size in range(min(_LONGEST_CAPTION, len(kept), len(lines) - after), 0, -1):
+        if kept[-1] and kept[-1] == lines[after + size - 1] and kept[-size:] == lines[after : after + size]:
+            return size
+    return 0
+
+
+def _doubled(lines: list[str], i: int) -> int:
+    """How many lines from `i` on stand there twice running, without a blank line."""
+    for size in range(1, min(_LONGEST_CAPTION, (len(lines) - i) // 2) + 1):
+        if not lines[i + size - 1]:
+            return 0
+        if lines[i] == lines[i + size] and lines[i : i + size] == lines[i + size : i + 2 * size]:
+            return size
+    return 0
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    """Runs of indented lines; blank lines and headings (which are not indented) end a run."""
+    block = []
+    for line in lines:
+        if line.startswith('   '):
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _items(block: list[str]) -> Iterator[tuple[bool, str]]:
+    """Splits a block into list items and paragraphs: (is it an item, its lines joined)."""
+    if any(_COLUMNS.search(_BULLET.sub('', line.lstrip(), count=1)) for line in block):
+        return
+    item, current, room = False, [], 0
+    for line in block:
+        text = line.lstrip()
+        bullet = _BULLET.match(text) if line.startswith('    ') else None
+        # A break where the next word had room was not made by wrapping: the lines of a box, a verse.
+        if bullet or len(text.split(None, 1)[0]) < room:
+            if current:
+                yield item, ' '.join(current)
+            item, current = bool(bullet), []
+        current.append(text[bullet.end() :] if bullet else text)
+        room = _WIDTH - len(line)
+    yield item, ' '.join(current)
+
+
+def _prose(item: tuple[bool, str]) -> str:
+    """The cleaned text of an item or paragraph, or '' when it is no prose."""
+    is_item, text = item
+    text = ' '.join(_FOOTNOTE.sub('', text).split())
+    # The text browser sets a space before a link, even after an opening bracket or quote.
+    text = re.sub(r'(?<=[(\[]) ', '', text)
+    text = re.sub(r'(^|[ (])" (?=\w)', r'\1"', text)
+    text = re.sub(r' (?=[,.;:)](?: |$))', '', text)
+    if len(text.split()) < _MIN_WORDS or _NOTICES.match(text) or not any(map(str.islower, text)):
+        return ''
+    return text if is_item or _STOP.search(text) else ''

@@ -1,0 +1,216 @@
+"""How well relation embeddings tell relations apart, without training: N-way K-shot nearest neighbours over labelled sentences.
+
+An episode draws N relations and, of each, K support sentences and one query, all with different texts. A query's answer is
+the relation whose support sentences are on average the most similar to it, by the cosine of embeddings centred at their mean
+over all sentences. L_rel leaves the origin open, as a softmax over inner products does not change when all candidates are
+moved by one vector; and what all embeddings share is most of their length (0.9 after a short pretraining of MiniLM).
+"""
+
+import json
+import logging
+
+import jax
+import numpy as np
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.tables import atomic_path
+from opql_jax.data import batching, markup
+from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
+from opql_jax.models import bert
+from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.pair_encoding import LENGTHS, PairEncoder
+from opql_jax.training import model_config
+
+_log = logging.getLogger(__name__)
+
+EMBEDDINGS = ('relation', 'relation masked', 'mean', 'mean masked')
+TOKENS_PER_BATCH = 2048
+
+
+def probe(
+    *,
+    sentences: str,
+    model_dir: str,
+    output_dir: str,
+    embedding: str = 'relation',
+    ways: int = 5,
+    shots: int = 1,
+    episodes: int = 2000,
+    seed: int = 0,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> dict:
+    """Scores the embeddings of one model on one file; writes metrics.json and prints it.
+
+    Args:
+        sentences: FewRel's JSON or JSON Lines, see `corpus.labelled`.
+        model_dir: workdir of a training run; for the baselines also a Hugging Face BERT folder, or 'minilm'.
+        output_dir: receives metrics.json.
+        embedding: 'relation', r of the sentence with [R1] and [R2] after its two mentions, or 'relation masked', with [ENT] in
+            their place, as pretraining has them; or a baseline: 'mean', the mean of the last layer over the plain sentence,
+            and 'mean masked', over the one with [ENT].
+        ways, shots: N and K.
+        episodes: each has N queries.
+        seed: of the episodes.
+        step: checkpoint to use; the newest if None.
+
+    Returns:
+        `accuracy`, `standard_error` (over episodes), `relations`, `sentences`, `left_out` ({reason: sentences}), and the
+        arguments that a score depends on.
+
+    Raises:
+        InputError: a bad file, model or argument, or fewer than N relations with K + 1 different texts.
+    """
+    if embedding not in EMBEDDINGS:
+        raise InputError(f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}')
+    encoder, params, tokenizer = _open(model_dir, step, embedding)
+    found, left_out = read_labelled(sentences)
+    passages = tokenise(tokenizer, found)
+    longest = min(max(LENGTHS), encoder.max_length)
+    fits = [len(passage.tokens) + markup.MARKUP_ROOM <= longest for passage in passages]
+    if too_long := fits.count(False):
+        left_out[f'more than {longest} tokens'] = too_long
+    found, passages = ([x for x, fit in zip(items, fits) if fit] for items in (found, passages))
+    members = by_relation(found, shots + 1)
+    if alone := len(found) - sum(len(texts) for relation in members for texts in relation):
+        left_out[f'of a relation with fewer than {shots + 1} texts'] = alone
+    if ways < 2 or shots < 1 or episodes < 2 or len(members) < ways:
+        raise InputError(
+            f'{sentences}: {ways} ways, {shots} shots and {episodes} episodes need at least 2, 1 and 2, and as many relations with'
+            f' {shots + 1} different texts as ways; there are {len(members)} ({left_out})'
+        )
+    stated = {
+        'relations': len(members),
+        'sentences': sum(len(texts) for relation in members for texts in relation),
+        'left_out': left_out,
+        'embedding': embedding,
+        'ways': ways,
+        'shots': shots,
+        'episodes': episodes,
+        'seed': seed,
+    }
+    if dry_run:
+        print(f'# {stated}')
+        return {}
+    special = tokenizer_lib.special_ids(tokenizer)
+    masked = embedding.endswith('masked')
+    if embedding.startswith('relation'):
+        vectors = relations_of(encoder, params, passages, special, masked)
+    else:
+        vectors = means_of(encoder, params, _rows(passages, special, masked), special)
+    right = score(vectors, members, ways, shots, episodes, seed)
+    error = right.std(ddof=1) / np.sqrt(episodes)
+    out = {'accuracy': float(right.mean()), 'standard_error': float(error), **stated}
+    with atomic_path(files.path(output_dir) / 'metrics.json') as path:
+        path.write_text(json.dumps(out, indent=2))
+    print(
+        f'{ways}-way {shots}-shot accuracy {right.mean():.4f} +- {error:.4f} ({episodes:,} episodes, {len(members)} relations,'
+        f' {stated["sentences"]:,} sentences)'
+    )
+    for reason, count in left_out.items():
+        print(f'left out: {count:,} sentences, {reason}')
+    return out
+
+
+def _open(model_dir, step, embedding):
+    """(encoder, its parameters, tokenizer) of a workdir or, for the baselines, of a BERT folder."""
+    if model_dir == 'minilm':
+        model_dir = tokenizer_lib.find_minilm()
+    if embedding.startswith('mean') and not (files.on_disk(model_dir) / 'model.json').exists():
+        fields, params = bert.load_bert(model_dir)
+        encoder = RelationEncoder(**fields, relation_dim=0, entity_dim=0)  # neither projection is applied
+    else:
+        encoder, params, _, _ = model_config.load(model_dir, step)
+        params = params['encoder']
+    return encoder, params, tokenizer_lib.load_tokenizer(model_dir)
+
+
+def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.TokenisedPassage]:
+    """Passages of two mentions each, in order of the text; entity 0 is the topic, 1 the target."""
+    return [
+        markup.tokenise_passage(tokenizer, s.text, sorted([(*s.topic, 0), (*s.target, 1)], key=lambda mention: mention[:2]))
+        for s in sentences
+    ]
+
+
+def by_relation(sentences: list[LabelledSentence], fewest: int) -> list[list[np.ndarray]]:
+    """For each relation with at least `fewest` different texts, by name: the indices of the sentences of each text."""
+    relations = {}
+    for i, sentence in enumerate(sentences):
+        relations.setdefault(sentence.relation, {}).setdefault(sentence.text, []).append(i)
+    return [[np.array(same) for same in texts.values()] for _, texts in sorted(relations.items()) if len(texts) >= fewest]
+
+
+class _InMemory:
+    """Passages as `PairEncoder` reads them."""
+
+    def __init__(self, passages):
+        self._passages = passages
+
+    def read(self, ids):
+        return [self._passages[i] for i in ids]
+
+
+def relations_of(encoder, params, passages, special, masked) -> np.ndarray:
+    """r of passages as `tokenise` makes them, without or with the names of their mentions: [n, d_r] float32."""
+    topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
+    pairs = {'passage': np.arange(len(passages)), 'topic_mention': topic, 'target_mention': 1 - topic}
+    return PairEncoder(encoder, params, _InMemory(passages), pairs, special, masked=masked)(np.arange(len(passages)))
+
+
+def _rows(passages, special, masked: bool) -> list[np.ndarray]:
+    """Token rows of the plain or of the marked sentences."""
+    if not masked:
+        return [np.concatenate([[special.cls], passage.tokens, [special.sep]]) for passage in passages]
+    topic = [int(np.flatnonzero(passage.entities == 0)[0]) for passage in passages]
+    return [markup.mark_pair(passage, i, 1 - i, special, 0).tokens for passage, i in zip(passages, topic)]
+
+
+def means_of(encoder, params, rows, special) -> np.ndarray:
+    """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
+
+    @jax.jit
+    def apply(params, tokens):
+        weights = (tokens != PAD_ID)[:, :, None]
+        hidden = encoder.apply({'params': params}, tokens, method=encoder.hidden)
+        return (hidden * weights).sum(1) / weights.sum(1)
+
+    length = np.array([batching.bucket_of(len(row), LENGTHS) for row in rows])
+    out = np.empty((len(rows), encoder.hidden_size), np.float32)
+    for bucket in np.unique(length).tolist():
+        members, size = np.flatnonzero(length == bucket), max(TOKENS_PER_BATCH // bucket, 1)
+        for start in range(0, len(members), size):
+            chosen = members[start : start + size]
+            # What fills a batch up is [CLS] [SEP]: a mean over no token would be 0 / 0.
+            tokens = batching.pad_tokens([rows[i] for i in chosen], size, bucket, special)
+            out[chosen] = np.asarray(apply(params, tokens))[: len(chosen)]
+    return out
+
+
+def score(vectors, members, ways: int, shots: int, episodes: int, seed: int) -> np.ndarray:
+    """The share of right answers of each episode.
+
+    Args:
+        vectors: [n, d] of the sentences.
+        members: for each relation the indices of the sentences of each of its texts, see `by_relation`.
+
+    Returns:
+        [episodes] float64.
+    """
+    centred = vectors - vectors[np.concatenate([same for texts in members for same in texts])].mean(axis=0)
+    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    rng = np.random.default_rng(seed)
+    right = np.empty(episodes)
+    for episode in range(episodes):
+        chosen = np.stack([_draw(members[r], shots + 1, rng) for r in rng.choice(len(members), ways, replace=False)])
+        queries, support = unit[chosen[:, 0]], unit[chosen[:, 1:]]
+        similarity = np.einsum('qd,nkd->qnk', queries, support).mean(axis=2)
+        right[episode] = np.mean(similarity.argmax(axis=1) == np.arange(ways))
+    return right
+
+
+def _draw(texts, count, rng):
+    """One sentence of each of `count` different texts."""
+    return [rng.choice(texts[i]) for i in rng.choice(len(texts), count, replace=False)]

@@ -1,0 +1,1 @@
+"""The virtual knowledge base: built, updated, opened, asked and evaluated."""

@@ -1,0 +1,27 @@
+"""Which text a memory was built from, as its manifest states it."""
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.format import Memory, MemoryFormatError
+
+
+def covered(memory: Memory, prepared: Prepared) -> dict:
+    """What the manifest states of the text that a memory has, if that is text of a prepared folder.
+
+    Returns:
+        {'prepared': hash of the prepared folder, 'passages': how many of its passages the memory has, 'pairs': a kind of
+        `Prepared.pair_rows`, and how the pairs were narrowed: 'min_count', 'max_pairs', 'first_passage'}.
+
+    Raises:
+        MemoryFormatError: the memory is of other text than `prepared` and the folders that it continues.
+    """
+    stated = memory.manifest.get('covers')
+    if stated and stated['prepared'] in (folder['prepared'] for folder in prepared.folders):
+        return stated
+    advice = 'prepare new text with `extends`, the folder that the memory was made of'
+    if stated and stated['passages'] > len(prepared.passages):
+        advice = (
+            f'the memory has {stated["passages"]} passages, the folder {len(prepared.passages)}: give the one injected last'
+        )
+    raise MemoryFormatError(
+        f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: {advice}'
+    )

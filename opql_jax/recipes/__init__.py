@@ -1,0 +1,1 @@
+"""Experiments, and the tables of their results."""

@@ -1,0 +1,218 @@
+"""Folders of a bucket are written and read by the code for folders on disk. The bucket here lies in main memory."""
+
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from etils.epath import backend, gpath
+from fsspec.implementations.memory import MemoryFileSystem
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb import predictions
+from opql_jax.memory import update
+from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.training import model_config
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+
+import tiny_prepared
+import tiny_training
+from graph_kb import QUESTIONS, VOCAB, ring
+from memory_tables import make, make_table, relations_of
+
+
+class Bucket(MemoryFileSystem):
+    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of names, and what is empty is none."""
+
+    protocol = ('gcs', 'gs')
+    store: dict = {}
+    pseudo_dirs = ['']
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.removeprefix('gs://'))
+
+    def mkdir(self, path, create_parents=True, **_):
+        pass
+
+    def makedirs(self, path, exist_ok=False):
+        pass
+
+    def mv(self, path1, path2, **_):
+        self.cp_file(path1, path2)  # by the bucket itself, whole or not at all
+        self.rm_file(path1)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    """Makes gs:// an empty bucket in main memory; gives the folder where copies of its folders are kept."""
+    monkeypatch.setattr(Bucket, 'store', {})
+    monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
+    monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)  # or its own code for buckets would be used
+    monkeypatch.setattr(type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket())
+    monkeypatch.setenv(files.CACHE, str(tmp_path / 'cache'))
+    return tmp_path / 'cache'
+
+
+def contents(folder):
+    """{name: bytes} of all files in a folder."""
+    if files.is_remote(folder):
+        start = '/' + str(folder).removeprefix('gs://') + '/'
+        return {name.removeprefix(start): file.getvalue() for name, file in Bucket.store.items() if name.startswith(start)}
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
+
+
+def test_a_path_is_that_of_its_place():
+    assert files.path('runs/x') == pathlib.Path('runs/x')
+    assert str(files.path('gs://b/x') / 'y') == 'gs://b/x/y'
+    with pytest.raises(InputError, match='http://b/x: folders lie on disk or in buckets, gs://'):
+        files.path('http://b/x')
+    with pytest.raises(InputError, match='gs://b/x: this is only done on disk'):
+        files.on_disk('gs://b/x')
+
+
+def test_a_file_in_a_bucket_appears_when_it_is_whole(monkeypatch):
+    path = files.path('gs://b/x/file')
+    with tables.atomic_path(path) as partial:
+        partial.write_text('old')
+    with pytest.raises(RuntimeError), tables.atomic_path(path) as partial:
+        partial.write_text('new, and not wh')
+        raise RuntimeError
+    assert contents('gs://b/x') == {'file': b'old'}
+    assert files.size(path) == 3
+
+    def interrupted(read, written, _):
+        written.write(read.read(5))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, 'copyfileobj', interrupted)
+    with pytest.raises(KeyboardInterrupt), tables.atomic_path(path) as partial:
+        partial.write_text('new and whole')
+    left = contents('gs://b/x')
+    assert left.pop('file') == b'old' and [*left.values()] == [b'new a']  # under another name
+    assert all(name.startswith('.file.') and name.endswith('.partial') for name in left)
+
+
+def test_a_memory_in_a_bucket_has_the_bytes_of_one_on_disk(tmp_path, cache):
+    memory, on_disk = make('gs://b/memory'), make(tmp_path / 'memory')
+    assert contents('gs://b/memory') == contents(tmp_path / 'memory')
+    assert memory.hash() == on_disk.hash()
+    np.testing.assert_array_equal(memory.relations(), on_disk.relations())
+    make('gs://b/memory', encode=None)  # finished: nothing is encoded
+    with pytest.raises(MemoryFormatError, match='gs://b/memory holds a finished memory of something else'):
+        make('gs://b/memory', seed=1)
+    assert memory.provenance([3]) == on_disk.provenance([3])
+    # It is copied once for each of its states.
+    (copy,) = cache.iterdir()
+    Memory.open('gs://b/memory')
+    assert [*cache.iterdir()] == [copy]
+    files.rmtree('gs://b/memory')
+    make('gs://b/memory', make_table(seed=1))
+    assert Memory.open('gs://b/memory').hash() != memory.hash()
+
+
+def test_a_build_in_a_bucket_that_was_killed_goes_on(tmp_path):
+    calls = []
+
+    def encode(rows, until):
+        if len(calls) == until:
+            raise KeyboardInterrupt
+        calls.append(len(rows))
+        return relations_of(rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        make('gs://b/memory', encode=lambda rows: encode(rows, until=3))
+    with pytest.raises(
+        MemoryFormatError, match='gs://b/memory: the build of this memory is unfinished; run build_memory again'
+    ):
+        Memory.open('gs://b/memory')
+    files.path('gs://b/memory/segment-00000/.x.1.partial').write_bytes(b'what an upload left')
+    make('gs://b/memory', encode=lambda rows: encode(rows, until=100))
+    assert len(calls) == 6  # 40 rows in shards of 7
+    make(tmp_path / 'memory')
+    assert contents('gs://b/memory') == contents(tmp_path / 'memory')
+
+
+@pytest.mark.parametrize(
+    'harm, complaint',
+    [
+        ('remove', 'listed in manifest.json but missing'),
+        ('cut', 'truncated or overwritten'),
+        ('change', 'truncated or overwritten'),
+    ],
+)
+def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
+    make('gs://b/memory')
+    for copy in cache.iterdir():
+        files.rmtree(copy)
+    path = files.path('gs://b/memory/segment-00000/target.npy')
+    if harm == 'remove':
+        path.unlink()
+    else:
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] if harm == 'cut' else data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(MemoryFormatError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
+        Memory.open('gs://b/memory')
+    assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
+
+
+def test_what_is_not_in_a_bucket_is_said_to_be_missing():
+    with pytest.raises(MemoryFormatError, match='no such file'):
+        Memory.open('gs://b/nothing')
+    with pytest.raises(CorpusError, match='no such file'):
+        Prepared('gs://b/nothing')
+    with pytest.raises(CheckpointError, match='gs://b/nothing/checkpoints does not exist: train into gs://b/nothing first'):
+        Checkpoints('gs://b/nothing', read_only=True)
+    with pytest.raises(CheckpointError, match='gs://b/nothing/model.json does not exist'):
+        model_config.read('gs://b/nothing')
+    with pytest.raises(CorpusError, match='gs://b/nothing.txt: cannot be read'):
+        parse_metaqa_file('gs://b/nothing.txt', VOCAB, 2)
+
+
+def test_a_memory_in_a_bucket_is_not_changed_there():
+    make('gs://b/memory')
+    with pytest.raises(InputError, match='only done on disk'):
+        update.delete('gs://b/memory', entities=[1])
+
+
+def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
+    folder = tiny_prepared.write(tmp_path / 'prepared')
+    files.put_folder(folder, 'gs://b/prepared')
+    prepared = Prepared('gs://b/prepared')
+    assert prepared.hash() == Prepared(folder).hash()
+    assert prepared.questions('2-hop/train') == Prepared(folder).questions('2-hop/train')
+    np.testing.assert_array_equal(prepared.records[5].tokens, Prepared(folder).records[5].tokens)
+    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    model_config.save('gs://b/model', encoder, prepared)
+    card = model_config.read('gs://b/model')
+    assert card['encoder']['relation_dim'] == encoder.relation_dim
+    model_config.check_vocabulary(card, prepared, 'gs://b/model')
+
+
+def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
+    monkeypatch.setattr(predictions, 'CHUNK', 4)
+    options = dict(hops=2, batch_size=2)
+    kb = ring()
+    kb.fails_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        predictions.infer(kb, QUESTIONS, 'gs://b/out/a.jsonl', **options)
+    assert [*contents('gs://b/out')] == ['a.jsonl.parts/00000-of-00003.jsonl']
+    assert predictions.infer(ring(), QUESTIONS, 'gs://b/out/a.jsonl', **options) == len(QUESTIONS) - 4
+    predictions.infer(ring(), QUESTIONS, tmp_path / 'out' / 'a.jsonl', **options)
+    assert contents('gs://b/out') == contents(tmp_path / 'out')
+    assert len(predictions.read_predictions('gs://b/out/a.jsonl')) == len(QUESTIONS)
+    assert predictions.infer(ring(), QUESTIONS, 'gs://b/out/a.jsonl', **options) == 0
+    files.path('gs://b/questions.txt').write_text('who met [plain]\t北京\n')
+    (question,) = parse_metaqa_file('gs://b/questions.txt', VOCAB, 1)
+    assert (question.id, question.answers) == ('1-hop/questions/1', [VOCAB.id('北京')])
+    files.path('gs://b/open.jsonl').write_text(
+        '{"id": "1", "question": "who met plain", "mentions": [[8, 13]], "hops": 1, "answers": ["北京"]}\n'
+    )
+    (question,) = read_open_questions('gs://b/open.jsonl', VOCAB)
+    assert question.answers == [VOCAB.id('北京')]

@@ -1,0 +1,106 @@
+"""JSON Lines in: what is accepted, what is rejected and why, when the corpus is refused."""
+
+import json
+
+import pytest
+
+from opql_jax.corpus.documents import CorpusError, Document, Mention, read_jsonl, validate
+
+GOOD = {
+    'id': 'a',
+    'title': 'Ada',
+    'text': 'Ada met Bob.',
+    'title_entity': 'Q1',
+    'mentions': [{'start': 0, 'end': 3, 'entity': 'Q1'}, {'start': 8, 'end': 11, 'entity': 'Q2'}],
+}
+
+
+def write(path, *records):
+    path.write_text('\n'.join(r if isinstance(r, str) else json.dumps(r) for r in records) + '\n', encoding='utf-8')
+    return path
+
+
+def read(tmp_path, *records, **kwargs):
+    path = write(tmp_path / 'corpus.jsonl', *records)
+    return read_jsonl(path, rejected_path=tmp_path / 'rejected.jsonl', **kwargs)
+
+
+def test_a_record_becomes_a_document(tmp_path):
+    assert read(tmp_path, GOOD) == [Document('a', 'Ada', 'Ada met Bob.', (Mention(0, 3, 'Q1'), Mention(8, 11, 'Q2')), 'Q1')]
+
+
+def test_links_are_optional_and_ids_may_be_numbers(tmp_path):
+    assert read(tmp_path, {'id': 7, 'title': 't', 'text': 'x', 'year': 2000}) == [Document('7', 't', 'x')]
+
+
+def test_offsets_count_code_points_and_only_newlines_end_lines(tmp_path):
+    text = '\U0001f3ac Film\u2028by Bob'
+    record = {'id': 'a', 'title': 't', 'text': text, 'mentions': [{'start': 10, 'end': 13, 'entity': 'b'}]}
+    path = tmp_path / 'corpus.jsonl'
+    path.write_text(json.dumps(record, ensure_ascii=False) + '\n\n', encoding='utf-8')
+    (document,) = read_jsonl(path, rejected_path=tmp_path / 'rejected.jsonl')
+    mention = document.mentions[0]
+    assert document.text[mention.start : mention.end] == 'Bob'
+
+
+def with_mentions(*spans):
+    return {**GOOD, 'mentions': [dict(zip(('start', 'end', 'entity'), span)) for span in spans]}
+
+
+@pytest.mark.parametrize(
+    'record, reason',
+    [
+        ('{"id": ', 'invalid JSON'),
+        ([1], 'expected a JSON object, found list'),
+        ({k: v for k, v in GOOD.items() if k != 'text'}, 'text: missing'),
+        ({**GOOD, 'text': '  '}, 'text: empty'),
+        ({**GOOD, 'title': 3}, 'title: expected a string, found 3'),
+        ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half of a surrogate pair'),
+        ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
+        ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0].end: missing'),
+        (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')), 'mentions[1].end: 13 is past the text of 12 code points'),
+        (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
+        (with_mentions((3, 3, 'Q1')), 'mentions[0].end: 3 is not after start 3'),
+        (with_mentions((True, 3, 'Q1')), 'mentions[0].start: expected an integer, found True'),
+        (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')), 'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
+        (with_mentions((0, 3, 5)), 'mentions[0].entity: expected an entity id (a string), found 5'),
+        (with_mentions((0, 3, 'Q9')), "mentions[0].entity: unknown entity id 'Q9'"),
+        ({**GOOD, 'title_entity': 'Q9'}, "title_entity: unknown entity id 'Q9'"),
+        (GOOD, "id: 'a' was already used in line 1"),
+    ],
+)
+def test_a_bad_line_is_rejected_with_its_number_and_reason(tmp_path, record, reason):
+    documents = read(tmp_path, GOOD, record, max_reject_fraction=0.5, known_entities={'Q1', 'Q2'})
+    assert len(documents) == 1
+    (rejected,) = map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())
+    assert rejected['line'] == 2
+    assert reason in rejected['reason']
+    assert rejected['record'] == record
+
+
+def test_bytes_that_are_not_utf8_are_rejected(tmp_path):
+    path = tmp_path / 'corpus.jsonl'
+    path.write_bytes(json.dumps(GOOD).encode() + b'\n{"id": "\xff"}\n')
+    assert len(read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)) == 1
+    assert 'not UTF-8: byte 8' in (tmp_path / 'r').read_text()
+
+
+def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path):
+    with pytest.raises(CorpusError, match=r'1 of 2 lines are bad.*0\.01.*line 2: invalid JSON.*rejected\.jsonl'):
+        read(tmp_path, GOOD, '{')
+
+
+def test_no_rejects_leave_an_empty_list(tmp_path):
+    read(tmp_path, GOOD)
+    assert (tmp_path / 'rejected.jsonl').read_text() == ''
+
+
+def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
+    with pytest.raises(CorpusError, match='corpus.jsonl: empty corpus'):
+        read(tmp_path, '')
+    with pytest.raises(CorpusError, match='nowhere.jsonl: cannot be read'):
+        read_jsonl(tmp_path / 'nowhere.jsonl', rejected_path=tmp_path / 'r')
+
+
+def test_validate_accepts_any_entity_unless_told():
+    assert validate(Document('a', 't', 'x', (Mention(0, 1, 'anything'),))) is None

@@ -1,0 +1,160 @@
+"""The entity vocabulary and linking by its names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
+
+
+def test_names_that_differ_only_by_case_are_one_entity():
+    vocab = EntityVocab.from_names(['drama', 'Alien', 'Drama', 'drama', 'DRAMA'])
+    assert (vocab.keys, vocab.names, vocab.aliases) == (['drama', 'Alien'], ['drama', 'Alien'], [['Drama', 'DRAMA'], []])
+    assert vocab.id('Drama') == 0 and len(vocab) == 2
+
+
+def test_keys_come_before_names_and_names_before_aliases():
+    vocab = EntityVocab(['x', 'y', 'z'], ['y', 'Zed', 'Zed'], [['Zed'], [], ['x', 'only']])
+    assert [vocab.get(s) for s in ('x', 'y', 'Zed', 'only', 'none')] == [0, 1, 1, 2, None]
+
+
+def test_an_unknown_name_is_an_error_with_suggestions():
+    vocab = EntityVocab.from_names(['Christopher Nolan', 'Jonathan Nolan'])
+    with pytest.raises(CorpusError, match="unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"):
+        vocab.id('Christoper Nolan')
+    with pytest.raises(CorpusError, match="did you mean 'Christopher Nolan'"):
+        vocab.id('christopher nolan')
+    with pytest.raises(CorpusError, match="unknown entity 'zzz'$"):
+        vocab.id('zzz')
+
+
+def test_repeated_keys_and_unequal_columns_are_errors():
+    with pytest.raises(CorpusError, match="key 'a' is in rows 0 and 2"):
+        EntityVocab(['a', 'b', 'a'], ['1', '2', '3'], [[], [], []])
+    with pytest.raises(CorpusError, match='1 keys, 2 names and 0 alias lists'):
+        EntityVocab(['a'], ['1', '2'], [])
+    with pytest.raises(CorpusError, match='row 0 has an empty key or name'):
+        EntityVocab(['a'], [''], [[]])
+
+
+def test_a_vocabulary_is_known_by_the_hash_of_how_it_begins():
+    columns = ['a', 'b', 'c'], ['A', 'B', 'C'], [['x'], [], ['y']]
+    vocab = EntityVocab(*columns)
+    hashes = [vocab.hash(count) for count in range(4)]
+    assert hashes == [EntityVocab(*(column[:count] for column in columns)).hash() for count in range(4)]
+    assert len(set(hashes)) == 4 and hashes[3] == vocab.hash()
+    assert EntityVocab(['a', 'q', 'c'], ['A', 'B', 'C'], [[], [], []]).hash(2) != hashes[2]
+
+
+def test_the_hash_follows_what_is_in_it_and_survives_saving(tmp_path):
+    vocab = EntityVocab(['a', 'b'], ['A', 'B'], [['x'], []])
+    vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])
+    loaded = EntityVocab.load(tmp_path / 'entities.parquet')
+    assert (loaded.keys, loaded.names, loaded.aliases) == (vocab.keys, vocab.names, vocab.aliases)
+    assert loaded.hash() == vocab.hash() and len(vocab.hash()) == 64
+    assert EntityVocab(['a', 'b'], ['A', 'B'], [[], ['x']]).hash() != vocab.hash()
+    assert tables.read_table(tmp_path / 'entities.parquet', tables.ENTITIES)['count'].to_pylist() == [3, 0]
+
+
+def linked(names, text, **kwargs):
+    vocab = EntityVocab.from_names(names)
+    return [(text[s:e], vocab.names[i]) for s, e, i in MentionLinker(vocab, **kwargs).link(text)]
+
+
+def test_the_longest_name_wins_and_case_is_exact():
+    assert linked(['New York', 'New York City', 'drama', 'Drama'], 'A Drama in New York City, not in new york.') == [
+        ('Drama', 'drama'),
+        ('New York City', 'New York City'),
+    ]
+
+
+def test_a_longer_match_that_breaks_a_word_does_not_hide_a_shorter_one():
+    assert linked(['Ann Bo', 'Ann'], 'Ann Boleyn') == [('Ann', 'Ann')]
+
+
+@pytest.mark.parametrize('text', ["film's", 'film\u2019s', 'was', 's2', '2s', 'és'])
+def test_parts_of_words_and_possessives_are_no_mentions(text):
+    assert linked(['s'], text) == []
+
+
+def test_quotes_and_punctuation_are_word_ends():
+    assert linked(['$9.99', 'Up', '2008'], "'Up' ($9.99, 2008).") == [('Up', 'Up'), ('$9.99', '$9.99'), ('2008', '2008')]
+
+
+def test_offsets_are_code_points():
+    assert MentionLinker(EntityVocab.from_names(['Bob'])).link('\U0001f3ac é Bob') == [(4, 7, 0)]
+
+
+def test_an_entity_in_too_many_texts_is_dropped_except_under_its_own_title():
+    vocab = EntityVocab.from_names(['film', 'Ann'])
+    linker = MentionLinker(vocab, drop_above_rate=0.5)
+    texts, titles = ['film by Ann', 'film', 'film on film'], [-1, -1, 0]
+    found = linker.link_all(texts + ['film'] * 97, titles + [-1] * 97)
+    assert found.mentions == [[(8, 11, 1)], [], [(0, 4, 0), (8, 12, 0)], *[[]] * 97]
+    assert found.dropped == {0: 1.0}
+    assert MentionLinker(vocab).link_all(['film']).dropped == {}
+    with pytest.raises(CorpusError, match='drop_above_rate: 0 is not in'):
+        MentionLinker(vocab, drop_above_rate=0)
+
+
+def test_an_entity_in_fewer_than_a_hundred_texts_is_not_dropped_for_its_share_of_them():
+    linker = MentionLinker(EntityVocab.from_names(['film']), drop_above_rate=0.5)
+    for count in (1, 3, 99):
+        found = linker.link_all(['film'] * count)
+        assert found.mentions == [[(0, 4, 0)]] * count and found.dropped == {}
+    # Of all texts, those linked before included.
+    assert linker.link_all(['film'], earlier=({0: 99}, 99)).dropped == {0: 1.0}
+    assert linker.link_all(['film'], earlier=({0: 99}, 199)).dropped == {}
+
+
+def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
+    names = ['romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black', 'Jack Black', 'film']
+    text = 'A romantic comedy film noir, black, by Jack Black'
+    assert linked(names, text) == [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
+    assert linked(names, text, nested=True) == [
+        ('romantic comedy film', 'romantic comedy film'),
+        ('romantic comedy', 'romantic comedy'),
+        ('comedy', 'comedy'),
+        ('film', 'film'),
+        ('black', 'black'),
+        ('Jack Black', 'Jack Black'),
+    ]
+
+
+def slow_link(spellings, text, nested=False, within=None):
+    """The specification: scan from the left, take the longest spelling that stands as words; then look inside it likewise."""
+    start, last = within or (0, len(text))
+    mentions = []
+    while start < last:
+        for spelling in sorted(spellings, key=len, reverse=True):
+            end = start + len(spelling)
+            if end > last or (start, end) == within:
+                continue
+            if text[start:end] != spelling or text[end : end + 1].isalnum() or text[max(start - 1, 0) : start].isalnum():
+                continue
+            if start > 1 and text[start - 1] in "'\u2019" and text[start - 2].isalpha():
+                continue
+            mentions.append((start, end, spellings[spelling]))
+            if nested and text[start].islower():
+                mentions += slow_link(spellings, text, True, (start, end))
+            start = end - 1
+            break
+        start += 1
+    return mentions
+
+
+@given(
+    st.lists(st.text("ab' éA1", min_size=1, max_size=5), min_size=1, max_size=8),
+    st.text("ab' éA1\u2019", max_size=30),
+    st.booleans(),
+    st.data(),
+)
+def test_linking_equals_its_specification(names, text, nested, data):
+    # Names made of names, or few would lie in one another.
+    names += data.draw(st.lists(st.lists(st.sampled_from(names), min_size=2, max_size=3).map(' '.join), max_size=4))
+    text += ' '.join(['', *data.draw(st.lists(st.sampled_from(names), max_size=4))])
+    vocab = EntityVocab.from_names(names)
+    assert MentionLinker(vocab, nested=nested).link(text) == slow_link(vocab.spellings, text, nested)

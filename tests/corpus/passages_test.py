@@ -1,0 +1,142 @@
+"""Sentences and passages: bounds, offsets, nothing lost, no mention cut."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.passages import split_document
+from opql_jax.corpus.sentences import sentence_starts
+
+
+def sentences(text, mentions=()):
+    starts = sentence_starts(text, mentions)
+    return [text[a:b].strip() for a, b in zip(starts, starts[1:] + [len(text)])]
+
+
+@pytest.mark.parametrize(
+    'parts',
+    [
+        ['It was shot in Rome.', 'He left.'],
+        ['Was it?', '"Yes!"', 'They won.'],
+        ['He said "no."', 'She agreed.'],
+        ['Dr. J. R. Smith and Mr. Low met St. John.', 'It rained.'],
+        ['She moved to the U.S. Army base.', 'It closed.'],
+        ['He died in the U.S.', 'The film followed.'],
+        ['It cost 3.5 million.', '1999 came.'],
+        ['Sammy Davis Jr. sang.', 'It sold.'],
+        ['He works for Acme Inc.', 'The end.'],
+        ['Wait... what is it?', 'Élan.'],
+    ],
+)
+def test_sentences_end_at_stops_but_not_at_abbreviations(parts):
+    assert sentences(' '.join(parts)) == parts
+
+
+def test_line_breaks_end_sentences_and_mentions_do_not():
+    assert sentences('A list\n  of two.\n\n') == ['A list', 'of two.']
+    text = 'In Mamma Mia! Here We Go they sing. It sold.'
+    start = text.index('Mamma')
+    outer = (start, start + len('Mamma Mia! Here We Go'), 0)
+    for mentions in ([outer], [outer, (start, start + 5, 1), (start + 6, start + 9, 2)]):
+        assert sentences(text, mentions) == ['In Mamma Mia! Here We Go they sing.', 'It sold.']
+    assert sentences(' \n') == []
+
+
+def count(text):
+    return len(re.findall(r'\w+|[^\w\s]', text))
+
+
+def split(text, max_tokens, names=(), title='Ann', title_entity=0, title_prefix='missing'):
+    mentions = sorted((m.start(), m.end(), i) for i, name in enumerate(names) for m in re.finditer(re.escape(name), text))
+    return split_document(Document('d', title, text), mentions, title_entity, count, max_tokens, title_prefix)
+
+
+def test_passages_end_at_sentences():
+    text = 'Ann met Bob. Ann left. Then Ann met Cy.'
+    passages = split(text, 8, ['Ann', 'Bob', 'Cy'])
+    assert [p.text for p in passages] == ['Ann met Bob. Ann left.', 'Then Ann met Cy.']
+    assert passages[0].sentence_starts == [0, 13]
+    assert passages[0].mentions == [(0, 3, 0), (8, 11, 1), (13, 16, 0)]
+    assert passages[1].mentions == [(5, 8, 0), (13, 15, 2)]
+
+
+def test_the_title_goes_before_passages_that_do_not_mention_it():
+    text = 'Ann met Bob. He likes Cy.'
+    first, second = split(text, 7, ['Ann', 'Bob', 'Cy'])
+    assert first.text == 'Ann met Bob.'
+    assert second.text == 'Ann: He likes Cy.'
+    assert second.mentions == [(0, 3, 0), (14, 16, 2)]
+    assert second.sentence_starts == [0]
+    assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix='always')] == [
+        'Ann: Ann met Bob.',
+        'Ann: He likes Cy.',
+    ]
+    assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix='never')] == [text]
+
+
+def test_a_document_about_no_entity_is_only_prefixed_always():
+    assert [p.text for p in split('He left.', 9, title_entity=-1)] == ['He left.']
+    (passage,) = split('He left.', 9, title_entity=-1, title_prefix='always')
+    assert (passage.text, passage.mentions, passage.title_entity) == ('Ann: He left.', [], -1)
+
+
+def test_a_title_that_would_take_half_of_the_room_is_left_out():
+    assert split('He left.', 6, title='A very long title')[0].text == 'He left.'
+
+
+def test_a_long_sentence_is_cut_between_words_but_not_in_a_mention():
+    text = 'one two three New York City six seven'
+    assert [p.text for p in split(text, 4, ['New York City'], title_entity=-1)] == [
+        'one two three',
+        'New York City six',
+        'seven',
+    ]
+
+
+def test_a_mention_longer_than_a_passage_is_an_error():
+    with pytest.raises(CorpusError, match=r"document 'd': the text at 4 \('New York.*raise max_tokens"):
+        split('one New York City', 2, ['New York City'], title_entity=-1)
+
+
+def test_bad_arguments_are_errors():
+    with pytest.raises(CorpusError, match="title_prefix 'sometimes' is not one of missing, always, never"):
+        split('x', 4, title_prefix='sometimes')
+    with pytest.raises(CorpusError, match='max_tokens: 0'):
+        split('x', 0)
+
+
+WORDS = st.lists(
+    st.sampled_from(['Ann', 'Bob Low', 'met', 'x-y-z', 'the', 'end.', 'It', 'U.S.', 'why?', '\n', 'longword' * 3]), max_size=40
+)
+
+
+@settings(deadline=None)
+@given(
+    WORDS, st.integers(3, 12), st.sampled_from(['missing', 'always', 'never']), st.sampled_from([count, lambda text: len(text)])
+)
+def test_properties_of_any_split(words, max_tokens, title_prefix, count_tokens):
+    text = ' '.join(words)
+    names = ['Ann', 'Bob Low', 'Bob', 'Low']
+    if count_tokens is not count:
+        max_tokens += 10  # characters as tokens: room for a mention and a prefix
+    found = ((m.start(), m.end(), i) for i, n in enumerate(names) for m in re.finditer(n, text))
+    mentions = sorted(found, key=lambda mention: (mention[0], -mention[1]))
+    document = Document('d', 'Ann', text)
+    passages = split_document(document, mentions, 0, count_tokens, max_tokens, title_prefix)
+    bodies, seen = [], []
+    for p in passages:
+        assert 0 < count_tokens(p.text) <= max_tokens
+        assert p.sentence_starts[0] == 0 and p.sentence_starts == sorted(set(p.sentence_starts))
+        assert p.mentions == sorted(p.mentions, key=lambda mention: (mention[0], -mention[1]))
+        assert all(p.text[s:e] == names[entity] for s, e, entity in p.mentions)
+        prefixed = p.text.startswith('Ann: ')
+        if title_prefix == 'missing' and count_tokens('Ann: ') <= max_tokens // 2:
+            assert any(entity == 0 for _, _, entity in p.mentions)
+        assert not (prefixed and title_prefix == 'never')
+        bodies.append(p.text[5:] if prefixed else p.text)
+        seen += [m[2] for m in p.mentions[prefixed:]]
+    assert ''.join(''.join(bodies).split()) == ''.join(text.split())
+    assert seen == [entity for _, _, entity in mentions]

@@ -1,0 +1,175 @@
+"""Documents to the tables of a prepared directory."""
+
+import hashlib
+import weakref
+
+import pyarrow as pa
+import pytest
+
+from opql_jax.corpus import linking, prepare, tables
+from opql_jax.corpus.documents import CorpusError, Document, Mention
+from opql_jax.corpus.entities import EntityVocab
+
+VOCAB = EntityVocab.from_names(['Up', 'Ann Low', 'Bob', 'film', 'Never'])
+DOCUMENTS = [
+    Document('0', 'Up', 'Up is a film by Ann Low. It stars Bob.', title_entity='Up'),
+    Document('1', 'Bob', 'A film with no one.', title_entity='Bob'),
+    Document('2', 'Up', 'Bob left.', (Mention(0, 3, 'Bob'),), 'Up'),
+]
+
+
+def count(text):
+    return len(text.split())
+
+
+def write(tmp_path, documents=DOCUMENTS, vocab=VOCAB, **kwargs):
+    return prepare.write_corpus(tmp_path, documents, vocab, count, **{'max_tokens': 8, **kwargs})
+
+
+def rows(tmp_path, name, schema):
+    return tables.read_table(tmp_path / f'{name}.parquet', schema).to_pylist()
+
+
+def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypatch):
+    monkeypatch.setattr(linking, 'DROP_FROM', 2)
+    settings = write(tmp_path, drop_above_rate=0.6)
+    passages = rows(tmp_path, 'passages', tables.PASSAGES)
+    assert [p['text'] for p in passages] == [
+        'Up is a film by Ann Low.',
+        'Up: It stars Bob.',
+        'Bob: A film with no one.',
+        'Up: Bob left.',
+    ]
+    assert [[VOCAB.names[m['entity']] for m in p['mentions']] for p in passages] == [
+        ['Up', 'Ann Low'],
+        ['Up', 'Bob'],
+        ['Bob'],
+        ['Up', 'Bob'],
+    ]
+    assert [p['title_entity'] for p in passages] == [0, 0, 2, 0]
+    pairs = rows(tmp_path, 'pairs', tables.PAIRS)
+    assert [tuple(p.values()) for p in pairs] == [
+        (0, 1, 0, 0, 1, True),
+        (0, 2, 1, 0, 1, True),
+        (0, 2, 3, 0, 1, True),
+        (1, 0, 0, 1, 0, True),
+        (2, 0, 1, 1, 0, True),
+        (2, 0, 3, 1, 0, True),
+    ]
+    assert [e['count'] for e in rows(tmp_path, 'entities', tables.ENTITIES)] == [3, 1, 3, 0, 0]
+    assert settings['dropped_entities'] == {'film': 1.0}
+    assert settings['vocabulary'] == VOCAB.hash()
+    assert settings['counts'] == {
+        'documents': 3,
+        'documents_without_mentions': 1,
+        'passages': 4,
+        'mentions': 7,
+        'entities': 5,
+        'entities_mentioned': 3,
+        'pair_rows': 6,
+        'title_pair_rows': 6,
+        'pairs': 4,
+    }
+
+
+def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
+    batches, dropped = prepare.link_documents(
+        [Document('a', 't', 'Bob and Up', (Mention(8, 10, 'Up'), Mention(0, 3, 'Ann Low')))], VOCAB
+    )
+    (batch,) = batches
+    assert batch['mentions'].to_pylist() == [[{'start': 0, 'end': 3, 'entity': 1}, {'start': 8, 'end': 10, 'entity': 0}]]
+    assert batch['title_entity'].to_pylist() == [-1] and dropped == {}
+
+
+def test_all_pairs_are_counted_with_the_title_pairs_among_them(tmp_path):
+    counts = write(tmp_path, pair_mode='all')['counts']
+    assert counts['title_pair_rows'] < counts['pair_rows'] == len(rows(tmp_path, 'pairs', tables.PAIRS))
+    pairs = {(p['topic'], p['target']) for p in rows(tmp_path, 'pairs', tables.PAIRS)}
+    assert counts['pairs'] == len(pairs)
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    digests = []
+    for run in ('a', 'b'):
+        write(tmp_path / run, pair_mode='all')
+        digests.append([hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / run).iterdir())])
+    assert len(digests[0]) == 3 and digests[0] == digests[1]
+
+
+def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, 'BATCH_DOCUMENTS', 2)
+    alive, most = weakref.WeakSet(), []
+
+    class Stream:
+        def __len__(self):
+            return 50
+
+        def __iter__(self):
+            for number in range(50):
+                document = Document(str(number), 'Up', 'Up by Bob.', (Mention(0, 2, 'Up'), Mention(6, 9, 'Bob')), 'Up')
+                alive.add(document)
+                most.append(len(alive))
+                yield document
+                del document
+
+    counts = write(tmp_path / 'stream', Stream())['counts']
+    assert counts['documents'] == counts['passages'] == 50 and max(most) <= 4
+    write(tmp_path / 'list', list(Stream()))
+    for name in ('entities', 'passages', 'pairs'):
+        assert (tmp_path / 'stream' / f'{name}.parquet').read_bytes() == (tmp_path / 'list' / f'{name}.parquet').read_bytes()
+
+
+def test_splitting_a_batch_does_not_depend_on_its_neighbours():
+    (batch,), _ = prepare.link_documents(DOCUMENTS, VOCAB)
+    whole = prepare.split_batch(batch, count, 8, 'missing')
+    parts = [prepare.split_batch(batch.slice(i, 1), count, 8, 'missing') for i in range(3)]
+    assert pa.Table.from_batches([whole]).to_pylist() == pa.Table.from_batches(parts).to_pylist()
+
+
+def test_an_unknown_entity_is_named_with_its_document(tmp_path):
+    with pytest.raises(CorpusError, match=r"document '7': mentions\[0\]\.entity: unknown entity id 'Zed'"):
+        write(tmp_path, [Document('7', 't', 'Zed', (Mention(0, 3, 'Zed'),))])
+    with pytest.raises(CorpusError, match="document '7': title_entity: unknown entity id 'Zed'"):
+        write(tmp_path, [Document('7', 't', 'x', title_entity='Zed')])
+
+
+def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path):
+    with pytest.raises(CorpusError, match='empty corpus'):
+        write(tmp_path, [])
+    with pytest.raises(CorpusError, match='empty entity vocabulary'):
+        write(tmp_path, vocab=EntityVocab([], [], []))
+    with pytest.raises(CorpusError, match="document id '0' is used more than once"):
+        write(tmp_path, DOCUMENTS[:1] * 2)
+    with pytest.raises(CorpusError, match='no pair in 1 documents: no passage mentions two entities, one of them') as caught:
+        write(tmp_path, [Document('0', 't', 'nothing here')])
+    assert 'drop_above_rate' not in str(caught.value)
+    films = [Document(str(i), 't', 'Bob saw a film.') for i in range(linking.DROP_FROM)]
+    with pytest.raises(CorpusError, match=r"more documents mention them than drop_above_rate allows: 'Bob' \(100%\), 'film'"):
+        write(tmp_path, films, pair_mode='all', drop_above_rate=0.5)
+
+
+def test_a_vocabulary_can_come_from_the_links():
+    vocab = prepare.vocab_from_documents(
+        [
+            Document(
+                '0',
+                'Up (film)',
+                'Annie made Up. Ann Low. Ann Low.',
+                (Mention(0, 5, 'Q2'), Mention(11, 13, 'Q1'), Mention(15, 22, 'Q2'), Mention(24, 31, 'Q2')),
+                'Q1',
+            )
+        ]
+    )
+    assert vocab.keys == ['Q1', 'Q2']
+    assert vocab.names == ['Up (film)', 'Ann Low']
+    assert vocab.aliases == [['Up'], ['Annie']]
+
+
+def test_a_vocabulary_without_links_comes_from_the_titles():
+    vocab = prepare.vocab_from_documents([Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')])
+    assert vocab.keys == vocab.names == ['Up', 'Bob']
+
+
+def test_documents_are_about_the_entity_their_title_names():
+    documents = [Document('0', 'Bob', 'x'), Document('1', 'Zed', 'x'), Document('2', 'Bob', 'x', title_entity='Up')]
+    assert [d.title_entity for d in prepare.about_titles(documents, VOCAB)] == ['Bob', None, 'Up']

@@ -1,0 +1,115 @@
+"""Spark gives what runs in process gives: the stages on passages, and pair mining from the same SQL."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from opql_jax.corpus import pairs, prepare, spark, tables
+from opql_jax.corpus.pair_sql import MODES
+from opql_jax.data import passage_records
+from opql_jax.data.tokenizer import token_counter, train_wordpiece
+from opql_jax.datasets.synthetic import world as synthetic
+
+JAVA = 17
+
+
+def java_version() -> int:
+    """The Java that Spark would start, 0 if none."""
+    home = os.environ.get('JAVA_HOME')
+    java = os.path.join(home, 'bin', 'java') if home else shutil.which('java')
+    if not java or not os.path.exists(java):
+        return 0
+    stated = subprocess.run([java, '-version'], capture_output=True, text=True).stderr
+    return int(re.search(r'version "(\d+)', stated)[1])
+
+
+@pytest.fixture(scope='module')
+def session(tmp_path_factory):
+    """A Spark of one thread, on the loopback, without its web pages."""
+    sql = pytest.importorskip('pyspark.sql', reason="pyspark is not installed: the extra 'spark'")
+    if (found := java_version()) < JAVA:
+        pytest.skip(f'Spark needs Java {JAVA}, here is {found or "none"}')
+    folder = str(tmp_path_factory.mktemp('spark'))
+    settings = {
+        'spark.ui.enabled': 'false',
+        'spark.driver.host': '127.0.0.1',
+        'spark.driver.bindAddress': '127.0.0.1',
+        'spark.driver.memory': '1g',
+        'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC',
+        'spark.local.dir': folder,
+        'spark.sql.warehouse.dir': folder,
+        'spark.sql.shuffle.partitions': '2',
+        'spark.sql.adaptive.enabled': 'false',  # or so few rows would be put into one partition
+        'spark.ui.showConsoleProgress': 'false',
+    }
+    builder = sql.SparkSession.builder.master('local[1]')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('SPARK_LOCAL_IP', '127.0.0.1')
+        patch.setenv('PYSPARK_PYTHON', sys.executable)
+        made = builder.config(map=settings).getOrCreate()
+        yield made
+        made.stop()
+
+
+@pytest.fixture(scope='module')
+def passages():
+    """Passages with nested mentions, some about nothing and some without a mention."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(150):
+        outer = [(10 * i, 10 * i + 9) for i in range(rng.integers(0, 6))]
+        spans = sorted([*outer, *((start + 3, end) for start, end in outer if rng.random() < 0.2)])
+        mentions = [{'start': start, 'end': end, 'entity': int(rng.integers(0, 15))} for start, end in spans]
+        about = int(rng.integers(-1, 8))
+        rows.append({'doc_id': str(number), 'title': 't', 'title_entity': about, 'text': 'x', 'sentence_starts': [0], 'mentions': mentions})  # fmt: skip
+    return pa.Table.from_pylist(rows, tables.PASSAGES)
+
+
+@pytest.fixture(scope='module')
+def frame(session, passages):
+    """The same as a DataFrame, its rows in another order and in two partitions."""
+    ids = pa.array(range(len(passages)), pa.int32())
+    return session.createDataFrame(passages.append_column('passage', ids)).repartition(2)
+
+
+@pytest.mark.parametrize('mode', MODES)
+def test_both_engines_mine_the_same_pairs_in_the_same_order(frame, passages, mode):
+    wanted = pa.Table.from_batches(pairs.mine_pairs(passages, mode), tables.PAIRS)
+    assert len(wanted) > 100
+    assert spark.mine_pairs(frame, mode).toArrow().cast(tables.PAIRS).equals(wanted)
+
+
+def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit_at_most(frame, passages):
+    wanted = pairs.mutual_information(passages, min_passages=2)
+    found = spark.mutual_information(frame, min_passages=2).toArrow()
+    assert len(found) == len(wanted['low']) > 50
+    for name in ('low', 'high', 'passages'):
+        assert found[name].to_numpy().tolist() == wanted[name].tolist()
+    np.testing.assert_array_max_ulp(found['pmi'].to_numpy(), wanted['pmi'], maxulp=1)
+
+
+def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
+    world = synthetic.World(0, 60)
+    documents = list(world.documents())
+    tokenizer = train_wordpiece([document.text for document in documents], 600)
+    (linked,), _ = prepare.link_documents(documents, world.vocab())
+    split = functools.partial(prepare.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30, title_prefix='missing')
+    tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=tokenizer)
+    wanted = split(linked)
+    shuffled = np.random.default_rng(0).permutation(len(documents))
+    there = pa.Table.from_batches([linked]).append_column('number', pa.array(range(len(documents)))).take(shuffled)
+    cut = spark.map_batches(spark.in_order(session.createDataFrame(there).repartition(3), 'number'), split, tables.PASSAGES)
+    numbered = spark.numbered(cut)
+    assert numbered.rdd.getNumPartitions() == 2
+    found = numbered.toArrow()
+    assert found['passage'].to_pylist() == list(range(len(wanted)))
+    assert found.drop(['passage']).cast(tables.PASSAGES).to_pylist() == wanted.to_pylist()
+    stored = spark.map_batches(numbered, tokenise, passage_records.RECORDS).toArrow()
+    assert stored['record'].to_pylist() == tokenise(wanted)['record'].to_pylist()

@@ -1,0 +1,104 @@
+"""Tables and manifest: atomic to write, checked on reading."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError
+
+SCHEMA = pa.schema([('a', pa.int32()), ('b', pa.list_(pa.string()))])
+TABLE = pa.table({'a': [1, 2], 'b': [['x'], []]}, schema=SCHEMA)
+
+
+def test_a_table_comes_back_as_written(tmp_path):
+    assert tables.write_table(tmp_path / 'new' / 't.parquet', TABLE.to_batches(), SCHEMA) == 2
+    assert tables.read_table(tmp_path / 'new' / 't.parquet', SCHEMA).equals(TABLE)
+
+
+def test_names_that_other_writers_give_list_items_do_not_matter(tmp_path):
+    other = pa.list_(pa.field('item', pa.string()))
+    pq.write_table(
+        pa.table({'b': pa.array([['x'], []], other), 'a': pa.array([1, 2], pa.int32()), 'more': [0, 0]}), tmp_path / 't.parquet'
+    )
+    assert tables.read_table(tmp_path / 't.parquet', SCHEMA).equals(TABLE)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / 't.parquet'
+    tables.write_table(path, TABLE.to_batches(), SCHEMA)
+
+    def broken():
+        yield from TABLE.to_batches()
+        raise RuntimeError('killed')
+
+    with pytest.raises(RuntimeError, match='killed'):
+        tables.write_table(path, broken(), SCHEMA)
+    assert tables.read_table(path, SCHEMA).equals(TABLE)
+    assert [p.name for p in tmp_path.iterdir()] == ['t.parquet']
+
+
+def test_broken_files_are_errors_that_name_them(tmp_path):
+    path = tmp_path / 't.parquet'
+    with pytest.raises(CorpusError, match=r't\.parquet: no such file'):
+        tables.read_table(path, SCHEMA)
+    tables.write_table(path, TABLE.to_batches(), SCHEMA)
+    whole = path.read_bytes()
+    for size in (0, 3, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CorpusError, match=r't\.parquet: truncated or not a Parquet file'):
+            tables.read_table(path, SCHEMA)
+
+
+def test_wrong_columns_are_errors(tmp_path):
+    path = tmp_path / 't.parquet'
+    pq.write_table(pa.table({'a': pa.array([1], pa.int32())}), path)
+    with pytest.raises(CorpusError, match=r"column 'b' is missing; it has \['a'\]"):
+        tables.read_table(path, SCHEMA)
+    pq.write_table(pa.table({'a': pa.array([1.5]), 'b': pa.array([['x']])}), path)
+    with pytest.raises(CorpusError, match='wrong column types: a is double, expected int32'):
+        tables.read_table(path, SCHEMA)
+
+
+def prepared(tmp_path):
+    (tmp_path / 'questions' / '1-hop').mkdir(parents=True)
+    (tmp_path / 'questions' / '1-hop' / 'dev.parquet').write_bytes(b'12345')
+    (tmp_path / 'tokenizer.json').write_text('{}')
+    (tmp_path / 'notes.txt').write_text('not ours')
+    return tables.write_manifest(tmp_path, {'counts': {'passages': 3}})
+
+
+def test_the_manifest_lists_every_file_with_size_and_hash(tmp_path):
+    manifest = prepared(tmp_path)
+    assert tables.read_manifest(tmp_path) == manifest
+    assert (manifest['format'], manifest['version'], manifest['counts']) == ('opql-prepared', 1, {'passages': 3})
+    assert list(manifest['files']) == ['questions/1-hop/dev.parquet', 'tokenizer.json']
+    assert manifest['files']['tokenizer.json'] == {
+        'bytes': 2,
+        'sha256': '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a',
+    }
+    assert tables.write_manifest(tmp_path, {'counts': {'passages': 3}}) == manifest
+
+
+def test_a_manifest_that_does_not_fit_its_directory_is_an_error(tmp_path):
+    with pytest.raises(CorpusError, match='not a prepared directory'):
+        tables.read_manifest(tmp_path)
+    manifest = prepared(tmp_path)
+    (tmp_path / 'questions' / '1-hop' / 'dev.parquet').write_bytes(b'123')
+    with pytest.raises(CorpusError, match=r'dev\.parquet: 3 bytes, the manifest says 5'):
+        tables.read_manifest(tmp_path)
+    (tmp_path / 'questions' / '1-hop' / 'dev.parquet').unlink()
+    with pytest.raises(CorpusError, match=r'dev\.parquet: listed in the manifest but missing'):
+        tables.read_manifest(tmp_path)
+    for change, reason in [
+        ({'version': 2}, 'format version 2, this program reads 1'),
+        ({'format': 'opql-memory'}, 'not the manifest of a prepared directory'),
+    ]:
+        (tmp_path / 'manifest.json').write_text(json.dumps({**manifest, **change}))
+        with pytest.raises(CorpusError, match=reason):
+            tables.read_manifest(tmp_path)
+    (tmp_path / 'manifest.json').write_text('{')
+    with pytest.raises(CorpusError, match='not valid JSON'):
+        tables.read_manifest(tmp_path)

@@ -1,0 +1,132 @@
+"""Length buckets of fixed shapes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opql_jax.data import batching
+from opql_jax.data.markup import MarkedPair, MaskedMention
+from opql_jax.data.tokenizer import SpecialIds
+
+SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
+LENGTHS = st.lists(st.integers(6, 136), min_size=1, max_size=60)
+
+
+def row(length, topic=1, target=2, context=()):
+    tokens = np.arange(10, 10 + length, dtype=np.int32)
+    return MarkedPair(tokens, 2, 4, topic, target, np.array([5] * len(context), np.int32), np.array(context, np.int32))
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 300), st.sampled_from([1, 2, 8, 16]))
+def test_planned_rows_add_up_and_divide(lengths, rows, multiple):
+    plan = batching.plan_capacities(lengths, rows, multiple=multiple)
+    assert sum(plan.values()) == -(-rows // multiple) * multiple
+    assert all(n > 0 and n % multiple == 0 for n in plan.values())
+    assert list(plan) == sorted(plan) and set(plan) <= set(batching.BUCKET_LENGTHS)
+    assert max(plan) >= max(lengths)
+
+
+def test_the_plan_follows_the_corpus():
+    lengths = [20] * 50 + [60] * 25 + [130] * 25
+    assert batching.plan_capacities(lengths, 256) == {32: 128, 64: 64, 136: 64}
+    assert batching.plan_capacities([40] * 10, 64) == {48: 64}
+
+
+def test_rounding_is_towards_longer_buckets():
+    assert batching.plan_capacities([20] * 99 + [100], 64) == {32: 56, 136: 8}
+
+
+@pytest.mark.parametrize(
+    'kwargs, reason',
+    [
+        (dict(lengths=[], rows=8), 'without any row'),
+        (dict(lengths=[137], rows=8), 'row of 137 tokens exceeds the longest bucket 136'),
+        (dict(lengths=[5], rows=0), 'rows is 0'),
+        (dict(lengths=[5], rows=8, bucket_lengths=(64, 32)), 'must increase'),
+    ],
+)
+def test_impossible_plans_are_refused(kwargs, reason):
+    with pytest.raises(ValueError, match=reason):
+        batching.plan_capacities(**kwargs)
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.fixed_dictionaries({32: st.integers(1, 5), 64: st.integers(1, 5), 136: st.integers(1, 5)}))
+def test_a_row_is_refused_only_when_no_arrangement_has_room(lengths, capacities):
+    packer = batching.Packer(capacities)
+    accepted = []
+    for length in lengths:
+        # Hall's condition: for each bucket length, the rows that exceed it fit into the longer buckets.
+        trial = accepted + [length]
+        bounds = [0, *capacities]
+        feasible = all(sum(x > b for x in trial) <= sum(n for L, n in capacities.items() if L > b) for b in bounds)
+        assert packer.add(length) == feasible
+        if feasible:
+            accepted.append(length)
+    assert all(length <= place for length, place in zip(accepted, packer.places))
+    assert packer.full == (len(accepted) == sum(capacities.values()))
+
+
+def test_bucket_of_and_lengths_in():
+    assert [batching.bucket_of(x, (32, 64)) for x in (1, 32, 33, 64)] == [32, 32, 64, 64]
+    with pytest.raises(ValueError, match='65 tokens exceeds the longest bucket 64'):
+        batching.bucket_of(65, (32, 64))
+    batch, _ = batching.pack([], {136: 1, 32: 1, 64: 1}, SPECIAL, 0)
+    assert batching.lengths_in({**batch, 'question_tokens': np.zeros((1, 8))}) == [32, 64, 136]
+
+
+def test_batches_have_fixed_shapes_and_types():
+    for rows in ([], [row(20)], [row(20, context=(3, 4))] * 9):
+        batch, _ = batching.pack(rows, {32: 2, 64: 4}, SPECIAL, max_context=3)
+        assert {name: (x.shape, x.dtype) for name, x in batch.items()} == {
+            f'{name}_{length}': (shape, np.dtype(dtype))
+            for length, n in ((32, 2), (64, 4))
+            for name, shape, dtype in (
+                ('tokens', (n, length), np.int32),
+                ('r1', (n,), np.int32),
+                ('r2', (n,), np.int32),
+                ('topic', (n,), np.int32),
+                ('target', (n,), np.int32),
+                ('anchor', (n,), bool),
+                ('context_positions', (n, 3), np.int32),
+                ('context_entities', (n, 3), np.int32),
+            )
+        }
+
+
+def test_rows_are_copied_and_the_rest_is_marked_unused():
+    batch, placed = batching.pack([row(20, 8, 9, (4,)), row(40, 6, 7)], {32: 2, 64: 2}, SPECIAL, 2, [True, False])
+    assert placed.tolist() == [True, True]
+    assert batch['tokens_32'][0].tolist() == list(range(10, 30)) + [0] * 12
+    assert batch['tokens_32'][1].tolist() == [2, 3] + [0] * 30
+    assert batch['topic_32'].tolist() == [8, -1] and batch['target_32'].tolist() == [9, -1]
+    assert batch['topic_64'].tolist() == [6, -1] and batch['anchor_32'].tolist() == [True, False]
+    assert batch['r1_32'].tolist() == [2, 0] and batch['r2_32'].tolist() == [4, 0]
+    assert batch['context_entities_32'].tolist() == [[4, -1], [-1, -1]]
+    assert batch['context_positions_32'].tolist() == [[5, 0], [0, 0]]
+
+
+def test_rows_without_room_are_reported_and_a_full_bucket_overflows_upwards():
+    rows = [row(20, topic=t) for t in range(4)] + [row(60, topic=9), row(10, topic=5)]
+    batch, placed = batching.pack(rows, {32: 2, 64: 3}, SPECIAL, 0)
+    assert placed.tolist() == [True, True, True, True, True, False]
+    assert batch['topic_32'].tolist() == [0, 1] and batch['topic_64'].tolist() == [2, 3, 9]
+
+
+def test_a_row_that_could_never_fit_is_an_error():
+    with pytest.raises(ValueError, match='a row of 70 tokens exceeds the longest bucket 64'):
+        batching.pack([row(70)], {32: 2, 64: 3}, SPECIAL, 0)
+    with pytest.raises(ValueError, match='2 context mentions; at most 1'):
+        batching.pack([row(20, context=(3, 4))], {32: 2}, SPECIAL, 1)
+
+
+def test_masked_mentions_pack_alike():
+    rows = [MaskedMention(np.arange(1, 30, dtype=np.int32), 3, 7)] * 3
+    batch, placed = batching.pack_masked(rows, {32: 1, 48: 1}, SPECIAL)
+    assert placed.tolist() == [True, True, False]
+    assert batch['position_32'].tolist() == [3] and batch['entity_48'].tolist() == [7]
+    assert batch['tokens_48'].shape == (1, 48)
+    batch, _ = batching.pack_masked([], {32: 1}, SPECIAL)
+    assert batch['entity_32'].tolist() == [-1] and batch['tokens_32'].dtype == np.int32

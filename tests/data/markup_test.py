@@ -1,0 +1,249 @@
+"""Masking mentions in tokenised passages."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opql_jax.data import markup
+from opql_jax.data.tokenizer import special_ids, train_wordpiece
+
+from nested_spans import nested_spans, overlap
+
+TEXTS = ['the film alien was directed by ridley scott and starred sigourney weaver in 1979 .'] * 2
+TOKENIZER = train_wordpiece(TEXTS, 120)
+SPECIAL = special_ids(TOKENIZER)
+
+
+def passage(template, names, entities=None):
+    """'{} directed {}' and names -> (text, TokenisedPassage)."""
+    pieces = template.split('{}')
+    text, mentions = pieces[0], []
+    for k, (name, piece) in enumerate(zip(names, pieces[1:])):
+        mentions.append((len(text), len(text) + len(name), k if entities is None else entities[k]))
+        text += name + piece
+    return text, markup.tokenise_passage(TOKENIZER, text, mentions)
+
+
+def ids(text):
+    return TOKENIZER.encode(text, add_special_tokens=False).ids
+
+
+def test_both_mentions_become_markers_in_place():
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
+    s = SPECIAL
+    assert marked.tokens.tolist() == (
+        [s.cls] + ids('the film') + [s.ent, s.r1] + ids('was directed by') + [s.ent, s.r2] + ids('.') + [s.sep]
+    )
+    assert marked.tokens[marked.r1] == s.r1 and marked.tokens[marked.r2] == s.r2
+    assert (marked.topic, marked.target) == (0, 1)
+    assert marked.tokens.dtype == np.int32
+
+
+def test_names_that_stay_are_followed_by_their_markers():
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    s, name = SPECIAL, ids('Ridley Scott')
+    marked = markup.mark_pair(p, 1, 0, s, 0, masked=False)
+    expected = [s.cls] + ids('the film Alien') + [s.r2] + ids('was directed by') + [*name, s.r1] + ids('.') + [s.sep]
+    assert marked.tokens.tolist() == expected and len(name) > 1
+    assert (marked.r1, marked.r2) == (expected.index(s.r1), expected.index(s.r2))
+
+
+def test_the_reverse_direction_swaps_only_the_markers():
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    there, back = markup.mark_pair(p, 0, 1, SPECIAL, 0), markup.mark_pair(p, 1, 0, SPECIAL, 0)
+    assert (back.topic, back.target) == (1, 0)
+    assert (back.r1, back.r2) == (there.r2, there.r1)
+    swapped = there.tokens.copy()
+    swapped[[there.r1, there.r2]] = SPECIAL.r2, SPECIAL.r1
+    assert back.tokens.tolist() == swapped.tolist()
+
+
+# Names as they occur: letters of several scripts and digits first, then apostrophes, dots and the like too.
+LETTERS = st.text(st.sampled_from("abcXYZ019éßŁñğ北京Ωж'-.&"), min_size=1, max_size=9)
+NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=3).map(' '.join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(NAMES, min_size=4, max_size=4), NAMES, NAMES, st.permutations(range(4)))
+def test_the_marked_input_does_not_depend_on_the_masked_names(names, first, second, order):
+    i, j = order[:2]
+    replaced = list(names)
+    replaced[i], replaced[j] = first, second
+    template = 'the {} film, ({}) by {}: "{}"!'
+    one = markup.mark_pair(passage(template, names)[1], i, j, SPECIAL, 4)
+    other = markup.mark_pair(passage(template, replaced)[1], i, j, SPECIAL, 4)
+    for a, b in zip(one, other):
+        np.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(NAMES, min_size=5, max_size=5), st.permutations(range(5)), st.booleans())
+def test_context_positions_point_at_the_first_token_of_each_other_mention(names, order, masked):
+    i, j = order[:2]
+    _, p = passage('{} and {} by {} in {} , {}', names)
+    marked = markup.mark_pair(p, i, j, SPECIAL, 8, masked)
+    others = [k for k in range(5) if k not in (i, j)]
+    assert marked.context_entities.tolist() == others
+    for k, position in zip(others, marked.context_positions):
+        span = ids(names[k])
+        assert marked.tokens[position : position + len(span)].tolist() == span
+
+
+def test_context_leaves_out_other_mentions_of_the_pair():
+    _, p = passage('{} by {} and {} with {}', ['alien', 'scott', 'alien', 'weaver'], [7, 8, 7, 9])
+    assert markup.mark_pair(p, 0, 1, SPECIAL, 8).context_entities.tolist() == [9]
+
+
+def test_context_beyond_the_limit_is_evenly_spread():
+    _, p = passage(' '.join(['{}'] * 10), list('abcdefghij'))
+    assert markup.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from('ab é\u0301北.\u200b-'), min_size=1, max_size=30), st.data())
+def test_mentions_and_what_is_between_them_are_tokenised_each_by_itself(text, data):
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    mentions = [(a, b, k) for k, (a, b) in enumerate(zip(cuts[::2], cuts[1::2]))]
+    p = markup.tokenise_passage(TOKENIZER, text, mentions)
+    borders = [0, *(place for a, b, _ in mentions for place in (a, b)), len(text)]
+    pieces = [TOKENIZER.encode(text[a:b], add_special_tokens=False).ids for a, b in zip(borders, borders[1:])]
+    assert p.tokens.tolist() == [token for piece in pieces for token in piece]
+    for k, (start, end) in enumerate(zip(p.starts, p.ends)):
+        assert p.tokens[start:end].tolist() == pieces[2 * k + 1]
+    assert all(p.ends[:-1] <= p.starts[1:])
+
+
+def test_a_mention_without_a_visible_character_keeps_an_empty_place():
+    p = markup.tokenise_passage(TOKENIZER, 'the X\u200b film', [(4, 5, 0), (5, 6, 1)])
+    assert (p.ends - p.starts).tolist() == [1, 0]
+    marked = markup.mark_pair(p, 0, 1, SPECIAL, 0)
+    s = SPECIAL
+    assert marked.tokens.tolist() == [s.cls] + ids('the') + [s.ent, s.r1, s.ent, s.r2] + ids('film') + [s.sep]
+    back = markup.mark_pair(p, 1, 0, SPECIAL, 0)
+    assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
+
+
+def test_markup_never_adds_more_than_its_room():
+    p = markup.tokenise_passage(TOKENIZER, 'the X \u200b \u200b film', [(4, 5, 0), (6, 7, 1), (8, 9, 2)])
+    longest = max(len(markup.mark_pair(p, i, j, SPECIAL, 0).tokens) for i in range(3) for j in range(3) if i != j)
+    assert longest == len(p.tokens) + markup.MARKUP_ROOM
+
+
+def test_a_passage_for_all_of_its_pairs_says_where_its_mentions_are():
+    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
+    placed = markup.place_mentions(p, SPECIAL)
+    assert placed.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien was directed by Ridley Scott .') + [SPECIAL.sep]
+    spans = [placed.tokens[first : last + 1].tolist() for first, last in zip(placed.first, placed.last)]
+    assert spans == [ids('Alien'), ids('Ridley Scott')] and len(spans[1]) > 1
+    for array in placed:
+        assert array.dtype == np.int32
+
+
+def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
+    p = markup.tokenise_passage(TOKENIZER, 'the X\u200b', [(4, 5, 0), (5, 6, 1)])
+    placed = markup.place_mentions(p, SPECIAL)
+    assert placed.first[1] == placed.last[1] == len(placed.tokens) - 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.booleans())
+def test_many_pairs_at_once_are_marked_as_one_by_one(seed, count, masked):
+    rng = np.random.default_rng(seed)
+    passages = []
+    for n in rng.integers(0, 12, 5):
+        borders = np.sort(rng.integers(0, n + 1, 8)).reshape(4, 2)  # of four mentions; some are empty, some share a place
+        passages.append(markup.TokenisedPassage(rng.integers(100, 200, n).astype(np.int32), *borders.T, np.arange(4)))
+    passage, (i, step) = rng.integers(0, 5, count), rng.integers([[0], [1]], 4, (2, count))
+    j = (i + step) % 4
+    one_by_one = [markup.mark_pair(passages[p], i, j, SPECIAL, 0, masked) for p, i, j in zip(passage, i, j)]
+    many = markup.MarkedPairs(passages, passage, i, j, SPECIAL, masked)
+    assert many.lengths.tolist() == [len(marked.tokens) for marked in one_by_one]
+    chosen = rng.permutation(count)[: count // 2]
+    tokens, r1, r2 = many.batch(chosen, count + 1, 20)
+    assert tokens.dtype == r1.dtype == r2.dtype == np.int32 and tokens.shape == (count + 1, 20)
+    assert (tokens[len(chosen) :] == SPECIAL.pad).all()
+    for row, marked in enumerate(one_by_one[k] for k in chosen):
+        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (20 - len(marked.tokens))
+        assert (r1[row], r2[row]) == (marked.r1, marked.r2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(nested_spans(12), st.data())
+def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_as_context(spans, data):
+    entities = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(spans), max_size=len(spans))), np.int32)
+    starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
+    p = markup.TokenisedPassage(np.arange(100, 112, dtype=np.int32), starts, ends, entities)
+    chosen = [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
+    for i, j in chosen:
+        marked, expected = markup.mark_pair(p, i, j, SPECIAL, 12), [SPECIAL.cls]
+        for t in range(12):
+            if t in (starts[i], starts[j]):
+                expected += [SPECIAL.ent, SPECIAL.r1 if t == starts[i] else SPECIAL.r2]
+            if not (overlap((t, t + 1), spans[i]) or overlap((t, t + 1), spans[j])):
+                expected.append(100 + t)
+        expected.append(SPECIAL.sep)
+        assert marked.tokens.tolist() == expected
+        assert (marked.r1, marked.r2) == (expected.index(SPECIAL.r1), expected.index(SPECIAL.r2))
+        context = {}
+        for k, span in enumerate(spans):
+            if not (overlap(span, spans[i]) or overlap(span, spans[j])) and entities[k] not in (entities[i], entities[j]):
+                context.setdefault(expected.index(100 + span[0]), entities[k])
+        assert dict(zip(marked.context_positions.tolist(), marked.context_entities.tolist(), strict=True)) == context
+    many = markup.MarkedPairs([p], np.zeros(len(chosen), int), *np.array(chosen, int).reshape(-1, 2).T, SPECIAL)
+    tokens, r1, r2 = many.batch(np.arange(len(chosen)), len(chosen), 18)
+    for row, (i, j) in enumerate(chosen):
+        marked = markup.mark_pair(p, i, j, SPECIAL, 0)
+        assert tokens[row].tolist() == marked.tokens.tolist() + [SPECIAL.pad] * (18 - len(marked.tokens))
+        assert (r1[row], r2[row]) == (marked.r1, marked.r2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.sampled_from('ab é\u0301北.\u200b-'), min_size=1, max_size=30), st.data())
+def test_nested_mentions_have_the_tokens_of_their_characters(text, data):
+    spans = data.draw(nested_spans(len(text)))
+    p = markup.tokenise_passage(TOKENIZER, text, [(a, b, k) for k, (a, b) in enumerate(spans)])
+    borders = sorted({0, len(text), *(place for span in spans for place in span)})
+    pieces = {a: TOKENIZER.encode(text[a:b], add_special_tokens=False).ids for a, b in zip(borders, borders[1:])}
+    assert p.tokens.tolist() == [token for piece in pieces.values() for token in piece]
+    assert p.entities.tolist() == list(range(len(spans))) and (np.diff(p.starts) >= 0).all()
+    for (a, b), start, end in zip(spans, p.starts, p.ends):
+        assert p.tokens[start:end].tolist() == [token for at, piece in pieces.items() if a <= at < b for token in piece]
+
+
+def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_others():
+    text = 'a film by ridley scott .'
+    p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
+    s = SPECIAL
+    assert markup.mask_mention(p, 0, s).tokens.tolist() == [s.cls, *ids('a film by'), s.ent, *ids('.'), s.sep]
+    assert markup.mask_mention(p, 1, s).tokens.tolist() == [s.cls, *ids('a film by ridley'), s.ent, *ids('.'), s.sep]
+
+
+def test_a_masked_mention_is_a_single_token():
+    _, p = passage('the film {} by {} .', ['Alien', 'Ridley Scott'], [4, 5])
+    masked = markup.mask_mention(p, 1, SPECIAL)
+    assert masked.tokens.tolist() == [SPECIAL.cls] + ids('the film Alien by') + [SPECIAL.ent] + ids('.') + [SPECIAL.sep]
+    assert masked.tokens[masked.position] == SPECIAL.ent and masked.entity == 5
+
+
+@pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])
+def test_a_question_masks_its_topic_and_appends_the_unknown_answer(name):
+    text = f'who directed {name} in 1979?'
+    q = markup.mark_question(TOKENIZER, text, 13, 13 + len(name), SPECIAL)
+    s = SPECIAL
+    assert q.tokens.tolist() == ([s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep])
+    assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
+
+
+def test_many_questions_at_once_are_marked_as_one_by_one():
+    texts, spans = ['who directed Alien', 'X² by whom', ''], [(13, 18), (1, 2), (0, 0)]
+    many = markup.mark_questions(TOKENIZER, texts, spans, SPECIAL)
+    for question, text, span in zip(many, texts, spans):
+        for a, b in zip(question, markup.mark_question(TOKENIZER, text, *span, SPECIAL)):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_passage_without_mentions_or_text():
+    p = markup.tokenise_passage(TOKENIZER, '', [])
+    assert p.tokens.shape == p.starts.shape == p.ends.shape == p.entities.shape == (0,)

@@ -1,0 +1,113 @@
+"""Tokenised passages in a random-access file."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from opql_jax.data import passage_records
+from opql_jax.data.markup import TokenisedPassage
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@st.composite
+def passages(draw):
+    m = draw(st.integers(0, 5))
+    tokens = draw(hnp.arrays(np.int32, st.integers(0, 20), elements=INT32))
+    return TokenisedPassage(tokens, *(draw(hnp.arrays(np.int32, m, elements=INT32)) for _ in range(3)))
+
+
+def many(count):
+    rng = np.random.default_rng(0)
+    return [
+        TokenisedPassage(*(rng.integers(0, 9000, n, dtype=np.int32) for n in (k % 130, k % 5, k % 5, k % 5)))
+        for k in range(count)
+    ]
+
+
+def assert_same(a, b):
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert y.dtype == np.int32
+
+
+@settings(max_examples=50, deadline=None)
+@given(passages())
+def test_a_record_round_trips(passage):
+    assert_same(passage, passage_records.decode_passage(passage_records.encode_passage(passage)))
+
+
+def test_the_layout_is_little_endian_int32():
+    passage = TokenisedPassage(*(np.array(x, np.int32) for x in ([5, 6, 7], [1], [2], [9])))
+    assert passage_records.encode_passage(passage) == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
+
+
+def test_passages_are_read_by_id_in_any_order(tmp_path):
+    written = many(1000)
+    assert passage_records.write_passages(tmp_path / passage_records.FILE_NAME, written) == 1000
+    read = passage_records.PassageRecords(tmp_path)
+    assert len(read) == 1000
+    for i in (0, 999, 17):
+        assert_same(written[i], read[i])
+    for i, passage in zip([5, 998, 5, 0], read.read([5, 998, 5, 0])):
+        assert_same(written[i], passage)
+    assert read.read([]) == []
+    with pytest.raises(IndexError, match='0..999, not 1000'):
+        read[1000]
+
+
+def test_sizes_of_all_passages(tmp_path, monkeypatch):
+    passage_records.write_passages(tmp_path / 'x', many(300))
+    monkeypatch.setattr(passage_records, 'SCAN', 128)
+    tokens, mentions = passage_records.PassageRecords(tmp_path / 'x').sizes()
+    assert tokens.tolist() == [k % 130 for k in range(300)] and mentions.tolist() == [k % 5 for k in range(300)]
+
+
+def test_a_copy_for_another_process_opens_the_file_itself(tmp_path):
+    passage_records.write_passages(tmp_path / 'x', many(20))
+    read = passage_records.PassageRecords(tmp_path / 'x')
+    assert read.__getstate__() == {'path': str(tmp_path / 'x')}  # no open file travels
+    assert_same(many(20)[7], copy.copy(read)[7])
+
+
+def test_a_file_without_passages(tmp_path):
+    passage_records.write_passages(tmp_path / 'x', [])
+    assert len(passage_records.PassageRecords(tmp_path / 'x')) == 0
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path):
+    passage_records.write_passages(tmp_path / 'x', many(3))
+
+    def failing():
+        yield from many(2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        passage_records.write_passages(tmp_path / 'x', failing())
+    assert len(passage_records.PassageRecords(tmp_path / 'x')) == 3
+
+
+@pytest.mark.parametrize('keep', [0, 10, 1000, 65536, -1, -1000])
+def test_a_truncated_file_is_named(tmp_path, keep):
+    passage_records.write_passages(tmp_path / 'x', many(1000))
+    whole = (tmp_path / 'x').read_bytes()
+    (tmp_path / 'x').write_bytes(whole[:keep])
+    with pytest.raises(passage_records.RecordsError, match='x: truncated or not an ArrayRecord file'):
+        passage_records.PassageRecords(tmp_path / 'x')
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(passage_records.RecordsError, match='passages.array_record: no such file'):
+        passage_records.PassageRecords(tmp_path / passage_records.FILE_NAME)
+
+
+@pytest.mark.parametrize(
+    'record', [b'', b'12345678901', np.array([5, 0, 1], '<i4').tobytes(), np.array([-1, 1, 1, 1], '<i4').tobytes()]
+)
+def test_a_record_of_something_else_is_refused(record):
+    with pytest.raises(passage_records.RecordsError, match='record'):
+        passage_records.decode_passage(record)

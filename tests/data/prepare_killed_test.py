@@ -1,0 +1,185 @@
+"""A prepare that was killed: the next run ends with the bytes of an undisturbed one, and makes again only what was not made."""
+
+import contextlib
+import itertools
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from opql_jax.corpus import prepare as corpus_prepare
+from opql_jax.data import passage_records, prepare
+from opql_jax.datasets.readers import JsonLines
+
+import killed_everywhere
+
+DOCUMENTS, BATCH = 8, 4  # two parts of passages, and two of records
+
+
+def write(folder, documents=DOCUMENTS):
+    folder.mkdir()
+    names = ['Ann', 'Bob', 'Eve', 'Zoë']
+    lines = [
+        {'id': str(i), 'title': names[i % 4], 'text': f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.'}
+        for i in range(documents)
+    ]
+    (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    return folder / 'corpus.jsonl'
+
+
+def run(output, corpus, batch=BATCH, **options):
+    options = {'wordpieces': 200, 'drop_above_rate': 1.0, **options}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(corpus_prepare, 'BATCH_DOCUMENTS', batch)
+        patched.setattr(prepare, 'BATCH_PASSAGES', batch)
+        return prepare.prepare(output_dir=str(output), reader=JsonLines(str(corpus)), **options)
+
+
+def contents(folder):
+    # A partial file may stay; it is not read.
+    files = (path for path in folder.rglob('*') if path.is_file() and not path.name.endswith('.partial'))
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+def parts(folder):
+    """The files of parts, each with what another file of that name would not have."""
+    return {path: path.stat().st_ino for path in pathlib.Path(folder).rglob('*.arrow')}
+
+
+@contextlib.contextmanager
+def made(*functions):
+    """Counts the calls of functions, given as (module, name), while it lasts."""
+    counts = dict.fromkeys((name for _, name in functions), 0)
+
+    def counted(name, function):
+        def call(*args, **kwargs):
+            counts[name] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module, name in functions:
+            patched.setattr(module, name, counted(name, getattr(module, name)))
+        yield counts
+
+
+CUT, TOKENISE = (corpus_prepare, 'split_batch'), (passage_records, 'tokenise_batch')
+
+
+def goes_on(folder, corpus, whole):
+    """Runs a folder that a killed run left to its end; returns how many parts of both kinds it did not make again."""
+    kept = [sum(path.parent.name == kind for path in parts(folder)) for kind in ('passages', 'records')]
+    with made(CUT, TOKENISE) as counts:
+        run(folder, corpus)
+    assert contents(folder) == whole
+    assert [*counts.values()] == [2 - already for already in kept]
+    return tuple(kept)
+
+
+@pytest.mark.parametrize('at, call, kept', [(CUT, 1, (0, 0)), (CUT, 2, (1, 0)), (TOKENISE, 1, (2, 0)), (TOKENISE, 2, (2, 1))])
+def test_a_stopped_run_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_path, at, call, kept):
+    corpus = write(tmp_path / 'corpus')
+    run(tmp_path / 'whole', corpus)
+    whole = contents(tmp_path / 'whole')
+    assert not any('parts' in path.parts or path.name == 'plan.json' for path in whole)
+    module, name = at
+    function, calls = getattr(module, name), itertools.count(1)
+
+    def stop(*args, **kwargs):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return function(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module, name, stop)
+        run(tmp_path / 'out', corpus)
+    assert goes_on(tmp_path / 'out', corpus, whole) == kept
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_any_point_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_path):
+    corpus = write(tmp_path / 'corpus')
+    points = killed_everywhere.run(tmp_path, 'prepare_killed_test', 'run', corpus)
+    whole, seen = contents(tmp_path / str(points)), set()
+    for point in range(1, points):
+        folder = tmp_path / str(point)
+        if (folder / 'manifest.json').exists():
+            run(folder, corpus)
+            assert contents(folder) == whole, f'killed at point {point}'
+        else:
+            seen.add(goes_on(folder, corpus, whole))
+    assert seen == {(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)}
+
+
+def interrupted(output, corpus, **options):
+    """A run that ends before its manifest is written."""
+    with pytest.MonkeyPatch.context() as patched:
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        patched.setattr('opql_jax.corpus.tables.write_manifest', stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(output, corpus, **options)
+    assert len(parts(output)) == 4
+
+
+@pytest.mark.parametrize('changed', ['settings', 'input', 'tokenizer', 'program', 'batches'])
+def test_parts_that_would_be_others_are_not_taken(tmp_path, changed):
+    corpus, options, parts_made = write(tmp_path / 'corpus'), {}, 2
+    tokenizer = tmp_path / 'tokenizer.json'
+    if changed == 'tokenizer':
+        run(tmp_path / 'first', corpus)
+        run(tmp_path / 'second', write(tmp_path / 'more', 40), wordpieces=90)
+        shutil.copy(tmp_path / 'first' / 'tokenizer.json', tokenizer)
+        options = {'tokenizer': str(tokenizer)}
+    with pytest.MonkeyPatch.context() as patched:
+        if changed == 'program':
+            patched.setattr(prepare, 'PARTS_VERSION', 0)
+        interrupted(tmp_path / 'out', corpus, **options)
+    if changed == 'settings':
+        options = {'title_prefix': 'always'}
+    elif changed == 'input':
+        corpus = write(tmp_path / 'other', DOCUMENTS - 1)
+    elif changed == 'tokenizer':
+        shutil.copy(tmp_path / 'second' / 'tokenizer.json', tokenizer)
+    elif changed == 'batches':
+        options, parts_made = {'batch': 3}, 3
+    with made(CUT, TOKENISE) as counts:
+        run(tmp_path / 'out', corpus, **options)
+    assert counts == {'split_batch': parts_made, 'tokenise_batch': parts_made}
+    run(tmp_path / 'whole', corpus, **options)
+    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
+
+
+@pytest.mark.parametrize('damage', ['empty', 'cut', 'a bit'])
+def test_a_damaged_part_is_made_again(tmp_path, damage):
+    corpus = write(tmp_path / 'corpus')
+    interrupted(tmp_path / 'out', corpus)
+    for i, path in enumerate(parts(tmp_path / 'out')):
+        stored = bytearray(path.read_bytes())
+        stored[len(stored) * (i + 1) // 6] ^= 1 << i
+        path.write_bytes({'empty': b'', 'cut': path.read_bytes()[:300], 'a bit': stored}[damage])
+    with made(CUT, TOKENISE) as counts:
+        run(tmp_path / 'out', corpus)
+    assert counts == {'split_batch': 2, 'tokenise_batch': 2}
+    run(tmp_path / 'whole', corpus)
+    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
+
+
+def test_several_processes_go_on_with_the_parts_of_one(tmp_path, caplog):
+    corpus = write(tmp_path / 'corpus')
+    interrupted(tmp_path / 'out', corpus)
+    first, *others = parts(tmp_path / 'out').items()
+    first[0].unlink()
+    with caplog.at_level('INFO', 'opql_jax'), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prepare, '_finish', lambda directory: None)
+        run(tmp_path / 'out', corpus, processes=2)
+    assert 'a killed run left 3 parts' in caplog.text
+    left = parts(tmp_path / 'out')
+    assert len(left) == 4 and left.items() >= dict(others).items()  # the same files: none was written again
+    run(tmp_path / 'out', corpus)
+    run(tmp_path / 'whole', corpus)
+    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')

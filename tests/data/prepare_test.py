@@ -1,0 +1,139 @@
+"""What a prepared folder is made of, when it is made again, and which folders are left alone."""
+
+import json
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import JsonLines, Synthetic
+
+DOCUMENTS = [
+    {'id': 'a', 'title': 'Up', 'text': 'Up was made by Ann.', 'title_entity': 'Up', 'mentions': [
+        {'start': 0, 'end': 2, 'entity': 'Up'}, {'start': 15, 'end': 18, 'entity': 'Ann'}]},
+    {'id': 'b', 'title': 'Bob', 'text': 'Bob knows Ann.', 'title_entity': 'Bob'},
+    {'id': 'c', 'title': 'Bob', 'text': 'Bob knows Ann.', 'title_entity': 'Bob', 'mentions': []},
+]  # fmt: skip
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A reader of three documents and one question."""
+    folder = tmp_path / 'corpus'
+    (folder / 'questions' / '1-hop').mkdir(parents=True)
+    (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, DOCUMENTS)))
+    (folder / 'questions' / '1-hop' / 'train.txt').write_text('who made [Up]\tAnn\n')
+    return JsonLines(str(folder / 'corpus.jsonl'), question_folder=str(folder / 'questions'))
+
+
+def run(reader, output, **options):
+    return prepare(output_dir=str(output), reader=reader, **{'wordpieces': 200, **options})
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+
+
+def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stays_without(corpus, tmp_path):
+    run(corpus, tmp_path / 'out', title_prefix='never', drop_above_rate=1.0)
+    prepared = Prepared(tmp_path / 'out')
+    found = [[prepared.vocab.names[m['entity']] for m in row['mentions']] for row in prepared.passages.to_pylist()]
+    assert found == [['Up', 'Ann'], ['Bob', 'Ann'], []]
+
+
+def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_path):
+    manifest = run(corpus, tmp_path / 'out')
+    before = contents(tmp_path / 'out')
+    moved = (tmp_path / 'corpus').rename(tmp_path / 'moved')
+    there = JsonLines(str(moved / 'corpus.jsonl'), question_folder=str(moved / 'questions'))
+    assert run(there, tmp_path / 'out') == manifest
+    assert contents(tmp_path / 'out') == before
+
+
+def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
+    run(corpus, tmp_path / 'one')
+    run(corpus, tmp_path / 'two', processes=2)
+    assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
+
+
+@pytest.mark.parametrize(
+    'name, text, message',
+    [
+        ('corpus.jsonl', json.dumps(DOCUMENTS[0]), 'another file corpus:'),
+        ('questions/1-hop/train.txt', 'by whom was [Up] made\tAnn', 'another file 1-hop/train.txt:'),
+        ('questions/1-hop/test.txt', 'who made [Up]\tAnn', 'another file 1-hop/test.txt:'),
+    ],
+)
+def test_changed_input_is_not_taken_for_prepared(corpus, tmp_path, name, text, message):
+    run(corpus, tmp_path / 'out')
+    (tmp_path / 'corpus' / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        run(corpus, tmp_path / 'out')
+
+
+def test_other_settings_are_not_taken_for_prepared(corpus, tmp_path):
+    run(corpus, tmp_path / 'out')
+    with pytest.raises(InputError, match='another max_tokens, title_prefix: delete it'):
+        run(corpus, tmp_path / 'out', max_tokens=64, title_prefix='always')
+
+
+def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
+    before = contents(tmp_path / 'corpus')
+    with pytest.raises(InputError, match='holds other files and nothing prepared'):
+        run(corpus, tmp_path / 'corpus')
+    assert contents(tmp_path / 'corpus') == before
+
+
+def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus, tmp_path, monkeypatch):
+    run(corpus, tmp_path / 'whole')
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr('opql_jax.corpus.tables.write_manifest', killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(corpus, tmp_path / 'out')
+    monkeypatch.undo()
+    with pytest.raises(InputError, match='prepare did not end'):
+        Prepared(tmp_path / 'out')
+    (tmp_path / 'out' / 'questions' / '9-hop').mkdir()
+    (tmp_path / 'out' / 'questions' / '9-hop' / 'old.parquet').write_bytes(b'of the killed run')
+    (tmp_path / 'out' / '.pairs.parquet.1.partial').write_bytes(b'half')
+    (tmp_path / 'out' / 'notes.txt').write_text('mine')
+    run(corpus, tmp_path / 'out')
+    (tmp_path / 'whole' / 'notes.txt').write_text('mine')
+    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
+
+
+def test_a_file_beside_the_prepared_ones_may_change(corpus, tmp_path):
+    run(corpus, tmp_path / 'out')
+    (tmp_path / 'out' / 'notes.txt').write_text('mine')
+    assert Prepared(tmp_path / 'out').passages.num_rows == 3
+
+
+def test_damage_says_what_helps(corpus, tmp_path):
+    run(corpus, tmp_path / 'out')
+    pairs = tmp_path / 'out' / 'pairs.parquet'
+    pairs.write_bytes(pairs.read_bytes()[:-9])
+    for read in (lambda: Prepared(tmp_path / 'out'), lambda: run(corpus, tmp_path / 'out')):
+        with pytest.raises(InputError, match=r'pairs\.parquet: .*delete the prepared directory and run prepare again'):
+            read()
+
+
+@pytest.mark.parametrize('max_tokens', [6, 137])
+def test_passages_that_no_bucket_holds_are_refused(corpus, tmp_path, max_tokens):
+    with pytest.raises(InputError, match=f'max_tokens: {max_tokens}, but rows .* have 7 to 136 tokens'):
+        run(corpus, tmp_path / 'out', max_tokens=max_tokens)
+
+
+def test_generated_questions_know_the_entities_on_the_way(tmp_path):
+    run(Synthetic(num_documents=60, num_train=30, num_eval=10), tmp_path / 'out', wordpieces=2000)
+    prepared = Prepared(tmp_path / 'out')
+    pairs = set(zip(prepared.pairs['topic'].tolist(), prepared.pairs['target'].tolist()))
+    for hops in (1, 2, 3):
+        for question in prepared.questions(f'{hops}-hop/train'):
+            sets = [[question.topic_entity], *question.via, question.answers]
+            assert len(sets) == hops + 1
+            for reached, before in zip(sets[1:], sets):
+                assert all(any((topic, target) in pairs for topic in before) for target in reached)

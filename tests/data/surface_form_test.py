@@ -1,0 +1,212 @@
+"""A relation embedding says nothing of the masked names: through tokenizer, markup and encoder, whatever they are called.
+
+Only the two mentions of the pair are masked (design.md §3). All others stay visible, further mentions of the same two
+entities too.
+"""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from opql_jax.data import markup
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.tokenizer import special_ids, train_wordpiece
+from opql_jax.datasets.readers import JsonLines
+from opql_jax.models.pair_encoding import PairEncoder
+from opql_jax.training.trainer import init_params
+
+import tiny_training
+
+WORDS = 'the film was directed by a man who wrote old songs in that city and never met her'.split()
+NAMES = ['Alien', 'Ridley Scott', 'Sigourney Weaver', 'London', 'Americans', 'トヨタは']
+TOKENIZER = train_wordpiece([' '.join(WORDS + NAMES)] * 2 + NAMES, 300)
+SPECIAL = special_ids(TOKENIZER)
+MODULE = tiny_training.encoder(vocab_size=TOKENIZER.get_vocab_size())
+PARAMS = init_params(MODULE, 4, seed=0)['encoder']
+TOPIC, TARGET, OTHER = 0, 1, 2
+
+
+class Passages(list):
+    """Tokenised passages, read as from a prepared folder."""
+
+    def read(self, ids):
+        return [self[i] for i in ids]
+
+
+RECORDS = Passages()
+PAIRS = {name: np.zeros(1, np.int32) for name in ('passage', 'topic_mention', 'target_mention')}
+APPLY = jax.jit(lambda *arrays: MODULE.apply({'params': PARAMS}, *arrays))
+ENCODER = PairEncoder(MODULE, PARAMS, RECORDS, PAIRS, SPECIAL, bucket_lengths=(48,), tokens_per_batch=48)
+
+
+def embed(pieces):
+    """The relation of the mentions of TOPIC and TARGET in a text of words and (entity, name) pairs; the first of each counts."""
+    text, mentions = '', []
+    for piece in pieces:
+        name = piece
+        if isinstance(piece, tuple):
+            entity, name = piece
+            mentions.append((len(text), len(text) + len(name), entity))
+        text += name
+    RECORDS[:] = [markup.tokenise_passage(TOKENIZER, text, mentions)]
+    entities = [entity for _, _, entity in mentions]
+    PAIRS['topic_mention'][0], PAIRS['target_mention'][0] = entities.index(TOPIC), entities.index(TARGET)
+    return ENCODER([0])[0]
+
+
+def renamed(pieces, **names):
+    """The text with the first mention of `topic` or `target` called otherwise."""
+    pieces, wanted = list(pieces), {TOPIC: names.get('topic'), TARGET: names.get('target')}
+    for place, piece in enumerate(pieces):
+        if isinstance(piece, tuple) and wanted.get(piece[0]) is not None:
+            pieces[place] = (piece[0], wanted.pop(piece[0]))
+    return pieces
+
+
+def changed(a, b):
+    return np.abs(embed(a) - embed(b)).max() > 1e-5
+
+
+# Any text at all; next to it stands what no word consists of.
+SURFACES = st.text(st.characters(exclude_categories=['Cs']), min_size=1, max_size=60)
+LEFT = st.sampled_from([' ', ' (', ' "', ' “', ', ', ' - ', '. ', '\n', '-'])
+RIGHT = st.sampled_from([' ', ') ', '" ', '” ', ', ', "'s ", '. ', '\n', '-', '...'])
+TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(' '.join)
+
+
+@st.composite
+def passages(draw, more=()):
+    """Words around the mentions of topic and target, in either order, and of `more` entities; some begin or end the text."""
+    mentions = draw(st.permutations([(TOPIC, 'Alien'), (TARGET, 'Ridley Scott'), *more]))
+    pieces = [draw(TEXT)] if draw(st.booleans()) else []
+    for mention in mentions:
+        pieces += [draw(LEFT)] if pieces else []
+        pieces += [mention, draw(RIGHT), draw(TEXT)]
+    return pieces if draw(st.booleans()) else pieces[:-2]
+
+
+@settings(max_examples=400)
+@given(passages(), SURFACES, SURFACES)
+@example(['the film ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott')], 'A', 'Sigourney Weaver ' * 40)
+@example([(TARGET, 'Ridley Scott'), ' directed ', (TOPIC, 'Alien'), '.'], '北京', '𝔘\u200b\u0301 ')
+@example([(TOPIC, 'Alien'), "'s man: ", (TARGET, 'Ridley Scott')], '[R1]', '[ENT] [R2] [PAD]')
+def test_the_embedding_does_not_depend_on_what_the_pair_is_called(pieces, topic, target):
+    as_it_was = embed(pieces)
+    for names in ({'topic': topic}, {'target': target}, {'topic': topic, 'target': target}):
+        np.testing.assert_array_equal(embed(renamed(pieces, **names)), as_it_was, err_msg=str(names))
+
+
+@given(passages(more=[(OTHER, 'London'), (TOPIC, 'Alien')]), SURFACES, SURFACES)
+def test_other_visible_mentions_do_not_change_that(pieces, topic, target):
+    np.testing.assert_array_equal(embed(renamed(pieces, topic=topic, target=target)), embed(pieces))
+
+
+@given(passages(), st.data())
+def test_the_embedding_depends_on_every_word_around_the_pair(pieces, data):
+    texts = [i for i, piece in enumerate(pieces) if isinstance(piece, str) and set(piece.split()) & set(WORDS)]
+    assume(texts)
+    place = data.draw(st.sampled_from(texts))
+    words = pieces[place].split()
+    which = data.draw(st.integers(0, len(words) - 1))
+    words[which] = data.draw(st.sampled_from([word for word in WORDS if word != words[which]]))
+    assert changed(pieces, [*pieces[:place], ' '.join(words), *pieces[place + 1 :]])
+
+
+def test_the_words_between_two_mentions_decide():
+    between = lambda words: [(TOPIC, 'Alien'), f' {words} ', (TARGET, 'Ridley Scott')]
+    vectors = [embed(between(words)) for words in ('was directed by', 'was wrote by', 'by', 'never met', 'directed was by')]
+    for i, one in enumerate(vectors):
+        for other in vectors[:i]:
+            assert np.abs(one - other).max() > 1e-5
+
+
+def test_the_pair_is_directed():
+    there = ['the film ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott')]
+    back = ['the film ', (TARGET, 'Alien'), ' by ', (TOPIC, 'Ridley Scott')]
+    assert changed(there, back)
+
+
+@pytest.mark.parametrize('entity', [OTHER, TOPIC, TARGET])
+def test_only_the_two_mentions_of_the_pair_are_masked(entity):
+    pieces = ['the ', (TOPIC, 'Alien'), ' by ', (TARGET, 'Ridley Scott'), ' and ', (entity, 'London'), ' never met']
+    called_otherwise = [(entity, 'Weaver') if piece == (entity, 'London') else piece for piece in pieces]
+    assert changed(pieces, called_otherwise)
+
+
+@pytest.mark.parametrize('names, rest', [(('American', 'Belgian'), 's'), (('トヨタ', '北京'), 'は')])
+def test_a_name_within_a_word_leaves_no_trace_either(names, rest):
+    one, other = ([(TOPIC, name), f'{rest} never met ', (TARGET, 'Ridley Scott')] for name in names)
+    np.testing.assert_array_equal(embed(one), embed(other))
+
+
+# From a corpus.
+
+
+def write_corpus(folder, first, second):
+    """Two documents about the entities `first` and `second`, whose names occur only as mentions, and a third, called London."""
+    templates = [
+        [(0, first), ' was directed by ', (1, second), ' in the old city. That man wrote songs.'],
+        ['The man who met ', (1, second), ' in ', (2, 'London'), ' never wrote "', (0, first), '". ', (1, second), ' was old.'],
+    ]
+    lines = []
+    for number, (template, about) in enumerate(zip(templates, (0, 1))):
+        text, mentions = '', []
+        for piece in template:
+            if isinstance(piece, tuple):
+                mentions.append({'start': len(text), 'end': len(text) + len(piece[1]), 'entity': f'e{piece[0]}'})
+                text += piece[1]
+            else:
+                text += piece
+        document = {'id': str(number), 'title': (first, second)[about], 'text': text, 'title_entity': f'e{about}'}
+        lines.append(json.dumps(document | {'mentions': mentions}))
+    folder.mkdir()
+    (folder / 'corpus.jsonl').write_text('\n'.join(lines) + '\n')
+    names = (first, second, 'London')
+    (folder / 'entities.jsonl').write_text('\n'.join(json.dumps({'id': f'e{i}', 'name': n}) for i, n in enumerate(names)))
+    return JsonLines(str(folder / 'corpus.jsonl'), str(folder / 'entities.jsonl'))
+
+
+def test_a_corpus_with_other_names_gives_the_same_relations(tmp_path):
+    TOKENIZER.save(str(tmp_path / 'tokenizer.json'))
+    found = []
+    for number, names in enumerate([('Alien', 'Scott'), ('A', 'Пётр Ильич Чайковский, jr.'), ('北京 ' * 5 + '北', 'film')]):
+        reader = write_corpus(tmp_path / str(number), *names)
+        folder = tmp_path / f'prepared {number}'
+        prepare(output_dir=str(folder), reader=reader, tokenizer=str(tmp_path / 'tokenizer.json'), max_tokens=100)
+        prepared = Prepared(folder)
+        assert len(prepared.passages) == 2  # the lengths of the names did not move a border
+        pairs = prepared.pairs
+        encode = PairEncoder(
+            MODULE, PARAMS, prepared.records, pairs, prepared.special, bucket_lengths=(48,), tokens_per_batch=480
+        )
+        # Pairs with both entities, of which every further mention would be visible: the second document has one of `second`.
+        both = (pairs['topic'] < 2) & (pairs['target'] < 2)
+        found.append((pairs['passage'][both], pairs['topic'][both], encode(np.flatnonzero(both))))
+    for passage, topic, relations in found[1:]:
+        np.testing.assert_array_equal(passage, found[0][0])
+        np.testing.assert_array_equal(topic, found[0][1])
+        np.testing.assert_array_equal(relations[passage == 0], found[0][2][passage == 0])
+        # Where another mention of the entity is left, its name shows.
+        assert (np.abs(relations - found[0][2]).max(axis=1)[passage == 1] > 1e-5).all()
+    assert np.bincount(found[0][0]).tolist() == [2, 4]
+
+
+# Questions.
+
+
+@settings(max_examples=200)
+@given(SURFACES, TEXT, st.sampled_from(['', '?', ' again', "'s man"]))
+def test_a_question_does_not_depend_on_what_its_topic_is_called(name, before, after):
+    def relation(topic):
+        text = f'{before} {topic}{after}'
+        marked = markup.mark_question(TOKENIZER, text, len(before) + 1, len(before) + 1 + len(topic), SPECIAL)
+        tokens = np.zeros((1, 48), np.int32)
+        tokens[0, : len(marked.tokens)] = marked.tokens
+        return np.asarray(APPLY(tokens, np.array([marked.r1]), np.array([marked.r2])))
+
+    np.testing.assert_array_equal(relation(name), relation('Alien'))

@@ -1,0 +1,102 @@
+"""Labelled sentences, in FewRel's form and as JSON Lines."""
+
+import json
+
+import pytest
+
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.datasets.labelled_sentences import MISSING, OVERLAPPING, read_labelled
+
+
+def fewrel(tokens, head, tail):
+    return {'tokens': tokens.split(), 'h': ['some name', 'Q1', head], 't': ['other name', 'Q2', tail]}
+
+
+def line(text, topic, target, relation='P1'):
+    return {'text': text, 'sub_text': topic, 'obj_text': target, 'rel': relation, 'sub': None}
+
+
+def read(tmp_path, content, name='a.json'):
+    path = tmp_path / name
+    records = content if name == 'a.json' else '\n'.join(json.dumps(record) for record in content)
+    path.write_text(records if isinstance(records, str) else json.dumps(records), encoding='utf-8')
+    return read_labelled(path)
+
+
+def shown(sentences):
+    """(topic, target, relation) as text."""
+    return [(s.text[slice(*s.topic)], s.text[slice(*s.target)], s.relation) for s in sentences]
+
+
+def test_fewrel_mentions_are_their_tokens(tmp_path):
+    sentences, left_out = read(
+        tmp_path,
+        {
+            'P17': [fewrel('Mount Fuji is in Japan .', [[0, 1]], [[4]])],
+            'P50': [fewrel('In Emma , Jane Austen mocks Emma', [[3, 4]], [[1], [6]]), fewrel('Ulysses by Joyce', [[2]], [[0]])],
+        },
+    )
+    assert shown(sentences) == [('Mount Fuji', 'Japan', 'P17'), ('Jane Austen', 'Emma', 'P50'), ('Joyce', 'Ulysses', 'P50')]
+    assert sentences[1].target == (3, 7)  # the first of its two mentions
+    assert left_out == {}
+
+
+def test_fewrel_mentions_that_overlap_are_left_out(tmp_path):
+    both = [fewrel('Bank of Japan', [[0, 1, 2]], [[2]]), fewrel('Kyoto , Japan', [[0]], [[2]])]
+    sentences, left_out = read(tmp_path, {'P17': both})
+    assert shown(sentences) == [('Kyoto', 'Japan', 'P17')] and left_out == {OVERLAPPING: 1}
+
+
+def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
+    sentences, left_out = read(
+        tmp_path,
+        [
+            line('Herbert met Ann, then Bo. He married Ann (née Lee).', 'He', 'Ann'),
+            line('Acme Inc. was founded by Jo.', 'Acme Inc.', 'Jo'),
+            line('Acme Inc. was founded by Joan.', 'Acme Inc.', 'Jo'),
+            line('Born in 1950.', None, '1950'),
+            line('New York, New York', 'New York', 'York'),
+            line('York Minster', 'York Minster', 'York'),
+        ],
+        'a.jsonl',
+    )
+    assert shown(sentences) == [('He', 'Ann', 'P1'), ('Acme Inc.', 'Jo', 'P1'), ('New York', 'York', 'P1')]
+    assert (sentences[0].topic, sentences[0].target) == ((26, 28), (37, 40))
+    assert left_out == {MISSING: 2, OVERLAPPING: 1}
+
+
+@pytest.mark.parametrize(
+    'content, said',
+    [
+        ('{', 'a.json: not JSON .*; files of JSON Lines are called'),
+        ([1], 'expected {relation: .*, found a list'),
+        ({'P1': 3}, "relation 'P1': expected a list of sentences, found 3"),
+        ({'P1': [fewrel('a b', [[0]], [[1]]), {'tokens': ['a']}]}, "relation 'P1', sentence 2: .*KeyError: 'h'"),
+        ({'P1': [fewrel('a b', [[0]], [[2]])]}, 'sentence 1: .*index 2 of 2 tokens'),
+        ({'P1': [fewrel('a b', [[0]], [])]}, 'sentence 1: .*IndexError'),
+        ({'P1': [fewrel('a b', [['x']], [[1]])]}, 'sentence 1: .*TypeError'),
+        ({}, 'no sentence with two mentions'),
+    ],
+)
+def test_a_bad_fewrel_file_is_refused_by_place(tmp_path, content, said):
+    with pytest.raises(CorpusError, match=said):
+        read(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    'content, said',
+    [
+        ([line('a b', 'a', 'b'), {'text': 'a b'}], "a.jsonl, line 2: .*KeyError: 'sub_text'"),
+        ([line('a b', 3, 'b')], 'line 1: .*sub_text and obj_text are strings'),
+        ([line('a b', 'a', 'b', '')], 'line 1: .*not empty'),
+        ([line('a b', 'c', 'b')], 'no sentence with two mentions .*not in the text'),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, content, said):
+    with pytest.raises(CorpusError, match=said):
+        read(tmp_path, content, 'a.jsonl')
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(CorpusError, match='b.json: cannot be read'):
+        read_labelled(tmp_path / 'b.json')

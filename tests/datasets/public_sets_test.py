@@ -1,0 +1,326 @@
+"""TFDS builders of public data sets, over small files of their forms: examples are what the readers of the core read."""
+
+import hashlib
+import importlib.util
+import json
+import tarfile
+import zipfile
+
+import pytest
+
+tfds = pytest.importorskip('tensorflow_datasets', reason='TFDS is not installed: pip install -e .[data]')
+if importlib.util.find_spec('opql_jax_tasks') is None:
+    pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.datasets import msf, open_question_formats, wikimovies
+from opql_jax.datasets.entity_resolution import EntityResolver
+from opql_jax.datasets.readers import JsonLines
+from opql_jax_tasks import public_sets
+
+tfds.disable_progress_bar()
+NOTHING = EntityVocab([], [], [])
+
+
+@pytest.fixture
+def load(tmp_path):
+    """`load(name, split, **options)`: the records of a split, built from the files in tmp_path/manual."""
+
+    def load(name, split, config=None, **options):
+        builder = tfds.builder(name, data_dir=tmp_path / 'tfds', **({'config': config} if config else {}), **options)
+        download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual')
+        builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
+        random_access = options.get('file_format') == 'array_record'
+        examples = builder.as_data_source(split) if random_access else builder.as_dataset(split)
+        return list(public_sets.records(examples))
+
+    return load
+
+
+@pytest.fixture
+def put(tmp_path):
+    """`put(name, content)`: writes text, or JSON, to tmp_path/manual/name."""
+
+    def put(name, content):
+        path = tmp_path / 'manual' / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
+        return path
+
+    return put
+
+
+def put_metaqa(put, hops):
+    for split in ('train', 'dev', 'test'):
+        lines = f'who of {split} made [Kïsmet]\tJoe Ö|Ann\n\nwhat did [Ann Lee] write\tX, Y|Z\n'
+        put(f'{hops}-hop/vanilla/qa_{split}.txt', lines)
+        put(f'{hops}-hop/qa_{split}_qtype.txt', 'film_to_maker\n\nwriter_to_film\n')
+
+
+@pytest.mark.parametrize('file_format', ['tfrecord', 'array_record'])
+def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
+    put_metaqa(put, 2)
+    read = load('opql_metaqa/2-hop', 'validation', file_format=file_format)
+    path = tmp_path / 'manual/2-hop/vanilla/qa_dev.txt'
+    expected, _ = open_question_formats.metaqa_lines(path, NOTHING, 2)
+    kinds = ['film_to_maker', 'writer_to_film']
+    assert read == [{**record, 'type': kind} for record, kind in zip(expected, kinds, strict=True)]
+    assert [record['question'] for record in read] == ['who of dev made Kïsmet', 'what did Ann Lee write']
+    for record, question in zip(read, parse_metaqa_file(path, NOTHING, 2), strict=True):
+        assert record['answers'] == question.unknown_answers and record['mentions'] == [list(question.topic)]
+        assert (record['id'], record['hops']) == (question.id, 2)
+
+
+def test_tfds_load_finds_a_data_set_by_name(put, tmp_path):
+    put_metaqa(put, 1)
+    download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual')
+    examples = tfds.load(
+        'opql_metaqa/1-hop',
+        split='train[:1]',
+        data_dir=tmp_path / 'tfds',
+        download_and_prepare_kwargs={'download_config': download},
+    )
+    assert [record['answers'] for record in public_sets.records(examples)] == [['Joe Ö', 'Ann']]
+
+
+def test_questions_are_written_for_the_tasks(load, put, tmp_path):
+    put_metaqa(put, 1)
+    load('opql_metaqa/1-hop', 'train')
+    examples = tfds.load('opql_metaqa/1-hop', split='train', data_dir=tmp_path / 'tfds', download=False)
+    public_sets.write_jsonl(examples, tmp_path / 'asked.jsonl')
+    vocab = EntityVocab.from_names(['Kïsmet', 'Ann', 'X, Y'])
+    first, second = read_open_questions(tmp_path / 'asked.jsonl', vocab)
+    assert (first.entities, first.answers, first.unknown_answers) == ((0,), [1], ['Joe Ö'])
+    assert (second.entities, second.answers, second.unknown_answers) == ((-1,), [2], ['Z'])
+
+
+def test_missing_files_are_named(load, put):
+    put('1-hop/readme.txt', '')
+    with pytest.raises(
+        InputError, match=r'1-hop/vanilla/qa_train.txt: no such file. Download MetaQA from .* <hops>-hop/vanilla'
+    ):
+        load('opql_metaqa/1-hop', 'train')
+    with pytest.raises(InputError, match=r'ComplexWebQuestions_train.json: no such file. Download .* Dropbox'):
+        load('opql_complexwebq', 'train')
+    with pytest.raises(InputError, match=r'onehop/train/queries.json: no such file. Run .*create_multihop_wikidata.sh'):
+        load('opql_msf/1-hop', 'train')
+
+
+def test_types_must_be_as_many_as_questions(load, put):
+    put_metaqa(put, 1)
+    put('1-hop/qa_train_qtype.txt', 'film_to_maker')
+    with pytest.raises(InputError, match='qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines'):
+        load('opql_metaqa/1-hop', 'train')
+
+
+WIKI = '1 Kismet\n2 Kismet is a film by Ann Lee.\n3 Ann Lee wrote it.\n\n1 Top Hat\n2 A musical.\n\n1 Nothing More\n'
+NAMES = 'Kismet\nkismet\nTop Hat\nAnn Lee\nFire, Fire\nX\n'
+
+
+@pytest.fixture
+def wikimovies_files(put, monkeypatch, tmp_path):
+    """The archive of WikiMovies with other contents, whose checksum is taken to be the published one; its folder."""
+    put('movieqa/knowledge_source/wiki.txt', WIKI)
+    put('movieqa/knowledge_source/entities.txt', NAMES)
+    for split in ('train', 'dev', 'test'):
+        name = f'movieqa/questions/wiki_entities/wiki-entities_qa_{split}.txt'
+        put(name, '1 what did Ann Lee write?\tKismet, Fire, Fire, Unknown\n1 what is it?\tX\n')
+    manual = tmp_path / 'manual'
+    with tarfile.open(manual / 'wikimovies.tar.gz', 'w:gz') as archive:
+        archive.add(manual / 'movieqa', 'movieqa')
+    pretend(monkeypatch, public_sets.OpqlWikimovies, public_sets.WIKIMOVIES, manual / 'wikimovies.tar.gz')
+    return manual / 'movieqa'
+
+
+def pretend(monkeypatch, builder, url, path):
+    """Lets the checksum of a file be the one that is known for an address."""
+    known = type(builder.url_infos[url])(path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
+    monkeypatch.setattr(builder, 'url_infos', {url: known})
+
+
+def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path):
+    passages = load('opql_wikimovies/passages', 'train')
+    assert [(p['title'], p['text'], p['mentions']) for p in passages] == [
+        ('Kismet', 'Kismet is a film by Ann Lee. Ann Lee wrote it.', None),
+        ('Top Hat', 'A musical.', None),
+    ]
+    (question,) = load('opql_wikimovies/questions', 'test')
+    assert question['answers'] == ['Kismet', 'Fire, Fire', 'Unknown'] and question['entities'] == ['Ann Lee']
+    vocab = wikimovies.entity_vocab(wikimovies_files / 'knowledge_source/entities.txt')
+    assert [question] == wikimovies.questions(wikimovies_files / 'questions/wiki_entities/wiki-entities_qa_test.txt', vocab)
+    examples = tfds.load('opql_wikimovies/passages', split='train', data_dir=tmp_path / 'tfds', download=False)
+    public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
+    _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
+    assert [(d.title, d.title_entity, d.mentions) for d in documents] == [
+        ('Kismet', 'Kismet', None),
+        ('Top Hat', 'Top Hat', None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        ('Kismet\n', "wiki.txt:1: expected a number, a space and text, found 'Kismet'"),
+        ('1 Kismet\n', 'wiki.txt: no article in the file'),
+    ],
+)
+def test_an_article_has_numbered_lines(put, content, message):
+    with pytest.raises(InputError, match=message):
+        wikimovies.documents(put('wiki.txt', content))
+
+
+def test_a_question_of_wikimovies_has_answers(put):
+    path = put('qa.txt', '1 what did Ann write?\tX\n1 who?\n')
+    with pytest.raises(InputError, match='qa.txt:2: expected a question, a tab and answers'):
+        wikimovies.questions(path, EntityVocab.from_names(['Ann']))
+
+
+WEBQSP = {
+    'Questions': [
+        {
+            'QuestionId': 'WebQTest-1',
+            'RawQuestion': 'what did ann lee write?',
+            'Parses': [
+                {
+                    'TopicEntityMid': 'm.01',
+                    'TopicEntityName': 'Ann Lee',
+                    'PotentialTopicEntityMention': 'ann lee',
+                    'InferentialChain': ['people.author', 'book.written'],
+                    'Answers': [{'AnswerType': 'Entity', 'AnswerArgument': 'm.02', 'EntityName': 'Kismet'}],
+                }
+            ],
+        }
+    ]
+}
+
+
+def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_path):
+    path = put('WebQSP.json', WEBQSP)
+    archive = tmp_path / 'manual/WebQSP.zip'
+    with zipfile.ZipFile(archive, 'w') as file:
+        for split in ('train', 'test'):
+            file.write(path, f'WebQSP/data/WebQSP.{split}.json')
+    pretend(monkeypatch, public_sets.OpqlWebqsp, public_sets.WEBQSP, archive)
+    (named,) = load('opql_webqsp', 'test')
+    assert (named['entities'], named['answers'], named['hops']) == (['Ann Lee'], ['Kismet'], 1)
+    vocab = EntityVocab(['/m/02', 'Q7'], ['Kismet', 'Ann'], [[], []])
+    vocab.save(tmp_path / 'entities.parquet')
+    tables = {'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n')}
+    config = public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables)
+    (linked,) = load('opql_webqsp', 'test', config=config)
+    assert (linked['entities'], linked['answers']) == (['Q7'], ['/m/02'])
+    assert [linked] == open_question_formats.webqsp(path, EntityResolver(vocab, **tables))[0]
+    assert config.name == public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables).name != 'names'
+    assert config.name != public_sets.Linked(**tables).name
+
+
+def test_another_archive_than_the_published_one_is_refused(load, put):
+    put('WebQSP.zip', 'not the archive')
+    with pytest.raises(InputError, match='WebQSP.zip: its sha256 is .*, not 95cb9cd2.*: it is not the published file'):
+        load('opql_webqsp', 'test')
+
+
+@pytest.mark.parametrize('kind', [ConnectionError, tfds.download.DownloadError, public_sets.NonMatchingChecksumError])
+def test_what_cannot_be_downloaded_is_asked_for(load, monkeypatch, kind):
+    def fail(self, url):
+        raise kind('no route')
+
+    monkeypatch.setattr(tfds.download.DownloadManager, 'download_and_extract', fail)
+    with pytest.raises(InputError, match=r'cannot be downloaded \(no route\). Put wikimovies.tar.gz \(sha256 ed062b49922b'):
+        load('opql_wikimovies/passages', 'train')
+
+
+def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
+    question = {
+        'ID': 'WebQTest-1_a',
+        'question': 'Who married the writer Ann Lee?',
+        'sparql': 'SELECT ?x WHERE { ns:m.01 ns:people.spouse ?x }',
+        'compositionality_type': 'composition',
+        'answers': [{'answer_id': 'm.02', 'answer': 'Joe', 'aliases': []}],
+    }
+    for split in ('train', 'dev'):
+        path = put(f'ComplexWebQuestions_{split}.json', [question])
+    with pytest.raises(InputError, match=r'no topic is named in any of 1 questions; give config=Linked\('):
+        load('opql_complexwebq', 'validation')
+    tables = {'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n'), 'qid_labels': put('labels.json', {'Q7': {'label': 'Ann Lee'}})}
+    read = load('opql_complexwebq', 'validation', config=public_sets.Linked(**tables))
+    assert read == open_question_formats.complexwebq(path, EntityResolver(NOTHING, **tables))[0]
+    assert (read[0]['entities'], read[0]['answers'], read[0]['hops']) == (['Ann Lee'], ['Joe'], 2)
+
+
+def query(relations, target):
+    subject = {'wikidata_id': 'Q1', 'aliases': {'douglas adams': 3}, 'mentions': [0]}
+    chain = [{'wikidata_id': pid, 'text': [name]} for pid, name in relations]
+    target = target and {'wikidata_id': target, 'aliases': {}, 'mention': 1}
+    return {'id': f'{chain}-{target}', 'subject': subject, 'relation': chain if len(chain) > 1 else chain[0], 'object': target}
+
+
+PARAGRAPH = {
+    'id': 4,
+    'wikidata_id': 'Q1',
+    'context': 'Adams studied at St John , Cambridge in 1971 .',
+    'mentions': [
+        {'wikidata_id': 'Q1', 'start': 0, 'text': 'Adams'},
+        {'wikidata_id': 'Q2', 'start': 17, 'text': 'St John , Cambridge'},
+        {'wikidata_id': 'Q3', 'start': 27, 'text': 'Cambridge'},
+        {'wikidata_id': 19710000, 'start': 40, 'text': '1971'},
+        {'wikidata_id': None, 'start': 6, 'text': 'studied'},
+    ],
+}
+
+
+def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
+    lines = lambda records: ''.join(json.dumps(record) + '\n' for record in records)
+    two = query([('P69', 'educated at'), ('P131', 'located in')], 'Q3')
+    for part, split in enumerate(('train', 'test')):
+        put(f'twohop/{split}/queries.json', lines([two]))
+        put(f'twohop/{split}/paragraphs.json', lines([PARAGRAPH]))
+        one = [query([('P569', 'date of birth')], 19520311), query([('P69', 'educated at')], None)]
+        put(f'onehop/{split}/queries-0000{part}-of-00010.json', lines(one))
+    (read,) = load('opql_msf/2-hop', 'test')
+    assert [read] == msf.queries(tmp_path / 'manual/twohop/test/queries.json')
+    assert (read['question'], read['mentions']) == ('douglas adams, educated at, located in', [[0, 13]])
+    assert (read['type'], read['entities'], read['answers'], read['hops']) == ('P69 > P131', ['Q1'], ['Q3'], 2)
+    (dated,) = load('opql_msf/1-hop', 'train')
+    assert (dated['answers'], dated['hops']) == (['19520311'], 1)
+    (passage,) = load('opql_msf/2-passages', 'train')
+    assert (passage['title'], passage['title_entity']) == ('Adams', 'Q1')
+    shown = [(passage['text'][m['start'] : m['end']], m['entity']) for m in passage['mentions']]
+    assert shown == [('Adams', 'Q1'), ('St John , Cambridge', 'Q2'), ('1971', '19710000')]
+    examples = tfds.load('opql_msf/2-passages', split='train', data_dir=tmp_path / 'tfds', download=False)
+    public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
+    _, documents = JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')
+    assert documents == msf.documents(tmp_path / 'manual/twohop/train/paragraphs.json')
+
+
+@pytest.mark.parametrize(
+    ('record', 'message'),
+    [
+        ([], r'queries.json:1: expected an object, found \[\]'),
+        ({**query([('P1', 'x')], 'Q2'), 'subject': 3}, 'queries.json:1: subject: expected an object, found 3'),
+        ({**query([('P1', 'x')], 'Q2'), 'relation': []}, 'must be a relation'),
+        ({**query([('P1', 'x')], 'Q2'), 'relation': 'P1'}, 'relation: expected a list of objects'),
+        (query([('P1', None)], 'Q2'), r'relation\[0\].text: expected a string, found None'),
+        (query([('P1', 'x')], None), 'no query with an object'),
+    ],
+)
+def test_a_bad_query_is_named(put, record, message):
+    with pytest.raises(InputError, match=message):
+        msf.queries(put('queries.json', json.dumps(record) + '\n'))
+
+
+def test_a_bad_paragraph_is_named(put):
+    with pytest.raises(InputError, match=r'paragraphs.json:1: mentions\[0\].start: expected a number'):
+        msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': [{'text': 'x'}]}) + '\n'))
+    with pytest.raises(InputError, match=r'paragraphs.json:1: mentions\[0\].end: 50 is past the text of 46'):
+        late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
+        msf.documents(put('paragraphs.json', json.dumps({**PARAGRAPH, 'mentions': late}) + '\n'))
+
+
+def test_known_checksums_are_those_of_every_download():
+    for builder, url in ((public_sets.OpqlWikimovies, public_sets.WIKIMOVIES), (public_sets.OpqlWebqsp, public_sets.WEBQSP)):
+        known = builder.url_infos[url]
+        assert len(known.checksum) == 64 and known.size > 1 << 20 and url.endswith(known.filename)

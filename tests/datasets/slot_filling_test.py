@@ -1,0 +1,200 @@
+"""Slot-filling queries: what they ask, that text supports them, how they are balanced and split."""
+
+import collections
+import itertools
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.data import sources
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets import docred, slot_filling
+from opql_jax.datasets.readers import SlotFilling
+from opql_jax.training import stages
+
+import tiny_docred
+
+FACTS = st.lists(st.tuples(st.sampled_from('abcdef'), st.sampled_from('xyz'), st.sampled_from('abcdef')), max_size=25)
+
+
+@hypothesis.given(FACTS.map(lambda facts: [f for f in facts if f[0] != f[2]]), st.sampled_from([1, 2, 3]))
+def test_queries_are_all_chains_with_an_answer_and_what_a_walk_reaches(facts, hops):
+    wanted = {}
+    for topic, chain in itertools.product('abcdef', itertools.product('xyz', repeat=hops)):
+        reached, here = [], {topic}
+        for relation in chain:
+            here = {tail for head, r, tail in facts if r == relation and head in here} - {topic}
+            reached.append(here)
+        if here:
+            wanted[topic, chain] = reached
+    found = slot_filling.queries(facts, hops)
+    assert {(q.topic, q.chain): list(map(set, q.reached)) for q in found} == wanted and len(found) == len(wanted)
+
+
+def many_queries():
+    """900 queries of two hops, in half of which the relation r0 has a part, and in a quarter r1."""
+    rng = np.random.default_rng(0)
+    chances = 0.5 ** np.arange(1, 13)
+    chains = rng.choice(12, (900, 2), p=chances / chances.sum())
+    return [slot_filling.Query(f'topic {i}', (f'r{a}', f'r{b}'), (('m',), ('t',))) for i, (a, b) in enumerate(chains)]
+
+
+def test_balancing_cuts_the_most_frequent_relations_down_to_the_next_one():
+    found = many_queries()
+    before = slot_filling.relation_counts(found)
+    kept = slot_filling.balance(found, 3, seed=1)
+    after = slot_filling.relation_counts(kept)
+    (_, first), *_, (_, most) = before.most_common(4)
+    assert max(after.values()) == most < first / 3
+    # Nothing is left out that could have been kept.
+    left = [q for q in found if q not in kept]
+    assert left and all(max(after[r] for r in q.chain) == most for q in left)
+
+
+def test_balancing_depends_on_seed_and_queries_but_not_on_their_order():
+    found = many_queries()
+    kept = slot_filling.balance(found, 3, seed=1)
+    assert slot_filling.balance(found[::-1], 3, seed=1) == kept
+    assert set(slot_filling.balance(found, 3, seed=2)) != set(kept)
+    assert slot_filling.balance(found, 12, seed=1) == found
+
+
+def test_a_document_is_in_dev_whatever_the_others_are_and_about_as_often_as_asked():
+    titles = [f'title {i}' for i in range(2000)]
+    for fraction in (0, 0.2, 1):
+        share = np.mean([slot_filling.in_dev(title, fraction, 0) for title in titles])
+        assert share == fraction or abs(share - fraction) < 0.03
+    dev = [title for title in titles if slot_filling.in_dev(title, 0.2, 0)]
+    assert all(slot_filling.in_dev(title, 0.4, 0) for title in dev)
+    assert dev != [title for title in titles if slot_filling.in_dev(title, 0.2, 1)]
+
+
+def test_larger_portions_of_relations_contain_smaller_ones():
+    relations = [f'P{i}' for i in range(17)]
+    portions = [slot_filling.portion(relations, share, seed=0) for share in (0, 0.1, 0.5, 1)]
+    assert [len(p) for p in portions] == [0, 2, 9, 17]
+    assert all(set(a) < set(b) for a, b in zip(portions, portions[1:]))
+    assert portions == [slot_filling.portion(relations[::-1], share, seed=0) for share in (0, 0.1, 0.5, 1)]
+    assert slot_filling.portion(relations, 0.5, seed=1) != portions[2]
+
+
+# Prepared.
+
+
+@pytest.fixture(scope='module')
+def file(tmp_path_factory):
+    return tiny_docred.write(tmp_path_factory.mktemp('docred'), tiny_docred.world())
+
+
+def reader(file, **options):
+    return SlotFilling(str(file), str(file.with_name('rel_info.json')), **options)
+
+
+@pytest.fixture(scope='module')
+def prepared(file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('prepared')
+    prepare(output_dir=str(folder), reader=reader(file), wordpieces=600, max_tokens=40, title_prefix='never')
+    return Prepared(folder)
+
+
+SPLITS = [f'{hops}-hop/{part}' for hops in (1, 2, 3) for part in ('dev', 'train')]
+
+
+def test_parts_share_no_document_and_together_have_all(file, tmp_path):
+    parts = {p: reader(file, part=p).read(tmp_path / p)[1] for p in ('train', 'dev', 'all')}
+    ids = {part: {document.id for document in documents} for part, documents in parts.items()}
+    assert not ids['train'] & ids['dev'] and ids['train'] | ids['dev'] == ids['all'] and len(ids['all']) == 120
+    assert 5 < len(ids['dev']) < 45
+    whole = {part: reader(file, part=part, dev_fraction=1.0).read(tmp_path / part)[1] for part in ('train', 'dev')}
+    assert not whole['train'] and len(whole['dev']) == 120
+
+
+def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
+    assert prepared.splits == SPLITS
+    relations = {name: id for id, name in tiny_docred.RELATIONS.items()}
+    for split in SPLITS:
+        of_part = reader(file, part=split.split('/')[1])
+        titles = {document.id for document in of_part.read(prepared.directory / 'ignored.jsonl')[1]}
+        assert titles
+        together = collections.defaultdict(set)
+        for passage in prepared.passages.to_pylist():
+            if passage['doc_id'] in titles:
+                lines = np.cumsum([0] + [len(line) + 1 for line in passage['text'].split('\n')])
+                for a, b in itertools.permutations(passage['mentions'], 2):
+                    if np.searchsorted(lines, a['start'], 'right') == np.searchsorted(lines, b['start'], 'right'):
+                        together[a['entity']].add(b['entity'])
+        for question in prepared.questions(split):
+            chain = [relations[name] for name in question.text.split(', ')[1:]]
+            assert question.type.split(' > ') == chain and len(chain) == question.hops == int(split[0])
+            assert question.text[slice(*question.topic)] == prepared.vocab.names[question.topic_entity]
+            hops = [[question.topic_entity], *question.via, question.answers]
+            assert len(hops) == question.hops + 1 and all(hops)
+            for before, after in itertools.pairwise(hops):
+                assert question.topic_entity not in after
+                assert all(any(entity in together[b] for b in before) for entity in after)
+
+
+def test_chains_cross_documents(prepared):
+    (question,) = [
+        q for q in prepared.questions('3-hop/train') if q.text == 'Given13 Family13, place of birth, country, capital'
+    ]
+    assert [prepared.vocab.names[e] for e in (*itertools.chain(*question.via), *question.answers)] == [
+        'Town1',
+        'Country1',
+        'Capital1',
+    ]
+
+
+def test_pairs_of_a_sentence_are_those_whose_mentions_begin_in_one(prepared):
+    def sentence(row, mention):
+        passage = prepared.passages.slice(int(row['passage']), 1).to_pylist()[0]
+        start = passage['mentions'][int(row[mention])]['start']
+        return sum(begin <= start for begin in passage['sentence_starts'])
+
+    rows = [dict(zip(prepared.pairs, values)) for values in zip(*prepared.pairs.values())]
+    together = [i for i, row in enumerate(rows) if sentence(row, 'topic_mention') == sentence(row, 'target_mention')]
+    assert prepared.pair_rows('sentence').tolist() == together
+    assert 0 < len(together) < len(prepared.pair_rows('all')) == len(rows)
+
+
+def test_questions_of_held_out_relations_are_in_no_batch(prepared):
+    held_out = ('P26', 'P36')
+    asked = [q for split in SPLITS if 'train' in split for q in prepared.questions(split)]
+    assert any(q.needs(held_out) for q in asked)
+    follow = sources.FollowSource(prepared, splits=[s for s in SPLITS if 'train' in s], num_steps=9, seed=0, held_out=held_out)
+    kept = [q for q in asked if not {'P26', 'P36'} & set(q.type.split(' > '))]
+    assert follow.num_questions == len(kept) < len(asked)
+    spouses = {a for q in asked if q.type == 'P26' for a in q.answers}
+    assert spouses and not spouses & {int(a) for batch in follow for a in batch['answers'].ravel()}
+    align = sources.AlignSource(prepared, split='1-hop/train', pairs='all', num_steps=9, seed=0, held_out=held_out)
+    assert align.questions.num_questions == sum(len(q.type) > 0 for q in kept if q.hops == 1)
+    assert not spouses & {int(a) for batch in align for a in batch['answers'].ravel()}
+    for stage in (stages.FollowStage(held_out='P26'), stages.AlignStage(held_out='P26')):
+        with pytest.raises(CorpusError.__base__, match=r"held_out: write a tuple, \('P26',\)"):
+            stage.source(prepared, num_steps=1, seed=0)
+
+
+def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
+    lonely = tiny_docred.write(tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')])
+    with pytest.raises(CorpusError, match=r"documents\.json: no fact of the part 'all' is supported by a sentence"):
+        prepare(output_dir=str(tmp_path / 'out'), reader=reader(lonely))
+    for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
+        with pytest.raises(CorpusError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"):
+            reader(lonely, **options)
+
+
+def test_the_real_documents_give_supported_queries_that_no_relation_dominates(shared_data, tmp_path):
+    folder = shared_data / 'redocred'
+    real = SlotFilling(str(folder / 'documents.json'), str(folder / 'rel_info.json'))
+    vocab, documents = real.read(tmp_path / 'rejected.jsonl')
+    assert len(documents) == 500 and len(vocab) > 7_000
+    names = docred.read_relations(folder / 'rel_info.json')
+    for split, questions in real.questions(vocab).items():
+        assert len(questions) > 700
+        counts = collections.Counter(r for q in questions for r in set(q.type.split(' > ')))
+        assert set(counts) <= set(names)
+        assert counts.most_common(1)[0][1] < 0.25 * len(questions), split

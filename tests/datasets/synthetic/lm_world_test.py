@@ -1,0 +1,338 @@
+"""The synthetic world for language models: what its training text keeps silent about, and what its questions ask."""
+
+import collections
+import itertools
+import json
+import os
+import string
+import subprocess
+import sys
+
+import pytest
+
+from opql_jax.corpus import documents as records
+from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.datasets.readers import read_entities
+from opql_jax.datasets.synthetic import lm_world
+from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.datasets.synthetic.conjunctions import CONJUNCTIONS
+from opql_jax.datasets.synthetic.templates import RELATIONS
+from opql_jax.datasets.synthetic.wordings import WORDINGS
+
+from synthetic_text import digest, read_facts, sentences_of, walk
+
+SIZE, SHARE = 400, 0.15
+CORPORA = ('train', 'facts', 'changed')
+EVALUATION = ('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
+CHAINS = {synthetic.question_type(key.split('>')): key.split('>') for key in WORDINGS}
+
+
+@pytest.fixture(scope='module', params=(0, 7))
+def seed(request):
+    return request.param
+
+
+@pytest.fixture(scope='module')
+def world(seed):
+    return synthetic.World(seed, num_documents=SIZE)
+
+
+@pytest.fixture(scope='module')
+def written(seed, tmp_path_factory):
+    directory = tmp_path_factory.mktemp('lm_world')
+    lm_world.write_lm_world(directory, seed=seed, num_documents=SIZE, held_out=SHARE, num_train=400, num_eval=120)
+    return directory
+
+
+@pytest.fixture(scope='module')
+def corpora(written, world):
+    """The documents of each corpus, all of them valid."""
+    return {
+        name: records.read_jsonl(
+            written / name / 'corpus.jsonl',
+            rejected_path=written / 'rejected.jsonl',
+            max_reject_fraction=0,
+            known_entities=set(world.keys),
+        )
+        for name in CORPORA
+    }
+
+
+@pytest.fixture(scope='module')
+def stated(corpora):
+    """Of each corpus all facts that can be read from its text, as (relation, subject key, object key)."""
+    return {name: {canonical(fact) for d in documents for fact in read_facts(d)} for name, documents in corpora.items()}
+
+
+@pytest.fixture(scope='module')
+def questions(written):
+    return {
+        name: [json.loads(line) for line in open(written / 'questions' / f'{name}.jsonl', encoding='utf-8')]
+        for name in lm_world.QUESTION_FILES
+    }
+
+
+def canonical(fact):
+    return (fact[0], *sorted(fact[1:])) if RELATIONS[fact[0]].symmetric else fact
+
+
+def keys_of(world, facts):
+    return {
+        canonical((name, world.keys[s], world.keys[o]))
+        for name, table in facts.items()
+        for s, o in zip(table.subjects, table.objects)
+    }
+
+
+def mentions_in(documents):
+    return collections.Counter(mention.entity for document in documents for mention in document.mentions)
+
+
+def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(world, stated):
+    assert stated['train'] | stated['facts'] == keys_of(world, world.facts)
+    assert not stated['train'] & stated['facts']
+
+
+def assert_silent(documents, pairs):
+    """No page of one of a pair mentions the other, and no sentence mentions both."""
+    for document in documents:
+        assert not [m for m in document.mentions if frozenset((document.title_entity, m.entity)) in pairs]
+        for sentence in sentences_of(document):
+            assert not [pair for pair in itertools.combinations(keys_in(sentence), 2) if frozenset(pair) in pairs]
+
+
+def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(corpora, stated):
+    assert_silent(corpora['train'], {frozenset(fact[1:]) for fact in stated['facts']})
+
+
+def test_as_much_as_can_be_held_out_is_not_said_either(world):
+    held_out = lm_world.split_facts(world, 0.99)
+    pages = list(lm_world.documents(world, lm_world.known_facts(world, held_out)))
+    assert_silent(pages, {frozenset(fact[1:]) for fact in keys_of(world, held_out)})
+    total = sum(map(len, world.facts.values()))
+    assert 0.3 < sum(map(len, held_out.values())) / total < 0.8
+    before, after = mentions_in(world.documents()), mentions_in(pages)
+    assert all(after[key] >= min(3, count) for key, count in before.items())
+
+
+def keys_in(sentence):
+    return {part.split('>')[0] for part in sentence.split('<')[1:]}
+
+
+def test_a_share_of_the_subjects_of_every_relation_is_held_out_with_all_objects(world, stated):
+    held, known = ({(relation, s) for relation, s, _ in stated[name]} for name in ('facts', 'train'))
+    functional = {group for group in held if group[0] != 'married_to'}
+    assert not functional & known
+    subjects = collections.Counter(relation for relation, _ in held | known if relation != 'married_to')
+    chosen = collections.Counter(relation for relation, _ in functional)
+    assert chosen == {relation: round(SHARE * count) for relation, count in subjects.items()}
+    couples = collections.Counter(relation for relation, _, _ in stated['facts'])['married_to']
+    assert couples == round(SHARE * len(world.facts['married_to']))
+
+
+def test_training_pages_are_those_of_the_world_and_mention_entities_as_often_up_to_3_times(world, corpora):
+    pages = list(world.documents())
+    assert [(d.id, d.title, d.title_entity) for d in corpora['train']] == [(d.id, d.title, d.title_entity) for d in pages]
+    before, after = mentions_in(pages), mentions_in(corpora['train'])
+    assert before and all(after[key] >= min(3, count) for key, count in before.items())
+
+
+def test_with_nothing_held_out_the_pages_are_the_worlds(world):
+    assert list(lm_world.documents(world, world.facts)) == list(world.documents())
+
+
+@pytest.mark.parametrize('name,prefix', [('facts', 'news'), ('changed', 'changed')])
+def test_short_pages_say_nothing_else_and_name_their_entity_in_every_sentence(world, corpora, name, prefix):
+    for document in corpora[name]:
+        kind, number = document.id.split('-')
+        assert kind == prefix and world.keys[world.page_order[int(number)]] == document.title_entity
+        for sentence in sentences_of(document):
+            assert f'<{document.title_entity}>' in sentence and len(keys_in(sentence)) > 1
+
+
+def test_held_out_facts_are_told_on_the_pages_that_told_them_in_the_world(world, corpora, stated):
+    def pages_of(documents):
+        told = collections.defaultdict(set)
+        for document in documents:
+            for fact in read_facts(document):
+                told[canonical(fact)].add(document.title_entity)
+        return told
+
+    before, after = pages_of(world.documents()), pages_of(corpora['facts'])
+    assert after == {fact: before[fact] for fact in stated['facts']}
+
+
+def test_changed_text_gives_each_held_out_subject_another_object_of_the_kind_it_had(world, stated):
+    functional = {fact for fact in stated['facts'] if fact[0] in lm_world.FUNCTIONAL}
+    assert sorted(fact[:2] for fact in functional) == sorted(fact[:2] for fact in stated['changed'])
+    kinds = {key: world.kind(i) for i, key in enumerate(world.keys)}
+    related = {frozenset(fact[1:]) for fact in keys_of(world, world.facts)}
+    for relation, subject, object in stated['changed']:
+        assert kinds[object] == RELATIONS[relation].object and frozenset((subject, object)) not in related
+
+
+def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, questions):
+    names, ids = dict(zip(world.keys, world.names)), set()
+    for name, rows in questions.items():
+        assert rows and all(row['id'].startswith(f'{name}-') for row in rows)
+        for row in rows:
+            assert [row['question'][start:end] for start, end in row['mentions']] == [names[key] for key in row['entities']]
+            assert set(row['answers']) <= set(names) and row['answers'] and not set('[]{}') & set(row['question'])
+            assert row['mentions'] == sorted(row['mentions']) and len(set(row['entities'])) == len(row['entities'])
+        assert len({row['question'] for row in rows}) == len(rows)
+        ids |= {row['id'] for row in rows}
+    assert len(ids) == sum(map(len, questions.values()))
+
+
+def split_by_kind(rows):
+    """Questions of 1 hop, of 2 hops, and about two topics."""
+    single = [row for row in rows if len(row['entities']) == 1]
+    return *([row for row in single if row['hops'] == hops] for hops in (1, 2)), [r for r in rows if len(r['entities']) == 2]
+
+
+def test_training_questions_are_as_many_of_each_kind_and_types_take_turns(questions):
+    for rows, types in zip(split_by_kind(questions['train']), (22, 12, len(CONJUNCTIONS))):
+        assert len(rows) == 400
+        assert len({row['type'] for row in rows[:types]}) == types
+    # A small world has no unaffected topic for some types of dev_known.
+    for name, least in {'dev_known': 18, 'held_out': 14, 'two_hop': 12, 'conjunction': len(CONJUNCTIONS)}.items():
+        types = len({row['type'] for row in questions[name]})
+        assert len(questions[name]) == 120 and types >= least
+        assert len({row['type'] for row in questions[name][:types]}) == types
+
+
+def answers_of(row, facts):
+    """Answers by brute force over facts read from text."""
+    if len(row['entities']) == 1:
+        return walk(facts, row['entities'][0], CHAINS[row['type']])
+    return set.intersection(*constraints_of(row, facts))
+
+
+def constraints_of(row, facts):
+    """What each of two topics alone leads to."""
+    sources, target = row['type'].split('_to_')
+    (steps,) = [
+        steps
+        for steps in CONJUNCTIONS
+        if [synthetic.question_type((step,)).split('_to_')[0] for step in steps] == sources.split('_and_')
+        and synthetic.question_type((steps[0],)).endswith(f'_{target}')
+    ]
+    # A wording may name the topics in either order; only one order fits the kinds or, of two people, the roles.
+    orders = [row['entities'], row['entities'][::-1]]
+    found = [[walk(facts, topic, [step]) for topic, step in zip(topics, steps)] for topics in orders]
+    wordings = {wording.replace('{x}', '').replace('{y}', ''): wording for wording in CONJUNCTIONS[steps]}
+    (a, b), (c, d) = row['mentions']
+    wording = wordings[row['question'][:a] + row['question'][b:c] + row['question'][d:]]
+    return found[wording.index('{x}') > wording.index('{y}')]
+
+
+def test_training_and_dev_questions_have_the_same_answers_with_and_without_held_out_facts(stated, questions):
+    everything = stated['train'] | stated['facts']
+    one, two, conjunctions = split_by_kind(questions['train'])
+    for row in itertools.chain(one[:150], two[:100], conjunctions[:100], questions['dev_known']):
+        assert set(row['answers']) == answers_of(row, stated['train']) == answers_of(row, everything)
+
+
+def test_held_out_questions_are_answered_by_held_out_text_alone(stated, questions):
+    for row in questions['held_out']:
+        assert set(row['answers']) == answers_of(row, stated['facts'])
+        assert not answers_of(row, stated['train']) and not CHAINS[row['type']][0].endswith('^-1')
+
+
+def test_changed_questions_are_the_held_out_ones_with_the_answer_of_the_changed_text(stated, questions):
+    held_out = {row['id'].removeprefix('held_out-'): row for row in questions['held_out']}
+    assert len(questions['changed']) == sum(CHAINS[row['type']][0] in lm_world.FUNCTIONAL for row in held_out.values())
+    for row in questions['changed']:
+        true = held_out[row['id'].removeprefix('changed-')]
+        assert row == {**true, 'id': row['id'], 'answers': row['answers']}
+        assert not set(row['answers']) & set(true['answers'])
+        assert set(row['answers']) == answers_of(row, stated['changed']) and len(row['answers']) == 1
+
+
+def test_two_hop_questions_are_answered_by_all_facts(stated, questions):
+    everything = stated['train'] | stated['facts']
+    for row in questions['two_hop']:
+        assert set(row['answers']) == answers_of(row, everything) and row['hops'] == 2
+
+
+def test_topics_of_evaluation_are_not_trained_on(questions):
+    one, two, conjunctions = split_by_kind(questions['train'])
+
+    def topics(rows):
+        return {key for row in rows for key in row['entities']}
+
+    def pairs(rows):
+        return {frozenset(row['entities']) for row in rows}
+
+    assert not topics(questions['dev_known']) & topics(questions['train'])
+    assert not topics(questions['two_hop']) & topics(two)
+    assert not pairs(questions['conjunction']) & pairs(conjunctions)
+    assert topics(one) & topics(questions['two_hop'])
+
+
+def test_conjunctions_need_both_topics(stated, questions):
+    everything = stated['train'] | stated['facts']
+    for row in questions['conjunction'] + split_by_kind(questions['train'])[2]:
+        alone = constraints_of(row, everything)
+        assert set(row['answers']) == set.intersection(*alone) and 1 <= len(row['answers']) <= 5 and row['hops'] == 1
+        assert max(map(len, alone)) > len(row['answers'])
+
+
+def test_every_conjunction_has_4_wordings_with_a_place_for_each_topic():
+    assert len(CONJUNCTIONS) >= 6
+    every = list(itertools.chain.from_iterable(CONJUNCTIONS.values()))
+    assert len(set(every)) == len(every)
+    for wordings in CONJUNCTIONS.values():
+        assert len(wordings) >= 4
+        for wording in wordings:
+            assert sorted(place for _, place, _, _ in string.Formatter().parse(wording) if place) == ['x', 'y']
+
+
+def test_topics_and_answers_of_evaluation_are_mentioned_in_training_text(corpora, questions):
+    mentioned = set(mentions_in(corpora['train']))
+    for name in EVALUATION:
+        assert {key for row in questions[name] for key in row['entities'] + row['answers']} <= mentioned
+
+
+def test_entities_are_those_of_the_world(world, written):
+    rows = [json.loads(line) for line in open(written / 'entities.jsonl', encoding='utf-8')]
+    assert [(row['id'], row['name']) for row in rows] == list(zip(world.keys, world.names))
+
+
+def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
+    code = (
+        'import sys; from opql_jax.datasets.synthetic.lm_world import write_lm_world as write; '
+        'write(sys.argv[1], seed=int(sys.argv[2]), num_documents=150, num_train=200, num_eval=50)'
+    )
+    for name, hash_seed, seed in (('a', '1', '5'), ('b', '2', '5'), ('c', '1', '6')):
+        environment = {**os.environ, 'PYTHONHASHSEED': hash_seed, 'PYTHONPATH': os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, '-c', code, str(tmp_path / name), seed], env=environment, check=True, capture_output=True
+        )
+        assert not done.stdout + done.stderr
+    a, b, c = (digest(tmp_path / name) for name in 'abc')
+    assert a == b and len(a) == len(CORPORA) + len(lm_world.QUESTION_FILES) + 2
+    assert not set(a.values()) & set(c.values())
+
+
+def test_linked_questions_are_the_training_questions_of_one_hop_about_one_topic(written):
+    vocab = read_entities(written / 'entities.jsonl')
+    linked = parse_metaqa_file(written / 'linked/1-hop/train.txt', vocab, hops=1)
+    asked = [q for q in read_open_questions(written / 'questions/train.jsonl', vocab) if q.hops == len(q.mentions) == 1]
+    assert asked and len(linked) == len(asked)
+    for line, question in zip(linked, asked):
+        assert (line.text, (line.topic,), (line.topic_entity,)) == (question.text, question.mentions, question.entities)
+        assert (line.answers, line.unknown_answers, line.type) == (question.answers, [], question.type)
+
+
+@pytest.mark.parametrize('share', (0, 1, -0.5))
+def test_a_share_outside_0_and_1_is_an_error(tmp_path, share):
+    with pytest.raises(ValueError, match=f'hold out: must be between 0 and 1, got {share}'):
+        lm_world.write_lm_world(tmp_path, num_documents=50, held_out=share)
+
+
+def test_a_world_too_small_for_a_file_of_questions_is_an_error_and_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match='num_documents: 20 are too few'):
+        lm_world.write_lm_world(tmp_path / 'small', num_documents=20, held_out=0.01)
+    assert not (tmp_path / 'small').exists()

@@ -1,0 +1,150 @@
+"""Knowledge bases for the baselines: triples as distant supervision beside a text, and as the text."""
+
+import json
+import pathlib
+
+import pytest
+
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.data import markup
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets import readers, triples
+
+NAMES = ['Up', 'Ann Low', 'Bo Ek', 'drama', 'Down', '1999']
+KB = [
+    ('Up', 'directed by', 'Ann Low'),
+    ('Up', 'written by', 'Ann Low'),
+    ('Up', 'written by', 'Bo Ek'),
+    ('Down', 'directed by', 'Ann Low'),
+    ('Down', 'release year', '1999'),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of MetaQA's shape, with a passage about 'Up' only."""
+    (tmp_path / 'entities.txt').write_text('\n'.join(NAMES), encoding='utf-8')
+    passage = {'id': 0, 'title': 'Up', 'text': 'Up is a drama directed by Ann Low and written by Bo Ek, release year 1999.'}
+    (tmp_path / 'passages.jsonl').write_text(json.dumps(passage) + '\n')
+    (tmp_path / '1-hop').mkdir()
+    (tmp_path / '1-hop' / 'train.txt').write_text('who directed [Up]\tAnn Low\n')
+    lines = ['|'.join(triple).replace(' by', '_by').replace(' year', '_year') for triple in KB]
+    (tmp_path / 'kb.txt').write_text('\n'.join([*lines, lines[0], 'Up|has_tags|nobody', 'Up|has_tags|Up', '']))
+    return tmp_path
+
+
+def with_triples(folder):
+    return triples.WithTriples(readers.MetaQA(str(folder)), str(folder / 'kb.txt'))
+
+
+def as_text(folder, **options):
+    return triples.Triples(readers.MetaQA(str(folder)), str(folder / 'kb.txt'), **options)
+
+
+def named(vocab, found):
+    return [(vocab.names[head], relation, vocab.names[tail]) for head, relation, tail in found]
+
+
+def prepared_of(reader, folder, **options):
+    prepare(output_dir=str(folder), reader=reader, **{'wordpieces': 200, 'drop_above_rate': 1.0, **options})
+    return Prepared(folder)
+
+
+def test_each_triple_of_known_entities_is_read_once(folder, caplog):
+    vocab = EntityVocab.from_names(NAMES)
+    with caplog.at_level('INFO'):
+        assert named(vocab, triples.read_triples(folder / 'kb.txt', vocab)) == KB
+    assert '2 triples of unknown entities, or of an entity with itself' in caplog.text
+
+
+@pytest.mark.parametrize('line', ['Up|directed_by', 'Up|directed_by|Ann Low|x', 'Up||Ann Low', 'Up'])
+def test_a_line_that_is_no_triple_is_named(tmp_path, line):
+    (tmp_path / 'kb.txt').write_text(f'Up|directed_by|Ann Low\n\n{line}\n')
+    with pytest.raises(CorpusError, match=r'kb.txt:3: expected head\|relation\|tail'):
+        triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
+
+
+def test_files_without_triples_are_refused(tmp_path):
+    (tmp_path / 'kb.txt').write_text('X|directed_by|Y\n')
+    with pytest.raises(CorpusError, match='no triple of two entities'):
+        triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
+    with pytest.raises(CorpusError, match='cannot be read'):
+        triples.read_triples(tmp_path / 'none.txt', EntityVocab.from_names(NAMES))
+
+
+def test_every_triple_is_asked_for_from_both_ends(folder):
+    prepared = prepared_of(with_triples(folder), folder / 'prepared')
+    names = prepared.vocab.names
+    asked = {(names[q.topic_entity], q.type): {names[a] for a in q.answers} for q in prepared.questions('1-hop/kb')}
+    expected = {}
+    for head, relation, tail in KB:
+        expected.setdefault((head, relation), set()).add(tail)
+        expected.setdefault((tail, f'inverse of {relation}'), set()).add(head)
+    assert asked == expected
+    for question in prepared.questions('1-hop/kb'):
+        start, end = question.topic
+        assert question.text[start:end] == names[question.topic_entity]
+        assert question.text[end:] == f', {question.type}' and question.hops == 1
+
+
+def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
+    plain = prepared_of(readers.MetaQA(str(folder)), folder / 'plain')
+    beside = prepared_of(with_triples(folder), folder / 'beside')
+    assert beside.splits == ['1-hop/kb', *plain.splits]
+    different = {name for name in plain.manifest['files'] if plain.manifest['files'][name] != beside.manifest['files'][name]}
+    assert not different and beside.manifest['files'].keys() - plain.manifest['files'].keys() == {'questions/1-hop/kb.parquet'}
+
+
+def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder):
+    text = prepared_of(readers.MetaQA(str(folder)), folder / 'text')
+    prepared = prepared_of(as_text(folder), folder / 'prepared', tokenizer=str(text.tokenizer_path))
+    # A model of the text can be trained on.
+    assert prepared.vocab.hash() == text.vocab.hash() and prepared.splits == text.splits
+    assert prepared.tokenizer_path.read_bytes() == text.tokenizer_path.read_bytes()
+    names, found = prepared.vocab.names, []
+    for topic, target, passage, i, j, is_title in zip(*(prepared.pairs[c].tolist() for c in prepared.pairs)):
+        marked = markup.mark_pair(prepared.records[passage], i, j, prepared.special, 4)
+        said = prepared.tokenizer.decode(marked.tokens.tolist(), skip_special_tokens=False)
+        found.append((names[topic], names[target], said.replace('[CLS]', '').replace('[SEP]', '').strip()))
+        assert is_title
+    expected = []
+    for head, relation, tail in KB:
+        expected += [(head, tail, f'[ENT] [R1] {relation} [ENT] [R2]'), (tail, head, f'[ENT] [R2] {relation} [ENT] [R1]')]
+    assert sorted(found) == sorted(expected)
+
+
+def test_triples_can_be_those_about_the_text(folder):
+    vocab, documents = as_text(folder, about_text=True).read(folder / 'rejected.jsonl')
+    assert [d.text for d in documents] == [' '.join(triple) for triple in KB if triple[0] == 'Up']
+    assert {d.title_entity for d in documents} == {'Up'}
+
+
+def test_only_the_baselines_depend_on_the_knowledge_base(folder):
+    """OPQL reads text: neither its files nor what identifies its prepared folder know of kb.txt."""
+    plain = readers.MetaQA(str(folder))
+    before = [readers.identity(reader) for reader in (plain, with_triples(folder), as_text(folder))]
+    assert all(pathlib.Path(path).name != 'kb.txt' for path in plain.files().values())
+    assert all('kb.txt' in [pathlib.Path(p).name for p in r.files().values()] for r in (with_triples(folder), as_text(folder)))
+    with open(folder / 'kb.txt', 'a') as file:
+        file.write('Up|has_genre|drama\n')
+    after = [readers.identity(reader) for reader in (plain, with_triples(folder), as_text(folder))]
+    assert before[0] == after[0] and before[1] != after[1] and before[2] != after[2]
+    (folder / 'kb.txt').unlink()
+    prepared_of(plain, folder / 'prepared')
+
+
+def test_the_identity_of_a_reader_of_triples_is_that_of_its_text_too_wherever_both_lie(folder, tmp_path_factory):
+    other = tmp_path_factory.mktemp('other')
+    for path in folder.rglob('*.*'):
+        if path.is_file():
+            (other / path.relative_to(folder)).parent.mkdir(exist_ok=True)
+            (other / path.relative_to(folder)).write_bytes(path.read_bytes())
+    assert readers.identity(as_text(folder)) == readers.identity(as_text(other))
+    assert readers.identity(as_text(folder)) != readers.identity(as_text(folder, about_text=True))
+    kb = str(folder / 'kb.txt')
+    worlds = [triples.WithTriples(readers.Synthetic(seed=seed), kb) for seed in (0, 1)]
+    assert readers.identity(worlds[0]) != readers.identity(worlds[1])
+    (other / 'entities.txt').write_text('Up\nAnn Low\n')
+    assert readers.identity(as_text(folder)) != readers.identity(as_text(other))

@@ -1,0 +1,379 @@
+"""MediaWiki dumps: pages and redirects, parts that are read once, damaged files, the way there and back, and preparing one."""
+
+import bz2
+import gzip
+import json
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+import pyarrow as pa
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.prepare import link_documents, split_batch
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.datasets.wikipedia import dump as wikidump
+from opql_jax.datasets.wikipedia.reader import Wikipedia
+from opql_jax.datasets.wikipedia.writer import write_dump, write_world
+
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de"><siteinfo>
+<namespaces><namespace key="0" case="first-letter" /><namespace key="6" case="first-letter">Datei</namespace>
+<namespace key="14" case="first-letter">Kategorie</namespace></namespaces></siteinfo>"""
+
+
+def page(number, title, text='', namespace=0, redirect=None, model='wikitext'):
+    """A page as XML."""
+    target = '' if redirect is None else f'<redirect title={quoteattr(redirect)} />'
+    return (
+        f'<page><title>{escape(title)}</title><ns>{namespace}</ns><id>{number}</id>{target}<revision><id>{number}</id>'
+        f'<model>{model}</model><text xml:space="preserve">{escape(text)}</text></revision></page>'
+    )
+
+
+def dump(path, *pages):
+    """Writes pages as a dump, compressed as the name says."""
+    content = ''.join([HEAD, *pages, '</mediawiki>']).encode()
+    compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
+    path.write_bytes(compress(content))
+    return path
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """A reader of what lies in the test's folder."""
+    return lambda path='*.xml*', work='work', **options: Wikipedia(
+        str(tmp_path / path), str(tmp_path / work), **{'processes': 1, 'min_links': 0, **options}
+    )
+
+
+def mentions_of(document):
+    return [(document.text[m.start : m.end], m.entity) for m in document.mentions]
+
+
+def read(reader, tmp_path):
+    """Vocabulary, documents by title, lines of the rejected file."""
+    vocab, documents = reader.read(tmp_path / 'rejected.jsonl')
+    for document in documents:
+        validate(document, vocab.keys)
+    lines = [json.loads(line) for line in (tmp_path / 'rejected.jsonl').read_text().splitlines()]
+    return vocab, {document.title: document for document in documents}, lines
+
+
+# Pages.
+
+
+def test_articles_are_documents_about_their_title(reader, tmp_path):
+    dump(
+        tmp_path / 'a.xml',
+        page(1, 'Ann', "'''Ann''' knows [[bob]], [[Gone]] and [[Talk:Bob]]."),
+        page(7, 'Bob', '{{stub}}'),
+        page(8, 'Talk:Bob', 'Hello [[Ann]].', namespace=1),
+        page(9, 'Kategorie:People', 'People', namespace=14),
+    )
+    vocab, documents, rejected = read(reader(), tmp_path)
+    assert documents == {'Ann': Document('1', 'Ann', 'Ann knows bob, Gone and Talk:Bob.', (Mention(10, 13, 'Bob'),), 'Ann')}
+    assert vocab.keys == vocab.names == ['Bob', 'Ann'] and not rejected
+
+
+def test_redirects_are_followed_through_chains_and_not_around_circles(reader, tmp_path):
+    targets = ['one', 'two', 'three', 'ring', 'loop', 'self', 'nowhere', 'abroad']
+    dump(
+        tmp_path / 'a.xml',
+        page(1, 'End', 'x'),
+        page(2, 'A', ' '.join(f'[[{target}]]' for target in targets)),
+        page(3, 'One', '#REDIRECT [[End]]', redirect='End'),
+        page(4, 'Two', '#REDIRECT [[One#Part]]', redirect='One#Part'),
+        page(5, 'Three', '#REDIRECT [[Two]]', redirect='Two'),
+        page(6, 'Ring', '#REDIRECT [[Loop]]', redirect='Loop'),
+        page(7, 'Loop', '#REDIRECT [[Ring]]', redirect='Ring'),
+        page(8, 'Self', '#REDIRECT [[Self]]', redirect='Self'),
+        page(9, 'Nowhere', '#REDIRECT [[Gone]]', redirect='Gone'),
+        page(10, 'Abroad', '#REDIRECT [[User:A]]', redirect='User:A'),
+    )
+    vocab, documents, _ = read(reader(), tmp_path)
+    assert mentions_of(documents['A']) == [('one', 'End'), ('two', 'End'), ('three', 'End')]
+    assert vocab.keys == ['End', 'A'] and set(documents) == {'End', 'A'}
+
+
+def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader, tmp_path):
+    texts = {
+        'Zoe': '[[Ann]] [[Bob]] [[Cid]]',
+        'Ann': '[[a]] [[Bob]] [[Cid]] [[Dan]]',
+        'Bob': '',
+        'Cid': '',
+        'Dan': '',
+        'Eve': '',
+    }
+    pages = [page(number, title, text) for number, (title, text) in enumerate(texts.items())]
+    dump(tmp_path / 'a.xml', *pages, page(9, 'A', redirect='Ann'))
+
+    def entities(**options):
+        vocab, documents, _ = read(reader(**options), tmp_path)
+        return vocab.keys, mentions_of(documents['Ann']), documents['Ann'].title_entity
+
+    assert entities()[0] == ['Ann', 'Bob', 'Cid', 'Dan', 'Eve', 'Zoe']
+    assert entities(min_links=1)[0] == ['Ann', 'Bob', 'Cid', 'Dan']
+    assert entities(min_links=2) == (['Ann', 'Bob', 'Cid'], [('a', 'Ann'), ('Bob', 'Bob'), ('Cid', 'Cid')], 'Ann')
+    assert entities(max_entities=1) == (['Ann'], [('a', 'Ann')], 'Ann')
+    assert entities(min_links=3) == ([], [], None)
+
+
+def test_lists_and_disambiguation_pages_can_be_left_out(reader, tmp_path):
+    dump(
+        tmp_path / 'a.xml',
+        page(1, 'List of towns', '* [[Rome]]'),
+        page(2, 'Rome (disambiguation)', '* [[Rome]]'),
+        page(3, 'Mercury', '* [[Rome]]\n{{Disambiguation|geo}}'),
+        page(4, 'Venus', '* [[Rome]]\n__DISAMBIG__'),
+        page(5, 'Rome', '{{disambiguation needed}} [[Venus]] and [[Romulus]]'),
+        page(6, 'Romulus', redirect='Mercury'),
+    )
+    vocab, documents, _ = read(reader(), tmp_path)
+    assert vocab.keys == ['Rome'] and documents['Rome'].mentions == ()
+    vocab, documents, _ = read(reader(left_out_titles='', left_out_templates=''), tmp_path)
+    assert mentions_of(documents['Rome']) == [('Venus', 'Venus'), ('Romulus', 'Mercury')]
+    assert vocab.keys == ['Rome', 'Mercury', 'Venus', 'List of towns', 'Rome (disambiguation)']
+
+
+def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, tmp_path):
+    pages = [page(number, f'Page {number}', 'x') for number in range(8)]
+    dump(tmp_path / 'a.xml', *pages, page(8, 'Style', '.a {}', model='css'), page(9, 'Page 3', 'y'))
+    _, documents, rejected = read(reader(max_reject_fraction=0.2), tmp_path)
+    assert documents['Page 3'].text == 'x' and len(documents) == 8
+    assert rejected == [
+        {'part': 'a.xml', 'page': '8', 'title': 'Style', 'reason': 'its text is css, not wikitext'},
+        {'part': 'a.xml', 'page': '9', 'title': 'Page 3', 'reason': 'another page before it has its id or title'},
+    ]
+    with pytest.raises(CorpusError, match="2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"):
+        read(reader(max_reject_fraction=0.1), tmp_path)
+
+
+def test_the_last_of_several_revisions_counts(reader, tmp_path):
+    old = '<revision><id>1</id><text>old</text></revision><revision>'
+    dump(tmp_path / 'a.xml', page(1, 'A', 'new').replace('<revision>', old))
+    assert read(reader(), tmp_path)[1]['A'].text == 'new'
+
+
+# Parts.
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Three parts, of which each links to the next one."""
+    for number in range(3):
+        pages = [page(100 * number + i, f'Page {number}.{i}', f'See [[page {(number + 1) % 3}.{i}]].') for i in range(5)]
+        dump(tmp_path / f'wiki-{number}.xml-p{number}p9.bz2', *pages)
+    return tmp_path
+
+
+@pytest.fixture
+def read_parts(monkeypatch):
+    """Names of the parts whose pages were read in this process."""
+    names, pages = [], wikidump.pages
+    monkeypatch.setattr(wikidump, 'pages', lambda path: names.append(path.name) or pages(path))
+    return names
+
+
+def test_two_processes_give_what_one_gives(parts, reader):
+    one, two = (reader('.', f'work{n}', processes=n).read(parts / f'r{n}') for n in (1, 2))
+    assert list(one[1]) == list(two[1]) and len(one[1]) == 15
+    assert (one[0].keys, one[0].hash()) == (two[0].keys, two[0].hash())
+    files = [{path.name: path.read_bytes() for path in (parts / f'work{n}').iterdir()} for n in (1, 2)]
+    assert files[0] == files[1] and len(files[0]) == 3
+
+
+def test_all_parts_are_handed_out_at_once(parts, reader, monkeypatch):
+    found, in_order = [], wikidump.pool.in_order
+    monkeypatch.setattr(wikidump.pool, 'in_order', lambda *given, ahead: found.append(ahead) or in_order(*given, ahead=ahead))
+    reader(processes=2).read(parts / 'r')
+    assert found == [3]
+
+
+def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_parts):
+    first = reader('*.bz2').read(parts / 'r')
+    assert [name[:6] for name in read_parts] == ['wiki-0', 'wiki-1', 'wiki-2']
+    made = {path: path.stat().st_mtime_ns for path in (parts / 'work').iterdir()}
+    lost = sorted(made)[1]
+    lost.unlink()
+    (parts / 'work' / '.x.parquet.1.partial').write_bytes(b'half')
+    read_parts.clear()
+    again = reader('*.bz2').read(parts / 'r')
+    assert list(again[1]) == list(first[1]) and again[0].keys == first[0].keys
+    assert len(read_parts) == 1
+    assert {path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)} == {lost}
+
+
+def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader, read_parts):
+    reader('*.bz2').read(parts / 'r')
+    read_parts.clear()
+    (parts / 'wiki-1.xml-p1p9.bz2').rename(parts / 'wiki-9.xml.bz2')
+    assert len(reader('*.bz2').read(parts / 'r')[1]) == 15 and not read_parts
+    dump(parts / 'wiki-9.xml.bz2', page(999, 'New', 'x'))
+    assert len(reader('*.bz2').read(parts / 'r')[1]) == 11 and read_parts == ['wiki-9.xml.bz2']
+    reader('*.bz2', left_out_titles='New').read(parts / 'r')
+    assert len(read_parts) == 4
+
+
+def test_a_dump_of_several_streams_and_one_of_gzip(reader, tmp_path):
+    texts = {'plain.xml': bytes, 'many.xml.bz2': bz2.compress, 'packed.xml.gz': gzip.compress}
+    for name, compress in texts.items():
+        pieces = [HEAD, page(1, 'A', 'see [[B]]'), page(2, 'B', 'x'), '</mediawiki>']
+        (tmp_path / name).write_bytes(b''.join(compress(piece.encode()) for piece in pieces))
+    found = [read(reader(name), tmp_path)[1] for name in texts]
+    assert mentions_of(found[0]['A']) == [('B', 'B')] and found[1] == found[0] and found[2] == found[0]
+
+
+@pytest.mark.parametrize('name', ['a.xml', 'a.xml.bz2', 'a.xml.gz'])
+def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
+    compress = {'a.xml': bytes, 'a.xml.bz2': bz2.compress, 'a.xml.gz': gzip.compress}[name]
+    pages = [page(number, f'Page {number}', f'text {number * 7919 % 1013} ' * 20) for number in range(3000)]
+    streams = [HEAD, *(''.join(pages[first : first + 100]) for first in range(0, 3000, 100)), '</mediawiki>']
+    whole = tmp_path / name
+    whole.write_bytes(b''.join(compress(stream.encode()) for stream in streams))
+    whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 3 // 4])
+    where = rf"{name}: (malformed, cut off|truncated) .*after the page 'Page \d+', at about byte [\d,]+ of [\d,]+ \("
+    with pytest.raises(CorpusError, match=where):
+        reader(name).read(tmp_path / 'r')
+    assert not list((tmp_path / 'work').iterdir())
+
+
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        (HEAD + page(1, 'A', 'x') + '<page><title>B</page>', r"malformed.* after the page 'A', .*mismatched tag: line 3"),
+        (HEAD + page(1, '', 'x'), "before the first page.*a page needs title, ns, id and revision; here they are ''"),
+        ('<html></html>', "the outermost element is 'html'"),
+        ('', 'no element found'),
+    ],
+)
+def test_a_malformed_part_is_named_with_the_place(reader, tmp_path, content, message):
+    (tmp_path / 'a.xml').write_text(content)
+    with pytest.raises(CorpusError, match=rf'a\.xml: .*{message}'):
+        reader().read(tmp_path / 'r')
+
+
+def test_an_error_of_one_part_leaves_the_others_finished(parts, reader):
+    (parts / 'wiki-1.xml-p1p9.bz2').write_bytes(b'no bz2')
+    with pytest.raises(CorpusError, match=r'wiki-1.*: truncated or damaged before the first page'):
+        reader('*.bz2', processes=2).read(parts / 'r')
+    assert len(list((parts / 'work').iterdir())) == 2
+
+
+def test_what_is_no_dump(reader, tmp_path):
+    with pytest.raises(InputError, match=r'none.*: no part of a dump, a file that ends in \.xml'):
+        reader('none*').files()
+    (tmp_path / 'a.7z').touch()
+    with pytest.raises(InputError, match=r'a\.7z: the name of a part of a dump ends in'):
+        reader('a*').files()
+    with pytest.raises(InputError, match='max_entities=0: must be at least 1'):
+        reader(max_entities=0)
+
+
+# The way there and back.
+
+
+def as_read(document, vocab):
+    """Title, text and mentions as a dump of the document gives them."""
+    name = dict(zip(vocab.keys, vocab.names))
+    return name[document.title_entity], document.text, tuple((m.start, m.end, name[m.entity]) for m in document.mentions)
+
+
+def as_given(document):
+    return document.title_entity, document.text, tuple((m.start, m.end, m.entity) for m in document.mentions)
+
+
+def test_a_world_is_read_as_it_was_written(reader, tmp_path):
+    world = synthetic.World(3, 60)
+    files = write_dump(tmp_path / 'world.xml.bz2', world.documents(), world.vocab(), parts=3)
+    assert [file.name for file in files] == ['world1.xml.bz2', 'world2.xml.bz2', 'world3.xml.bz2']
+    vocab, documents, rejected = read(reader(), tmp_path)
+    assert sorted(map(as_given, documents.values())) == sorted(as_read(d, world.vocab()) for d in world.documents())
+    assert sorted(vocab.keys) == sorted(world.names) and not rejected
+
+
+def test_a_world_with_redirects_and_furniture_gives_the_same_passages(reader, tmp_path):
+    world = synthetic.World(3, 60)
+    (file,) = write_world(tmp_path / 'world.xml.bz2', world)
+    pages = {page.title: page for _, page in wikidump.pages(file)}
+    assert all(pages[key].redirect == name for key, name in zip(world.keys, world.names))
+    linked = [link for page in pages.values() for link in re.findall(r'\[\[(Q\d+)\|', page.text)]
+    assert len(linked) > 100 and all(kept in pages[world.names[0]].text for kept in ('{{Infobox', '{|', '<ref', '[[Category:'))
+
+    def passages(documents, vocab):
+        batches, _ = link_documents(documents, vocab)
+        cut = [split_batch(batch, lambda text: len(text.split()), 30, 'missing') for batch in batches]
+        for row in pa.Table.from_batches(cut).to_pylist():
+            mentions = [(m['start'], m['end'], vocab.names[m['entity']]) for m in row['mentions']]
+            yield row['title'], row['text'], row['sentence_starts'], mentions
+
+    vocab, documents, rejected = read(reader(), tmp_path)
+    assert sorted(passages(list(documents.values()), vocab)) == sorted(passages(list(world.documents()), world.vocab()))
+    assert sorted(vocab.keys) == sorted(world.names) and not rejected
+
+
+def test_aliases_that_cannot_be_titles_or_are_another_page_are_no_redirects(tmp_path):
+    vocab = EntityVocab(['Q1', 'Q2'], ['Up', 'Ann'], [['Ann', 'up', 'A[', 'Above'], ['Above', 'Annie']])
+    text = Document('1', 'Up', 'Up Up Up', (Mention(0, 2, 'Q1'), Mention(3, 5, 'Q1'), Mention(6, 8, 'Q1')), 'Q1')
+    (file,) = write_dump(tmp_path / 'a.xml', [text], vocab)
+    pages = {page.title: (page.redirect, page.text) for _, page in wikidump.pages(file)}
+    assert pages == {
+        'Up': (None, '[[Up|Up]] [[Above|Up]] [[Up|Up]]'),
+        'Ann': (None, ''),
+        'Above': ('Up', '#REDIRECT [[Up]]'),
+        'Annie': ('Ann', '#REDIRECT [[Ann]]'),
+    }
+
+
+@pytest.mark.parametrize(
+    'name, text, message',
+    [
+        ('Up', 'a  b', "wikitext cannot show '  ' at 1"),
+        ('Up', 'a\tb', r"wikitext cannot show '\\t' at 1"),
+        ('Up', 'a\n\nb', 'wikitext cannot show'),
+        ('up', 'a', "'up' cannot be the title of a page"),
+        ('U[p]', 'a', 'cannot be the title of a page'),
+        ('File:Up', 'a', 'cannot be the title of a page'),
+    ],
+)
+def test_what_a_dump_cannot_hold_is_refused(tmp_path, name, text, message):
+    with pytest.raises(CorpusError, match=message):
+        write_dump(tmp_path / 'a.xml', [Document('1', 'A', text, (), 'Q1')], EntityVocab(['Q1'], [name], [[]]))
+    assert not list(tmp_path.iterdir())
+
+
+# Preparing.
+
+
+def test_a_dump_is_prepared_end_to_end(tmp_path):
+    (tmp_path / 'dump').mkdir()
+    dump(
+        tmp_path / 'dump' / 'a.xml.bz2',
+        page(1, 'Up', "'''Up''' was made by [[Ann Low|Ann]].<ref>x</ref>"),
+        page(2, 'Ann Low', 'She made [[up]], with [[Low, Bob|Bob]].'),
+    )
+    dump(tmp_path / 'dump' / 'b.xml.gz', page(3, 'Bob Low', 'He knows [[Ann Low]].'), page(4, 'Low, Bob', redirect='Bob Low'))
+    made = Wikipedia(str(tmp_path / 'dump'), str(tmp_path / 'work'), processes=2)
+    manifest = prepare(output_dir=str(tmp_path / 'out'), reader=made, wordpieces=200)
+    prepared = Prepared(tmp_path / 'out')
+    assert prepared.vocab.keys == ['Ann Low', 'Bob Low', 'Up']
+    passages = prepared.passages.to_pylist()
+    assert [p['text'] for p in passages] == [
+        'Up: Up was made by Ann.',
+        'Ann Low: She made up, with Bob.',
+        'Bob Low: He knows Ann Low.',
+    ]
+    named = [[(p['text'][m['start'] : m['end']], prepared.vocab.keys[m['entity']]) for m in p['mentions']] for p in passages]
+    assert named == [
+        [('Up', 'Up'), ('Ann', 'Ann Low')],
+        [('Ann Low', 'Ann Low'), ('up', 'Up'), ('Bob', 'Bob Low')],
+        [('Bob Low', 'Bob Low'), ('Ann Low', 'Ann Low')],
+    ]
+    again = Wikipedia(str(tmp_path / 'dump' / '*'), str(tmp_path / 'elsewhere'), processes=1)
+    assert prepare(output_dir=str(tmp_path / 'out'), reader=again, wordpieces=200) == manifest
+    other = Wikipedia(str(tmp_path / 'dump'), str(tmp_path / 'work'), min_links=2)
+    with pytest.raises(InputError, match='another min_links: delete it'):
+        prepare(output_dir=str(tmp_path / 'out'), reader=other, wordpieces=200)

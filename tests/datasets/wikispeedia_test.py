@@ -1,0 +1,126 @@
+"""The Wikispeedia reader: text browser output to prose, links to mentions."""
+
+import gzip
+import json
+
+import pytest
+
+from opql_jax.corpus.documents import CorpusError, Mention
+from opql_jax.datasets import wikispeedia
+
+ARTICLE = """   #copyright
+
+Red giant
+
+2007 Schools Wikipedia Selection. Related subjects: Space and
+other things
+
+   This is a featured article. Click here for more information.
+   Red giant
+   Part of a series
+   Radius      many metres
+   Mass     heavy
+
+   A picture of a big star whose caption is so long that it is wrapped to
+   the next line.
+   Enlarge
+   A picture of a big star whose caption is so long that it is wrapped to
+   the next line.
+
+   According to the ( Danish) diagram, a red giant is a large star of a
+   certain class; so-named^[3] because of the " cool" colour of the giant
+   stars.
+   The Sun, drawn to scale
+   Enlarge
+   The Sun, drawn to scale
+
+The Sun
+
+   A star of one mass becomes a red giant when its helium is wholly burnt.
+   Cute. Enlarge
+   Cute.
+
+   The Sun itself, 1862
+   The Sun itself, 1862
+
+   A view of the "big" Sun from afar.
+   Enlarge
+   A view of the " big" Sun from afar.
+
+     * The first item is long enough to be wrapped to a second line in the
+       list.
+     * Too short
+    1. The second item has five words
+
+   Retrieved from " http://en.wikipedia.org/wiki/Red_giant"
+   This reference article is mainly selected from the English Wikipedia.
+"""
+
+PROSE = [
+    'According to the (Danish) diagram, a red giant is a large star of a certain class; so-named because of the '
+    '"cool" colour of the giant stars.',
+    'A star of one mass becomes a red giant when its helium is wholly burnt.',
+    'The first item is long enough to be wrapped to a second line in the list.',
+    'The second item has five words',
+]
+
+
+def test_only_prose_and_list_items_remain():
+    assert wikispeedia.clean(ARTICLE).split('\n') == PROSE
+
+
+def test_cleaning_takes_linear_time_on_digits_and_spaces():
+    # In quadratic time this would take minutes.
+    digits = '3.' + '1' * 20000
+    assert wikispeedia.clean(f'   The number pi is about {digits}.\n' + '\n' * 20000) == f'The number pi is about {digits}.'
+    assert wikispeedia.clean(f'   Pi is {digits}' + ' ' * 20000 + 'x\n') == ''
+
+
+@pytest.fixture
+def folder(tmp_path):
+    articles = [
+        ('Red_giant', 'Red giant', ARTICLE),
+        ('Sun', 'Sun', '   The Sun is a star near us.\n'),
+        ('Helium', 'Helium', '   #copyright\n'),
+    ]
+    with gzip.open(tmp_path / 'articles.jsonl.gz', 'wt', encoding='utf-8') as file:
+        for page, title, text in articles:
+            file.write(json.dumps({'page': page, 'title': title, 'text': text}) + '\n')
+    (tmp_path / 'links.tsv').write_text('# links\n\nRed_giant\tHelium\n')
+    return tmp_path
+
+
+def test_mentions_are_the_article_itself_and_its_link_targets(folder):
+    vocab = wikispeedia.entity_vocab(folder)
+    giant, sun = wikispeedia.documents(folder, vocab)
+    assert (giant.id, giant.title, giant.title_entity) == ('Red_giant', 'Red giant', 'Red giant')
+    assert [giant.text[m.start : m.end] for m in giant.mentions] == ['red giant', 'red giant', 'helium']
+    assert giant.mentions[2].entity == 'Helium'
+    assert sun.mentions == (Mention(4, 7, 'Sun'),)
+
+
+def test_every_title_is_a_mention_when_asked(folder):
+    vocab = wikispeedia.entity_vocab(folder)
+    giant, _ = wikispeedia.documents(folder, vocab, linked_only=False)
+    assert {m.entity for m in giant.mentions} == {'Red giant', 'Helium'}
+    (folder / 'links.tsv').write_text('')
+    giant, _ = wikispeedia.documents(folder, vocab)
+    assert {m.entity for m in giant.mentions} == {'Red giant'}
+
+
+def test_broken_files_are_named(folder):
+    vocab = wikispeedia.entity_vocab(folder)
+    (folder / 'links.tsv').write_text('# links\nRed_giant\n')
+    with pytest.raises(CorpusError, match=r'links\.tsv:2: expected 2 columns'):
+        list(wikispeedia.documents(folder, vocab))
+    path = folder / 'articles.jsonl.gz'
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz: truncated or damaged'):
+        wikispeedia.entity_vocab(folder)
+    with gzip.open(path, 'wt') as file:
+        file.write('{"page": "x"}\n')
+    with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz:1: expected a JSON object'):
+        wikispeedia.entity_vocab(folder)
+    path.unlink()
+    with pytest.raises(CorpusError, match='no such file'):
+        wikispeedia.entity_vocab(folder)

@@ -1,0 +1,121 @@
+"""One checkpoint of a run evaluated, all that are there, or those that are still to come."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.evaluate import evaluate_sets
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.training import checkpoints
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
+
+import tiny_training
+from event_files import scalars
+
+SPLITS = ('1-hop/dev',)
+
+
+def save(workdir, *steps, keep=None, params=None, meta=None):
+    """Saves steps, with the same parameters."""
+    store = Checkpoints(workdir, keep=keep)
+    for step in steps:
+        store.save(step, params or {'w': np.zeros(2, np.float32)}, {'count': np.zeros(1)}, meta or {})
+    store.close()
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+    """A follower with three different checkpoints, and what it is evaluated over."""
+    prepared, model, memory = tiny_training.write_world(tmp_path_factory.mktemp('world'))
+    store = Checkpoints(model, read_only=True)
+    params, meta = store.params(), store.meta()
+    store.close()
+    for step in (20, 300):
+        w_t = np.random.default_rng(step).normal(size=params['follower']['w_t'].shape).astype(np.float32)
+        save(model, step, params={**params, 'follower': {**params['follower'], 'w_t': w_t}}, meta=meta)
+    return dict(prepared_dir=str(prepared), model_dir=str(model), memory_dir=str(memory))
+
+
+def test_every_checkpoint_is_scored_as_it_is_alone(folders, tmp_path):
+    found = evaluate_sets(**folders, output_dir=str(tmp_path / 'all'), splits=SPLITS, step='all')
+    alone = {n: evaluate_sets(**folders, output_dir=str(tmp_path / str(n)), splits=SPLITS, step=n) for n in (1, 20, 300)}
+    assert len({values['1-hop/dev']['mrr'] for values in alone.values()}) == 3
+    for number in alone:
+        for name in ('metrics.json', '1-hop/dev.predictions.jsonl'):
+            assert (tmp_path / 'all' / str(number) / name).read_bytes() == (tmp_path / str(number) / name).read_bytes()
+    assert found == alone[300] == evaluate_sets(**folders, output_dir=str(tmp_path / 'newest'), splits=SPLITS)
+    shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
+    assert shown == {number: pytest.approx(values['1-hop/dev']['mrr']) for number, values in alone.items()}
+
+
+def test_one_file_of_predictions_is_not_that_of_several_checkpoints(folders, tmp_path):
+    options = dict(output_dir=str(tmp_path), question_file='mine.txt', hops=1, predictions='mine.jsonl')
+    with pytest.raises(InputError, match="predictions are of one checkpoint, and step='all' asks for several"):
+        evaluate_sets(**folders, **options, step='all')
+
+
+def test_all_are_those_that_are_there_oldest_first(tmp_path):
+    save(tmp_path, 3, 20, 100)
+    assert list(each_step(tmp_path, 'all', patience=600)) == [3, 20, 100]
+
+
+def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, '_LOOK_EVERY', 0.05)
+    coming = each_step(tmp_path / 'later', 'new', patience=2.0)
+    writer = threading.Timer(0.3, save, (tmp_path / 'later', 1))
+    writer.start()
+    assert next(coming) == 1
+    writer.join()
+    save(tmp_path / 'later', 2, 5, 6, keep=2)
+    assert next(coming) == 6  # 2 may be removed at any moment, and 5 soon
+    writer = threading.Timer(0.3, save, (tmp_path / 'later', 7))
+    writer.start()
+    assert list(coming) == [7]
+    writer.join()
+
+
+@pytest.mark.parametrize('step', ['all', 'new'])
+def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(folders, tmp_path, capsys, step):
+    options = dict(output_dir=str(tmp_path / 'out'), splits=SPLITS, step=step, patience=600.0, dry_run=True)
+    assert evaluate_sets(**folders, **options) == {}
+    assert capsys.readouterr().out.count('# 1-hop/dev: 40 questions') == 1 and not (tmp_path / 'out').exists()
+
+
+def test_what_was_opened_is_let_go(folders):
+    questions = Prepared(folders['prepared_dir']).questions('1-hop/dev')[:2]
+    kb = VirtualKB.open(*folders.values())
+    kb.follow(questions, 1)
+    opened = weakref.ref(kb)
+    del kb
+    gc.collect()
+    assert opened() is None
+
+
+def test_a_checkpoint_that_is_being_written_is_none(tmp_path):
+    save(tmp_path, 3)
+    (tmp_path / 'checkpoints' / '4.orbax-checkpoint-tmp').mkdir()
+    assert list(each_step(tmp_path, 'all', patience=0)) == [3]
+
+
+@pytest.mark.parametrize('which', ['all', 'new'])
+def test_a_folder_without_checkpoints_is_named(tmp_path, which):
+    with pytest.raises(CheckpointError, match=f'{tmp_path} has no checkpoint: train into it'):
+        list(each_step(tmp_path, which, patience=0.1))
+
+
+def test_a_word_that_stands_for_no_steps_is_refused(tmp_path):
+    with pytest.raises(InputError, match="step='newest': it is a number, 'all'"):
+        list(each_step(tmp_path, 'newest', patience=1))
+
+
+def test_training_keeps_as_many_checkpoints_as_it_is_told(tmp_path):
+    save(tmp_path, 1, 2, 3, keep=2)
+    assert list(each_step(tmp_path, 'all', patience=0)) == [2, 3]
+    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
+    tiny_training.run(prepared, tmp_path / 'run', checkpoint_every=1, keep_checkpoints=None)
+    assert list(each_step(tmp_path / 'run', 'all', patience=0)) == [1, 2, 3]

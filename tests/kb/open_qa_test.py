@@ -1,0 +1,321 @@
+"""Training a language model and asking it, from a prepared folder to predictions with traces; and what is refused."""
+
+import dataclasses
+import functools
+import json
+import re
+import shutil
+import types
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.open_questions import OpenQuestion, write_open_questions
+from opql_jax.data.entity_names import table_of_names
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb import open_qa
+from opql_jax.kb.open_qa import OpenQA
+from opql_jax.memory.format import Memory
+from opql_jax.memory.update import delete
+from opql_jax.models.language_model import with_directions
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training import lm_stages, model_config
+from opql_jax.training.checkpoints import CheckpointError
+
+import tiny_training
+
+encoder = functools.partial(tiny_training.encoder, num_layers=2)
+OPTIONS = dict(rows=16, k=4, entity_layer=1)
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A language model pretrained and finetuned for a few steps over a memory, and one without a memory."""
+    root = tmp_path_factory.mktemp('world')
+    folder = tiny_training.write_prepared(root / 'prepared')
+    prepared = Prepared(folder)
+    start = tiny_training.run(folder, root / 'entities', encoder=encoder, num_steps=2)
+    assert start
+    memory = tiny_training.write_memory(folder, root / 'entities', root / 'memory')
+    asked = [q for hops in (1, 2) for q in prepared.questions(f'{hops}-hop/train')[:8]]
+    records = [
+        {
+            'id': q.id,
+            'question': q.text,
+            'mentions': [list(q.topic)],
+            'entities': [prepared.vocab.keys[q.topic_entity]],
+            'answers': [prepared.vocab.keys[a] for a in q.answers] or ['Nobody'],
+            'hops': q.hops,
+        }
+        for q in asked
+    ]
+    write_open_questions(root / 'asked.jsonl', records)
+    run = functools.partial(tiny_training.run, folder, encoder=encoder)
+    cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
+    run(root / 'cloze', cloze, init_from=str(root / 'entities'))
+    asking = lm_stages.OpenQuestionStage(
+        memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, name_rows=8, filter=True, **OPTIONS
+    )
+    told = run(root / 'lm', asking, init_from=str(root / 'cloze'))
+    run(root / 'eae', lm_stages.ClozeStage(**OPTIONS), init_from=str(root / 'entities'))
+    return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run, told=told)
+
+
+def evaluate(world, model, memory, output, **options):
+    return open_qa.evaluate_files(
+        prepared_dir=str(world.folder),
+        model_dir=str(world.root / model),
+        memory_dir=str(memory),
+        questions=(str(world.root / 'asked.jsonl'),),
+        output_dir=str(output),
+        **options,
+    )['asked']
+
+
+def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
+    found = evaluate(world, 'lm', world.memory, tmp_path)
+    assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
+    rows = [json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()]
+    assert len(rows) == found['questions'] == 16
+    cases = [json.loads(line) for line in (tmp_path / 'asked.cases.jsonl').read_text().splitlines()]
+    right = [case['answers'][0]['entity'] in case['gold'] for case in cases]
+    assert right == [case['right'] for case in cases] == sorted(right)
+    assert found['hits@1'] == pytest.approx(np.mean(right))
+    assert {case['id']: case['answers'] for case in cases} == {row['id']: row['answers'] for row in rows}
+    pairs = {(world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)]) for a, b in pairs_of(world.memory)}
+    names = dict(zip(world.prepared.vocab.keys, world.prepared.vocab.names))
+    for row, hops in zip(rows, [1] * 8 + [2] * 8):
+        assert len(row['trace']) == hops and all(len(topics) == 1 for topics in row['trace'])
+        weights = [answer['weight'] for answer in row['answers']]
+        assert weights == sorted(weights, reverse=True) and len(row['own']) == 10
+        for (read,) in row['trace']:
+            assert 0 <= read['null'] <= 1 and f'[{read["mention"]}]' in row['question']
+            weights = [entry['weight'] for entry in read['entries']]  # a filter gives another order than the search
+            assert weights == sorted(weights, reverse=True) and read['null'] + sum(weights) <= 1 + 1e-5
+            assert names[read['found']] == read['entries'][0]['target']
+            assert {(entry['topic'], entry['target']) for entry in read['entries']} <= pairs
+
+
+def pairs_of(directory):
+    memory = Memory.open(directory)
+    return zip(memory.topic, memory.target)
+
+
+def test_answers_do_not_depend_on_what_is_asked_beside(world):
+    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    for question, together in zip(asked, model.answer(asked, 1)):
+        (alone,) = model.answer([question], 1)
+        np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
+        assert [read.entries.tolist() for read in alone.hops[0]] == [read.entries.tolist() for read in together.hops[0]]
+
+
+def test_entities_are_told_apart_by_direction_not_by_length(world):
+    """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
+    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    encoder, params, _, meta = model_config.load(world.root / 'lm')
+    lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
+    longer = params | {'entity_table': params['entity_table'] * lengths}
+    stage = lm_stages.OpenQuestionStage.of_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
+    changed = OpenQA(world.prepared, encoder, longer, model.memory, stage)
+    for one, other in zip(model.answer(asked, 1), changed.answer(asked, 1)):
+        np.testing.assert_allclose(other.scores, one.scores, rtol=1e-4)
+        np.testing.assert_array_equal(other.entities, one.entities)
+
+    stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS)
+    stage.open(world.prepared)
+    batch, mesh = dict(stage.source(world.prepared, 1, 0)[0]), make_mesh(1)
+    layout, static = Layout(mesh, len(model.vocab)), stage.static(batch)
+    loss = lambda params: stage.loss(encoder, layout, params, batch, stage.constants(mesh), static, None)[0]
+    assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
+
+    table = with_directions(longer)['entity_table']
+    np.testing.assert_array_equal(np.argmax(table @ table.T, axis=1), np.arange(len(table)))
+    gradient = jax.grad(lambda params: with_directions(params)['entity_table'].sum())(
+        {'entity_table': np.zeros((2, 3), np.float32)}
+    )
+    assert np.isfinite(gradient['entity_table']).all()
+
+
+def test_deleted_entries_are_not_read_again(world, tmp_path):
+    copy = tmp_path / 'memory'
+    shutil.copytree(world.memory, copy)
+    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:4]
+    read = {int(e) for answer in model.answer(asked, 1) for e in answer.hops[0][0].entries}
+    delete(copy, entries=sorted(read))
+    after = OpenQA.open(world.folder, world.root / 'lm', copy)
+    for answer in after.answer(asked, 1):
+        assert len(answer.hops[0][0].entries) == 4 and read.isdisjoint(answer.hops[0][0].entries.tolist())
+
+
+def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
+    found = evaluate(world, 'eae', '', tmp_path)
+    assert 'retrieval_accuracy' not in found and found['questions'] == 16
+    row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
+    assert row['trace'] == [] and [answer['entity'] for answer in row['answers']] == row['own']
+
+
+def test_a_model_that_read_entities_otherwise_is_refused(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(lm_stages, 'READS', 'lengths')
+    with pytest.raises(
+        CheckpointError, match='lm is of an earlier version, which read the entity table otherwise: train it anew'
+    ):
+        OpenQA.open(world.folder, world.root / 'lm', world.memory)
+    with pytest.raises(CheckpointError, match='training starts from is of an earlier version'):
+        world.run(tmp_path, lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS), init_from=str(world.root / 'cloze'))
+
+
+def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
+    with pytest.raises(CheckpointError, match='was trained without a memory: leave memory_dir empty'):
+        OpenQA.open(world.folder, world.root / 'eae', world.memory)
+    with pytest.raises(CheckpointError, match='was trained with a memory: give one'):
+        OpenQA.open(world.folder, world.root / 'lm')
+    with pytest.raises(CheckpointError, match='holds no language model'):
+        OpenQA.open(world.folder, world.root / 'entities', world.memory)
+    other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
+    with pytest.raises(CheckpointError, match='was built with another encoder'):
+        OpenQA.open(world.folder, world.root / 'lm', other)
+    with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
+        stage = lm_stages.ClozeStage(memory_dir=str(other), **OPTIONS)
+        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
+    with pytest.raises(CheckpointError, match='starts from has entity_layer=1, not 0: give the same'):
+        stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
+        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'cloze'))
+    with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
+        asked = str(world.root / 'asked.jsonl')
+        world.run(
+            tmp_path / 'new', lm_stages.OpenQuestionStage(questions=asked, max_hops=1), init_from=str(world.root / 'entities')
+        )
+    with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
+        world.run(tmp_path / 'new', lm_stages.ClozeStage(own_prediction=False), init_from=str(world.root / 'entities'))
+
+
+def test_pretraining_trains_encoder_entities_and_queries(world):
+    before, after = (tiny_training.params_of(world.root / name) for name in ('entities', 'cloze'))
+    for name in ('encoder/w_r/kernel', 'entity_table'):
+        assert (after[name] != before[name]).any(), name
+    assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
+
+
+def test_names_are_learnt_first(world, tmp_path, monkeypatch):
+    """E begins with rows of the names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
+    asked, vocab = str(world.root / 'asked.jsonl'), world.prepared.vocab
+    names = lm_stages.NameStage(memory_dir=str(world.memory), questions=asked, **OPTIONS)
+    names.open(world.prepared)
+    encoder, params, _, _ = model_config.load(world.root / 'entities')
+    started = names.init(encoder, params)
+    table = table_of_names(world.prepared.tokenizer, vocab.names, encoder.entity_dim)
+    np.testing.assert_array_equal(started['entity_table'], table)
+    assert (started['follower']['w_q'] == np.eye(16)).all()
+    kept = dataclasses.replace(names, rows_of_names=False, topic_scale=30.0)
+    kept.open(world.prepared)
+    trained = dict(zip(('w_q', 'w_k'), np.random.default_rng(0).standard_normal((2, 16, 16))))
+    again = kept.init(
+        encoder, {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], **trained}}
+    )
+    np.testing.assert_array_equal(again['entity_table'], params['entity_table'])
+    centroid, relation = np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)
+    query_e, query_r = names.model(encoder).follower.apply({'params': again['follower']}, relation, centroid, 0, method='query')
+    np.testing.assert_allclose(query_e, 30 * centroid, rtol=1e-5)
+    np.testing.assert_allclose(query_r, relation @ trained['w_q'][8:, 8:] @ trained['w_k'][8:, 8:].T, rtol=1e-4, atol=1e-5)
+
+    told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
+    assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
+    after = tiny_training.params_of(tmp_path / 'names')
+    assert (after['entity_table'] != table).any() and (after['encoder/w_e/kernel'] != params['encoder']['w_e']['kernel']).any()
+    assert world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities')) == {}  # it was done
+    for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
+        np.testing.assert_array_equal(after[name], functools.reduce(lambda tree, key: tree[key], name.split('/'), started))
+    for name, stage in {
+        'lm': lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS),
+        'follow': lm_stages.ClozeStage(memory_dir=str(world.memory), own_prediction=False, **OPTIONS),
+        'eae': lm_stages.ClozeStage(**OPTIONS),
+    }.items():
+        world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
+    with pytest.raises(CheckpointError, match='holds no language model'):
+        OpenQA.open(world.folder, tmp_path / 'names', world.memory)
+    OpenQA.open(world.folder, tmp_path / 'lm', world.memory)
+    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 entities that were injected'):
+        grown = Memory.open(world.memory)
+        grown.entity_rows = np.ones((1, 8), np.float32)
+        patch.setattr(open_qa, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
+        OpenQA.open(world.folder, tmp_path / 'lm', world.memory)
+    with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
+        stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
+        world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
+
+
+def test_names_of_entities_are_learnt_beside_questions(world):
+    """And their loss is part of what is trained: the sum of all parts."""
+    parts = {name: x for name, x in world.told.items() if re.search(r'(^|_)L_(mel|re|el|el_inside)(_[12]hop)?$', name)}
+    assert {'names_L_el', 'names_L_el_inside', 'text_L_el', 'text_L_mel'} < parts.keys() and len(parts) == 8
+    assert world.told['loss'] == pytest.approx(sum(parts.values()), rel=1e-5)
+
+
+def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tmp_path):
+    other = tiny_training.write_prepared(tmp_path / 'other', seed=0)
+    rows = Prepared(other).pairs
+    # The same vocabulary and encoder, but the pairs of other passages.
+    tiny_training.write_memory(other, world.root / 'entities', tmp_path / 'memory', pairs='all')
+    assert len(rows['topic'])
+    stage = lm_stages.ClozeStage(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
+    stage.open(world.prepared)  # of the same text, in another folder
+    extended = tmp_path / 'memory'
+    manifest = json.loads((extended / 'manifest.json').read_text())
+    manifest['covers']['prepared'] = '0' * 64
+    (extended / 'manifest.json').write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match='is a memory of other text than'):
+        stage.open(world.prepared)
+    free = dataclasses.replace(stage, own_text=False)
+    free.open(world.prepared)
+    assert free._passages is None
+    source = free.source(world.prepared, 1, 0)
+    assert source[0]
+
+
+def test_without_own_predictions_absent_topics_ask_for_no_null(world, tmp_path):
+    stage = lm_stages.ClozeStage(memory_dir=str(world.memory), own_prediction=False, **OPTIONS)
+    found = world.run(tmp_path / 'follow', stage, init_from=str(world.root / 'entities'), num_steps=2)
+    assert found['null_present'] == 0 and found['null_absent'] == 0 and 0 < found['L_re'] < 100 and found['loss'] < 100
+
+
+def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wrong(world, tmp_path):
+    lines = (world.root / 'asked.jsonl').read_text().splitlines()
+    extra = json.loads(lines[0]) | {'id': 'none', 'answers': []}
+    path = tmp_path / 'asked.jsonl'
+    path.write_text('\n'.join([*lines, json.dumps(extra)]))
+    (tmp_path / 'asked.jsonl.coverage.json').write_text('{"no_mention": 16}')
+    arguments = dict(prepared_dir=str(world.folder), model_dir=str(world.root / 'lm'), memory_dir=str(world.memory))
+    found = open_qa.evaluate_files(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
+    assert (found['questions'], found['unscored'], found['unmarked']) == (16, 1, 16)
+    assert found['hits@1_of_all'] == pytest.approx(found['hits@1'] / 2)
+
+
+def test_scores_count_unknown_answers_and_tell_null_apart():
+    memory = types.SimpleNamespace(topic=np.array([0, 0, 1]), target=np.array([2, 3, 2]))
+    vocab = EntityVocab.from_names([f'Q{e}' for e in range(5)])
+    model = types.SimpleNamespace(memory=memory, vocab=vocab)
+    asked = [
+        OpenQuestion('a', 'x', ((0, 1),), (0,), [2], [], 1, ''),
+        OpenQuestion('b', 'x', ((0, 1),), (1,), [3], ['Nobody'], 1, ''),
+        OpenQuestion('c', 'x', ((0, 1),), (-1,), [], ['Nobody'], 1, ''),
+    ]
+    entities = [[2, 0, 1, 3, 4], [2, 3, 0, 1, 4], [0, 1, 2, 3, 4]]
+    records = [
+        {
+            'answers': [{'key': vocab.keys[e], 'weight': 1 / (1 + place)} for place, e in enumerate(ranked)],
+            'trace': [[{'null': null, 'found': vocab.keys[target]}]],
+        }
+        for ranked, null, target in zip(entities, (0.1, 0.9, 0.5), (2, 2, 4))
+    ]
+    found = open_qa.evaluate(model, asked, records)
+    assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
+    assert (found['questions'], found['answerable']) == (3, 2) and found['answer_coverage'] == pytest.approx(2 / 3)
+    assert found['memory_coverage'] == pytest.approx(1 / 2) and found['retrieval_accuracy'] == pytest.approx(1 / 3)
+    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(0.9)

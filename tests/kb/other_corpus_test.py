@@ -1,0 +1,187 @@
+"""Another corpus than the one trained on: its memory by the same encoder, followed by the same model, without training."""
+
+import collections
+import dataclasses
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import SlotFilling
+from opql_jax.kb.build_memory import pair_rows
+from opql_jax.kb.evaluate import evaluate_sets
+from opql_jax.kb.update_memory import delete, inject
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.training import stages
+from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.training.trainer import TrainingError
+
+import tiny_docred
+import tiny_training
+
+SPLITS = ('2-hop/dev',)
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """Folders `prepared`, `model`, `memory`, `follower` of the training documents; `other`, `memory_other` of other people's."""
+    root = tmp_path_factory.mktemp('other_corpus')
+    write(root / 'prepared', tiny_docred.world(24), 'train', wordpieces=600, max_tokens=40)
+    write(root / 'other', tiny_docred.world(9, first=50), 'dev', extends=str(root / 'prepared'))
+    tiny_training.write_untrained(root / 'prepared', root / 'model', spread=8.0)
+    tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', pairs='all')
+    follow = stages.FollowStage(memory_dir=str(root / 'memory'))
+    tiny_training.write_untrained(root / 'prepared', root / 'follower', follow, spread=8.0)
+    build(root)
+    return root
+
+
+def write(folder, documents, part, **options):
+    """Prepares documents, all of them for one part."""
+    file = tiny_docred.write(folder.with_name(f'{folder.name}_documents'), documents)
+    relations = str(file.with_name('rel_info.json'))
+    prepare(output_dir=str(folder), reader=SlotFilling(str(file), relations, part, float(part == 'dev')), **options)
+
+
+def build(root, prepared='other', model='model', memory='memory_other', **options):
+    return tiny_training.write_memory(
+        root / prepared, root / model, root / memory, **dict(pairs='all', only_new=True) | options
+    )
+
+
+def contents(memory):
+    """Topic, target, relation and passage of each entry, sorted; apart from the ids of the entries."""
+    where = [item['passage'] for item in memory.provenance(memory.ids)]
+    rows = zip(memory.topic.tolist(), memory.target.tolist(), where, np.asarray(memory.relations()).round(4).tolist())
+    return sorted(rows)
+
+
+@pytest.fixture(scope='module')
+def replaced(world):
+    """A memory that comes to the same: the one trained over, with the new text injected and the old text deleted."""
+    memory = shutil.copytree(world / 'memory', world / 'replaced')
+    inject(prepared_dir=str(world / 'other'), model_dir=str(world / 'model'), memory_dir=str(memory))
+    old = len(Prepared(world / 'prepared').passages)
+    delete(prepared_dir=str(world / 'other'), memory_dir=str(memory), passages=tuple(range(old)))
+    return memory
+
+
+def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text_gives(world, replaced):
+    one, other = Memory.open(world / 'memory_other'), Memory.open(replaced)
+    assert contents(one) == contents(other) and len(one) > 9 * 8
+    new = len(Prepared(world / 'other').vocab) - len(Prepared(world / 'prepared').vocab)
+    assert one.entity_rows.shape == (new, 8) and new > 9
+    np.testing.assert_allclose(one.entity_rows, other.entity_rows, atol=1e-5)
+    one.verify()
+
+
+def test_the_model_answers_from_the_new_text_alone(world, replaced):
+    kb, same = (VirtualKB.open(world / 'other', world / 'follower', memory) for memory in (world / 'memory_other', replaced))
+    questions = kb.prepared.questions('2-hop/dev')[:16]
+    old = len(Prepared(world / 'prepared').passages)
+    for found, wanted in zip(kb.follow(questions, 2), same.follow(questions, 2), strict=True):
+        for hop, hop_wanted in zip(found, wanted, strict=True):
+            assert sorted(hop.entities.tolist()) == sorted(hop_wanted.entities.tolist())
+            np.testing.assert_allclose(np.sort(hop.weights), np.sort(hop_wanted.weights), atol=1e-3)
+            assert all(item['passage'] >= old for item in kb.memory.provenance(hop.entries))
+
+
+def test_further_text_can_be_injected_into_it(world, tmp_path):
+    write(tmp_path / 'more', tiny_docred.world(3, first=90), 'dev', extends=str(world / 'other'))
+    memory = shutil.copytree(world / 'memory_other', tmp_path / 'memory')
+    inject(prepared_dir=str(tmp_path / 'more'), model_dir=str(world / 'model'), memory_dir=str(memory))
+    kb = VirtualKB.open(tmp_path / 'more', world / 'follower', memory)
+    entity = kb.vocab.id('Given91 Family91')
+    assert len(kb.memory) > len(Memory.open(world / 'memory_other')) and entity in kb.memory.topic
+    assert len(kb.entity_table) == len(kb.vocab)
+
+
+def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
+    prepared, old = Prepared(world / 'other'), len(Prepared(world / 'prepared').passages)
+    seen = collections.defaultdict(set)
+    for number, passage in enumerate(prepared.passages.to_pylist()):
+        for a, b in itertools.permutations({m['entity'] for m in passage['mentions']}, 2):
+            seen[a, b].add(number)
+    often = {pair for pair, passages in seen.items() if len(passages) > 1}
+    wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
+    rows = pair_rows(prepared, 'all', min_count=2, first_passage=old)
+    assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
+    assert (prepared.pairs['passage'][rows] >= old).all()
+
+
+def test_building_again_changes_nothing_and_other_options_are_refused(world):
+    before = Memory.open(world / 'memory_other').hash()
+    build(world)
+    assert Memory.open(world / 'memory_other').hash() == before
+    with pytest.raises(MemoryFormatError, match='holds a finished memory of something else'):
+        build(world, shard_rows=7)
+
+
+def test_only_new_text_needs_a_folder_that_continues_another(world, tmp_path):
+    with pytest.raises(InputError, match='only_new: .*prepared continues no other folder'):
+        build(world, prepared='prepared', memory=tmp_path / 'memory')
+    with pytest.raises(CheckpointError, match='was trained with an entity vocabulary of'):
+        build(world, only_new=False, memory=tmp_path / 'memory')
+
+
+def test_the_memory_of_another_encoder_is_refused(world, tmp_path):
+    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', seed=1)
+    build(world, model=tmp_path / 'model', memory=tmp_path / 'memory')
+    with pytest.raises(
+        CheckpointError, match=f'was trained over the memory .* but {tmp_path}/memory is .*, built with another encoder'
+    ):
+        VirtualKB.open(world / 'other', world / 'follower', tmp_path / 'memory')
+
+
+def test_the_memory_of_other_text_is_refused(world, tmp_path):
+    with pytest.raises(MemoryFormatError, match='was built with the vocabulary'):
+        VirtualKB.open(world / 'prepared', world / 'follower', world / 'memory_other')
+    # The same names in other sentences.
+    documents = list(tiny_docred.world(9, first=50))
+    for document in documents:
+        document['sents'].append(['That', 'is', 'all', '.'])
+    write(tmp_path / 'longer', documents, 'dev', extends=str(world / 'prepared'))
+    with pytest.raises(MemoryFormatError, match=f'is a memory of other text than {tmp_path}/longer'):
+        VirtualKB.open(tmp_path / 'longer', world / 'follower', world / 'memory_other')
+
+
+def test_a_checkpoint_that_names_no_encoder_opens_what_it_was_trained_over_only(world, tmp_path, monkeypatch):
+    lineage = stages.FollowStage.lineage
+    added = ('memory_encoder', 'held_out')
+    monkeypatch.setattr(stages.FollowStage, 'lineage', lambda self: {k: v for k, v in lineage(self).items() if k not in added})
+    stage = stages.FollowStage(memory_dir=str(world / 'memory'), questions=8)
+    tiny_training.write_untrained(world / 'prepared', tmp_path / 'old', stage)
+    monkeypatch.undo()
+    VirtualKB.open(world / 'prepared', tmp_path / 'old', world / 'memory')
+    with pytest.raises(CheckpointError, match='was trained over the memory'):
+        VirtualKB.open(world / 'other', tmp_path / 'old', world / 'memory_other')
+    # It goes on as what it was, without what it could not be told.
+    with pytest.raises(TrainingError, match=r"another run \(held_out was \[\] and is \['P19'\]\)"):
+        tiny_training.run(world / 'prepared', tmp_path / 'old', dataclasses.replace(stage, held_out=('P19',)), num_steps=2)
+    tiny_training.run(world / 'prepared', tmp_path / 'old', stage, num_steps=2)
+
+
+def test_questions_that_need_a_relation_are_scored_alone(world, tmp_path):
+    folders = dict(prepared_dir=str(world / 'other'), model_dir=str(world / 'follower'), memory_dir=str(world / 'memory_other'))
+    whole = evaluate_sets(**folders, output_dir=str(tmp_path / 'whole'), splits=SPLITS)
+    some = evaluate_sets(**folders, output_dir=str(tmp_path / 'some'), splits=SPLITS, needs=('P19', 'P26'))
+    for split in SPLITS:
+        assert whole[split]['coverage'] == some[split]['coverage'] == 1.0
+        assert set(some[split]['hits@1_by_type']) == {
+            kind for kind in whole[split]['hits@1_by_type'] if {'P19', 'P26'} & set(kind.split(' > '))
+        }
+        right = {}
+        for name in ('whole', 'some'):
+            cases = [json.loads(line) for line in (tmp_path / name / f'{split}.cases.jsonl').read_text().splitlines()]
+            right[name] = {case['id']: case['right'] for case in cases if {'P19', 'P26'} & set(case['type'].split(' > '))}
+        assert right['some'] == right['whole'] and len(right['some']) == some[split]['questions'] < whole[split]['questions']
+    with pytest.raises(InputError, match='2-hop/dev holds no questions that need P57 or P1'):
+        evaluate_sets(**folders, output_dir=str(tmp_path / 'none'), splits=SPLITS, needs=('P57', 'P1'))
+    with pytest.raises(InputError, match=r"needs: write a tuple, \('P57',\)"):
+        evaluate_sets(**folders, output_dir=str(tmp_path / 'none'), splits=SPLITS, needs='P57')

@@ -1,0 +1,204 @@
+"""Prediction files: how they are written, in chunks and by several processes, resumed and refused."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from opql_jax.core import distributed
+from opql_jax.kb import predictions
+from opql_jax.kb.predictions import PredictionError, infer
+
+from graph_kb import NAMES, QUESTIONS, VOCAB, lines_of, ring
+
+OPTIONS = dict(hops=2, batch_size=2)
+CHUNKS = [QUESTIONS[:4], QUESTIONS[4:8], QUESTIONS[8:]]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(predictions, 'CHUNK', 4)
+
+
+def parts_of(path):
+    return sorted(path.with_name(path.name + '.parts').iterdir())
+
+
+def write_parts(path, whole, numbers):
+    """Leaves what a stopped run may leave: some of the chunks."""
+    lines, folder = whole.splitlines(keepends=True), path.with_name(path.name + '.parts')
+    for number in numbers:
+        folder.mkdir(exist_ok=True)
+        (folder / f'{number:05d}-of-00003.jsonl').write_bytes(b''.join(lines[4 * number : 4 * number + 4]))
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """The bytes of an undisturbed run's predictions."""
+    path = tmp_path_factory.mktemp('whole') / 'out.jsonl'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictions, 'CHUNK', 1000)
+        infer(ring(), QUESTIONS, path, **OPTIONS)
+    return path.read_bytes()
+
+
+def test_every_question_gets_a_line_in_order(tmp_path, whole):
+    path = tmp_path / 'a' / 'out.jsonl'
+    assert infer(ring(), QUESTIONS, path, **OPTIONS) == len(QUESTIONS)
+    assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
+    records = lines_of(path)
+    assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
+    assert [r['topic'] for r in records] == [*NAMES, None]
+    assert [r['question'] for r in records] == [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
+    first = records[0]  # 0 -> 1, 3 -> 2, 4 and 4, 6
+    assert first['hops'] == [[VOCAB.keys[1], VOCAB.keys[3]]]
+    assert first['answers'] == [
+        {'entity': NAMES[e], 'key': VOCAB.keys[e], 'weight': w} for e, w in ((4, 0.5), (2, 0.25), (6, 0.25))
+    ]
+    assert [fact['target'] for fact in first['evidence'][0]] == [NAMES[1], NAMES[3]]
+    assert records[-1]['answers'] == [] and 'not in the entity vocabulary' in records[-1]['error']
+    assert not any('error' in record for record in records[:-1])
+
+
+@pytest.mark.parametrize('evidence', [0, 1, 2])
+def test_as_much_evidence_is_written_as_asked_for(tmp_path, evidence):
+    infer(ring(), QUESTIONS[:1], tmp_path / 'out.jsonl', hops=2, evidence=evidence)
+    (record,) = lines_of(tmp_path / 'out.jsonl')
+    assert [len(facts) for facts in record.get('evidence', [[], []])] == [evidence] * 2
+
+
+def test_a_whole_file_is_not_answered_again(tmp_path, whole):
+    (tmp_path / 'out.jsonl').write_bytes(whole)
+    kb = ring()
+    assert infer(kb, QUESTIONS, tmp_path / 'out.jsonl', **OPTIONS) == 0
+    assert kb.asked == 0 and (tmp_path / 'out.jsonl').read_bytes() == whole
+
+
+def test_a_stopped_run_keeps_its_chunks_and_answers_the_others(tmp_path, whole):
+    path, kb = tmp_path / 'out.jsonl', ring()
+    kb.fails_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        infer(kb, QUESTIONS, path, **OPTIONS)
+    assert not path.exists()
+    assert [p.name for p in parts_of(path)] == ['00000-of-00003.jsonl']
+    again = ring()
+    assert infer(again, QUESTIONS, path, **OPTIONS) == again.asked == len(QUESTIONS) - predictions.CHUNK
+    assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kept=st.sets(st.integers(0, 2)), hidden=st.booleans())
+def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes(tmp_path, whole, kept, hidden):
+    path = tmp_path / 'out.jsonl'
+    path.unlink(missing_ok=True)
+    write_parts(path, whole, kept)
+    if hidden:  # what a killed run was writing
+        (tmp_path / 'out.jsonl.parts').mkdir(exist_ok=True)
+        (tmp_path / 'out.jsonl.parts' / '.00001-of-00003.jsonl.17.partial').write_bytes(whole[:50])
+    kb = ring()
+    assert infer(kb, QUESTIONS, path, **OPTIONS) == kb.asked == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
+    assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
+
+
+def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(tmp_path, whole):
+    path = tmp_path / 'out.jsonl'
+    write_parts(path, whole, {0, 1, 2})
+    path.write_bytes(whole)
+    assert infer(ring(), QUESTIONS, path, **OPTIONS) == 0
+    assert [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
+
+
+@pytest.mark.parametrize('processes', [2, 3, 4, 5])
+def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, processes):
+    """The first one comes last here, and joins what the others wrote."""
+    path, answered = tmp_path / 'out.jsonl', []
+    monkeypatch.setattr(distributed, 'count', lambda: processes)
+    monkeypatch.setattr(distributed, 'wait', lambda _: None)
+    for process in reversed(range(processes)):
+        monkeypatch.setattr(distributed, 'index', lambda: process)
+        assert not path.exists()
+        answered.append(infer(ring(), QUESTIONS, path, **OPTIONS))
+    assert answered[::-1] == [sum(len(chunk) for chunk in CHUNKS[process::processes]) for process in range(processes)]
+    assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
+
+
+def test_chunks_of_other_questions_are_refused(tmp_path, whole):
+    path = tmp_path / 'out.jsonl'
+    write_parts(path, whole, {0, 2})
+    with pytest.raises(
+        PredictionError, match='parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
+    ):
+        infer(ring(), QUESTIONS[:3], path, **OPTIONS)
+    assert len(parts_of(path)) == 2
+
+
+def put(name, path, whole):
+    """Leaves predictions of all questions where a run finds them: whole, or in chunks."""
+    path.write_bytes(whole) if name == 'out.jsonl' else write_parts(path, whole, {0, 1, 2})
+
+
+FOUND = {'out.jsonl': 'out.jsonl, line {}', 'chunks': r'out.jsonl.parts/00000-of-00003.jsonl, line {}'}
+
+
+@pytest.mark.parametrize('name', FOUND)
+@pytest.mark.parametrize(
+    'change',
+    [dict(kb=ring(identity='another model')), dict(hops=1), dict(evidence=1)],
+    ids=['model', 'hops', 'evidence'],
+)
+def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
+    put(name, tmp_path / 'out.jsonl', whole)
+    before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
+    options = dict(kb=ring(), **OPTIONS) | change
+    with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' comes from another model, memory or setting'):
+        infer(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
+    assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
+
+
+@pytest.mark.parametrize('name', FOUND)
+def test_lines_of_other_questions_are_refused(tmp_path, whole, name):
+    put(name, tmp_path / 'out.jsonl', whole)
+    swapped = [*QUESTIONS[:2], QUESTIONS[3], QUESTIONS[2], *QUESTIONS[4:]]
+    with pytest.raises(PredictionError, match=FOUND[name].format(3) + ' answers ') as error:
+        infer(ring(), swapped, tmp_path / 'out.jsonl', **OPTIONS)
+    assert all(repr(f'who met [{NAMES[i]}] again, and why') in str(error.value) for i in (2, 3))
+
+
+def test_a_whole_file_of_more_questions_is_refused(tmp_path, whole):
+    (tmp_path / 'out.jsonl').write_bytes(whole)
+    with pytest.raises(PredictionError, match='out.jsonl holds 9 predictions for 3 questions'):
+        infer(ring(), QUESTIONS[:3], tmp_path / 'out.jsonl', **OPTIONS)
+
+
+DAMAGED = {
+    'no JSON': 'answers: none',
+    'cut': '{"id": "1", "question": "who',
+    'a list': '[]',
+    'a number': '3',
+    'no question': '{"id": "1", "answers": []}',
+    'no answers': '{"id": "1", "question": "?"}',
+    'answers without weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain"}]}',
+    'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
+}
+
+
+@pytest.mark.parametrize('line', DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_line_is_named(tmp_path, whole, line):
+    lines = whole.decode().split('\n')
+    lines[3] = line
+    (tmp_path / 'out.jsonl').write_text('\n'.join(lines), encoding='utf-8')
+    with pytest.raises(PredictionError, match='out.jsonl, line 4: not a prediction'):
+        predictions.read_predictions(tmp_path / 'out.jsonl')
+
+
+@pytest.mark.parametrize('answer', ['{"entity": "plain", "weight": "much"}', '{"entity": ["plain"], "weight": 1.0}'])
+def test_an_answer_of_the_wrong_type_is_named(tmp_path, answer):
+    (tmp_path / 'out.jsonl').write_text('{"id": "1", "question": "?", "answers": [%s]}\n' % answer)
+    with pytest.raises(PredictionError, match='line 1'):
+        predictions.read_predictions(tmp_path / 'out.jsonl')
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / 'latin.jsonl').write_bytes(b'{"id": "\xe9"}\n')
+    for name in ('latin.jsonl', 'none.jsonl'):
+        with pytest.raises(PredictionError, match=f'{name}: cannot be read'):
+            predictions.read_predictions(tmp_path / name)

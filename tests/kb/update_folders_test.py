@@ -1,0 +1,95 @@
+"""Folders that continue another: two at once, one without pairs, and one that has nothing to do with the memory."""
+
+import json
+import shutil
+
+import pytest
+
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import JsonLines
+from opql_jax.kb import update_memory
+from opql_jax.kb.update_memory import delete
+from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.models.pair_encoding import encoder_of
+
+import tiny_training
+from update_world import add, facts, open_kb
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A folder with prepared, model, memory and follower over the generated corpus."""
+    root = tmp_path_factory.mktemp('update_folders')
+    tiny_training.write_world(root)
+    return root
+
+
+@pytest.fixture
+def memory(world, tmp_path):
+    """A copy of the memory, to be changed."""
+    return shutil.copytree(world / 'memory', tmp_path / 'memory')
+
+
+@pytest.fixture
+def extend(tmp_path):
+    """Prepares a folder that continues another, with one document, and names of entities if there are any to be given."""
+
+    def extend(name, base, identifier, title, text, entities=()):
+        (tmp_path / f'{name}.jsonl').write_text(json.dumps({'id': identifier, 'title': title, 'text': text}))
+        (tmp_path / f'{name}.names').write_text('\n'.join(json.dumps({'id': entity}) for entity in entities))
+        names = str(tmp_path / f'{name}.names') if entities else None
+        reader = JsonLines(str(tmp_path / f'{name}.jsonl'), entities=names)
+        prepare(output_dir=str(tmp_path / name), reader=reader, extends=str(base))
+        return tmp_path / name
+
+    return extend
+
+
+def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world, memory, extend, monkeypatch):
+    known = Prepared(world / 'prepared').vocab.names[:4]
+    first = extend('first', world / 'prepared', 'a1', known[0], f'{known[0]} met {known[1]} once.')
+    second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
+
+    def overtaken(entry):
+        monkeypatch.undo()
+        add(world, memory, second)
+        return encoder_of(entry)
+
+    monkeypatch.setattr(update_memory, 'encoder_of', overtaken)
+    with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
+        add(world, memory, first)
+    state = Memory.open(memory)
+    assert state.manifest['covers']['passages'] == len(Prepared(second).passages)
+    add(world, memory, second)
+    with pytest.raises(MemoryFormatError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
+        add(world, memory, first)
+    assert Memory.open(memory).hash() == state.hash()
+
+
+def test_text_without_pairs_is_taken_in_with_its_entities(world, memory, extend):
+    silent = extend('silent', world / 'prepared', 's', 'Silent', 'Nobody says more.')
+    built = Memory.open(memory)
+    for _ in range(2):  # again changes nothing
+        add(world, memory, silent)
+        kb = open_kb(world, memory, silent)
+        assert len(kb.memory.manifest['history']) == 1 and len(kb.memory) == len(built)
+        assert facts(kb, 'Silent') == {}
+        add(world, memory, silent, questions=('1-hop/test',))
+    later = extend('later', silent, 'l', 'Later', 'Later followed Silent.')
+    add(world, memory, later)
+    assert facts(open_kb(world, memory, later), 'Silent') == {'Later': 'Later followed Silent.'}
+
+
+def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
+    names = ['Zorblax', 'Quonk']
+    mine = extend('mine', world / 'prepared', 'real', 'Zorblax', 'Zorblax saw Quonk.', names)
+    other = extend('other', world / 'prepared', 'other', 'Zorblax', 'Quonk hates Zorblax.', names)
+    add(world, memory, mine)
+    state = Memory.open(memory).hash()
+    for what in ({'documents': ('other',)}, {'passages': (len(Prepared(other).passages) - 1,)}):
+        with pytest.raises(MemoryFormatError, match='is a memory of other text than'):
+            delete(prepared_dir=str(other), memory_dir=str(memory), **what)
+    assert Memory.open(memory).hash() == state
+    delete(prepared_dir=str(mine), memory_dir=str(memory), documents=('real',))
+    assert len(Memory.open(memory)) == len(Memory.open(world / 'memory'))

@@ -1,0 +1,373 @@
+"""New text, and pairs of questions, in a memory that is in use: what is found afterwards, and what stays as it was."""
+
+import collections
+import json
+import math
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.data import markup
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import JsonLines
+from opql_jax.kb import new_entities
+from opql_jax.kb.build_memory import entries_of, pair_rows
+from opql_jax.kb.update_memory import compact, delete, inject
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.memory.format import Memory, MemoryFormatError, params_hash
+from opql_jax.models.pair_encoding import PairEncoder
+from opql_jax.training import model_config
+from opql_jax.training.checkpoints import CheckpointError
+
+import tiny_training
+from update_world import add, facts, open_kb
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A folder with prepared, model, memory and follower over the generated corpus."""
+    root = tmp_path_factory.mktemp('update_world')
+    tiny_training.write_world(root)
+    return root
+
+
+def write_new_text(folder, person):
+    """Documents about two new films and the person who made one of them, as a reader."""
+    records = [
+        {'id': 'new1', 'title': 'Zorblax', 'text': f'Zorblax was directed by {person}. It was shown twice.'},
+        {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
+        {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
+    ]
+    (folder / 'new.jsonl').write_text('\n'.join(map(json.dumps, records)))
+    return JsonLines(str(folder / 'new.jsonl'))
+
+
+@pytest.fixture(scope='module')
+def extended(world):
+    """The prepared folder with new text, and an old entity that the text is about."""
+    old = Prepared(world / 'prepared')
+    degree = np.diff(Memory.open(world / 'memory').offsets)
+    person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
+    prepare(output_dir=str(world / 'extended'), reader=write_new_text(world, person), extends=str(old.directory))
+    return Prepared(world / 'extended'), person
+
+
+@pytest.fixture
+def memory(world, tmp_path):
+    """A copy of the memory, to be changed."""
+    return shutil.copytree(world / 'memory', tmp_path / 'memory')
+
+
+def answers(kb):
+    """Answers to old questions of two hops: {question: [(entities, weights, entries)] by hop}."""
+    questions = kb.prepared.questions('2-hop/dev')
+    return {
+        question.id: [(s.entities.tolist(), s.weights.tolist(), s.entries.tolist()) for s in steps]
+        for question, steps in zip(questions, kb.follow(questions, 2))
+    }
+
+
+def assert_same(found, wanted):
+    assert found.keys() == wanted.keys()
+    for question, steps in wanted.items():
+        for (entities, weights, entries), (e, w, n) in zip(found[question], steps, strict=True):
+            assert (entities, entries) == (e, n) and weights == pytest.approx(w, abs=1e-5), question
+
+
+def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as_before(world, extended, memory):
+    prepared, person = extended
+    before = answers(open_kb(world, memory, 'prepared'))
+    built = Memory.open(memory)
+
+    add(world, memory)
+    kb = open_kb(world, memory)
+    assert facts(kb, 'Zorblax') == {person: f'Zorblax was directed by {person}.', 'Quonk': 'Quonk came after Zorblax.'}
+    assert facts(kb, person)['Zorblax'] == f'Zorblax was directed by {person}.'
+    # Paths that leave the person from now on have one more entry to choose from; all others are as they were.
+    after, known = answers(kb), prepared.vocab.id(person)
+    same = [q.id for q in prepared.questions('2-hop/dev') if known not in (q.topic_entity, *before[q.id][0][0])]
+    assert len(same) > 10
+    assert_same({question: after[question] for question in same}, {question: before[question] for question in same})
+
+    provenance = kb.memory.provenance([entry for entry in kb.memory.ids if entry >= len(built)])
+    assert {row['passage'] for row in provenance} == {len(prepared.passages) - 3, len(prepared.passages) - 2}
+    delete(prepared_dir=str(prepared.directory), memory_dir=str(memory), documents=('new1',))
+    for merged in (False, True):
+        if merged:
+            compact(memory_dir=str(memory))
+        kb = open_kb(world, memory)
+        assert facts(kb, 'Zorblax') == {'Quonk': 'Quonk came after Zorblax.'} and 'Zorblax' not in facts(kb, person)
+        assert_same(answers(kb), before)
+    assert len(kb.memory.manifest['segments']) == 1
+
+
+def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, extended, memory):
+    prepared, _ = extended
+    add(world, memory)
+    opened = Memory.open(memory)
+    encoder, params, _, _ = model_config.load(world / 'model')
+    rows = pair_rows(prepared)
+    wanted = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)(rows)
+    place = lambda columns: list(
+        zip(columns['passage'].tolist(), columns['topic_start'].tolist(), columns['target_start'].tolist())
+    )
+    by_place = dict(zip(place(entries_of(prepared, rows).columns()), wanted))
+    assert len(by_place) == len(rows) == len(opened)
+    for where, relation in zip(place(opened.mentions(np.arange(len(opened)))), opened.relations()):
+        np.testing.assert_allclose(relation, by_place[where], atol=1e-5)
+
+
+def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(world, extended, memory):
+    """Written out, an entity and a mention at a time."""
+    prepared, _ = extended
+    add(world, memory)
+    table = open_kb(world, memory)._params['entity_table']
+    encoder, params, card, _ = model_config.load(world / 'model')
+    count = card['num_entities']
+    assert prepared.vocab.names[count:] == ['Zorblax', 'Quonk', 'Silent']
+    np.testing.assert_array_equal(table[:count], params['entity_table'])
+    places = collections.defaultdict(list)
+    passages = prepared.records.read(range(len(prepared.passages)))
+    for passage in passages:
+        for i, entity in enumerate(passage.entities.tolist()):
+            places[entity].append((passage, i))
+    embed = jax.jit(lambda params, tokens, at: encoder.apply({'params': params}, tokens, at, method=encoder.mentions))
+    means = {}
+    for entity, mentions in sorted(places.items()):
+        vectors = []
+        # Evenly spread ones of many.
+        step = max(len(mentions) / new_entities.EMBEDDING_MENTIONS, 1)
+        for k in range(min(len(mentions), new_entities.EMBEDDING_MENTIONS)):
+            passage, i = mentions[math.ceil((k + 1) * step) - 1]
+            m = markup.mask_mention(passage, i, prepared.special)
+            tokens = np.pad(m.tokens, (0, 64 - len(m.tokens)))
+            vectors.append(np.asarray(embed(params['encoder'], tokens[None], np.array([[m.position]])), np.float64)[0, 0])
+        means[entity] = np.mean(vectors, axis=0)
+    old = [entity for entity in means if entity < count]
+    assert max(map(len, places.values())) > new_entities.EMBEDDING_MENTIONS
+    v, e = np.array([means[entity] for entity in old]), np.asarray(params['entity_table'], np.float64)[old]
+    # The factor that brings the differences from the mean nearest to those of E.
+    factor = np.linalg.lstsq((v - v.mean(0)).reshape(-1, 1), (e - e.mean(0)).reshape(-1), rcond=None)[0][0]
+    for entity in range(count, len(prepared.vocab)):
+        wanted = e.mean(0) + max(factor, 0) * (means[entity] - v.mean(0))
+        np.testing.assert_allclose(table[entity], wanted, atol=1e-5)
+
+
+def test_injecting_again_changes_nothing_and_later_text_comes_on_top(world, extended, memory, tmp_path):
+    add(world, memory)
+    state = Memory.open(memory).hash()
+    add(world, memory)
+    assert Memory.open(memory).hash() == state
+    (tmp_path / 'more.jsonl').write_text(
+        json.dumps({'id': 'm', 'title': 'Later', 'text': 'Later followed Quonk. Later ended.'})
+    )
+    more = tmp_path / 'more'
+    prepare(output_dir=str(more), reader=JsonLines(str(tmp_path / 'more.jsonl')), extends=str(world / 'extended'))
+    once = shutil.copytree(world / 'memory', tmp_path / 'once')
+    for folder in (memory, once):
+        add(world, folder, more)
+    kb = VirtualKB.open(more, world / 'follower', memory)
+    assert facts(kb, 'Later') == {'Quonk': 'Later followed Quonk.'} and 'Zorblax' in facts(kb, 'Quonk')
+    # In two steps or in one, apart from ids.
+    one, two = (Memory.open(folder) for folder in (once, memory))
+    rows = lambda m: sorted(zip(m.topic.tolist(), m.target.tolist(), m.mentions(np.arange(len(m)))['passage'].tolist()))
+    assert rows(one) == rows(two) and one.descends_from(Memory.open(world / 'memory').hash())
+    assert one.entity_rows.shape == two.entity_rows.shape == (4, 8)
+    np.testing.assert_allclose(one.entity_rows[-1], two.entity_rows[-1], atol=1e-5)
+
+
+def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extended, monkeypatch):
+    prepared, _ = extended
+    asked = []
+
+    def vectors(encoder, params, records, special, passage, mention):
+        """What stands for a mention: numbers of its entity, and nonsense."""
+        entity = np.array([int(read.entities[i]) for read, i in zip(records.read(passage), mention)])
+        asked.extend(entity.tolist())
+        return np.stack([np.sin(entity), np.cos(entity)], axis=1).astype(np.float32) * 40 + 7
+
+    monkeypatch.setattr(new_entities, 'encode_mentions', vectors)
+    monkeypatch.setattr(new_entities, 'EMBEDDING_MENTIONS', 3)
+    monkeypatch.setattr(new_entities, 'FITTED_ENTITIES', 20)
+    count = len(prepared.vocab) - 3
+    ids = np.arange(len(prepared.vocab))
+    table = np.stack([np.sin(ids), np.cos(ids)], axis=1).astype(np.float32) * 0.5 - 1
+    rows = new_entities.embeddings(None, {'encoder': None, 'entity_table': table[:count]}, prepared, ids[count:])
+    np.testing.assert_allclose(rows, table[count:], atol=1e-5)
+    assert max(collections.Counter(asked).values()) == 3 and len({e for e in asked if e < count}) == 20
+    # Where E has nothing to do with the mentions, the mean of E is the best guess.
+    rows = new_entities.embeddings(None, {'encoder': None, 'entity_table': -table[:count]}, prepared, ids[count:])
+    assert np.ptp(rows, axis=0).max() == 0
+
+
+# Pairs of questions.
+
+
+def best(prepared, keep):
+    """Undirected title pairs with their mutual information, best first: [(pmi, low, high)]."""
+    single, together = collections.Counter(), collections.Counter()
+    for row in prepared.passages['mentions'].to_pylist():
+        entities = sorted({m['entity'] for m in row})
+        single.update(entities)
+        together.update((x, y) for i, x in enumerate(entities) for y in entities[i + 1 :])
+    title = {tuple(sorted(pair)) for pair in zip(*(prepared.pairs[c][prepared.pairs['is_title']].tolist() for c in ('topic', 'target')))}  # fmt: skip
+    n = len(prepared.passages)
+    scored = [
+        (-math.log(c * n / (single[x] * single[y])), x, y) for (x, y), c in together.items() if (x, y) in title and keep(c)
+    ]
+    return [(x, y) for _, x, y in sorted((round(s, 9), x, y) for s, x, y in scored)]
+
+
+def held(memory):
+    return set(zip(memory.topic.tolist(), memory.target.tolist()))
+
+
+@pytest.mark.parametrize('mentions', ['all', 'average'])
+def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pairs(world, tmp_path, mentions):
+    prepared, memory = Prepared(world / 'prepared'), tmp_path / 'memory'
+    tiny_training.write_memory(world / 'prepared', world / 'model', memory, max_pairs=40, min_count=2, mentions=mentions)
+    both = lambda pairs: {(x, y) for x, y in pairs} | {(y, x) for x, y in pairs}
+    had = both(best(prepared, lambda c: c >= 2)[:40])
+    assert held(Memory.open(memory)) == had and len(had) == 80
+
+    topics = {q.topic_entity for q in prepared.questions('1-hop/test')} - {-1}
+    ranked, wanted = best(prepared, lambda c: True), set()
+    for topic in topics:
+        wanted |= both([pair for pair in ranked if topic in pair][:3])
+    built = len(Memory.open(memory))
+    for _ in range(2):  # again changes nothing
+        add(world, memory, 'prepared', questions=('1-hop/test',), pairs_per_entity=3)
+        changed = Memory.open(memory)
+        assert held(changed) == had | wanted and wanted - had
+        new = np.flatnonzero(changed.ids >= built)
+        added = list(zip(changed.topic[new].tolist(), changed.target[new].tolist()))
+        assert set(added) == wanted - had
+        assert mentions == 'all' or len(added) == len(set(added))
+        assert len(changed.manifest['segments']) == 2
+
+
+def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_path):
+    prepared = Prepared(world / 'prepared')
+    asked = [q for q in prepared.questions('1-hop/test') if q.topic_entity >= 0]
+    keys = prepared.vocab.keys
+    records = [
+        {'id': q.id, 'question': q.text, 'mentions': [list(q.topic)], 'entities': [keys[q.topic_entity]], 'answers': ['?']}
+        for q in asked
+    ]
+    # A mention that nobody knows brings nothing.
+    records.append({'id': 'unknown', 'question': 'who?', 'mentions': [[0, 3]], 'entities': [None], 'answers': ['?']})
+    write_open_questions(tmp_path / 'asked.jsonl', records)
+    for name, questions in (('splits', '1-hop/test'), ('open', str(tmp_path / 'asked.jsonl'))):
+        tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / name, max_pairs=40, min_count=2)
+        add(world, tmp_path / name, 'prepared', questions=(questions,), pairs_per_entity=3)
+    assert held(Memory.open(tmp_path / 'open')) == held(Memory.open(tmp_path / 'splits'))
+
+
+def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_path):
+    prepared, memory = extended[0], tmp_path / 'memory'
+    tiny_training.write_memory(world / 'prepared', world / 'model', memory, max_pairs=40)
+    covers = Memory.open(memory).manifest['covers']
+    assert (covers['pairs'], covers['min_count'], covers['max_pairs']) == ('title', 1, 40)
+    built = len(Memory.open(memory))
+    add(world, memory)
+    changed = Memory.open(memory)
+    new = np.flatnonzero(changed.ids >= built)
+    assert set(changed.mentions(new)['passage'].tolist()) == {len(prepared.passages) - 3, len(prepared.passages) - 2}
+
+
+def test_numbers_of_pairs_are_at_least_one(world, memory, tmp_path):
+    for options in ({'min_count': 0}, {'max_pairs': 0}):
+        with pytest.raises(InputError, match='must be at least 1'):
+            tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'new', **options)
+    with pytest.raises(InputError, match='pairs_per_entity=0 must be at least 1'):
+        add(world, memory, 'prepared', questions=('1-hop/test',), pairs_per_entity=0)
+    with pytest.raises(InputError, match=r"questions: write a tuple, \('1-hop/test',\)"):
+        add(world, memory, 'prepared', questions='1-hop/test')
+
+
+def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, memory):
+    with pytest.raises(InputError, match='lacks the new passages of .*: inject without questions first'):
+        add(world, memory, questions=('1-hop/test',))
+    add(world, memory)
+    state = Memory.open(memory).hash()
+    add(world, memory, questions=('1-hop/test',), pairs_per_entity=100)  # it has all title pairs
+    assert Memory.open(memory).hash() == state
+
+
+def test_a_memory_states_the_text_and_the_pairs_it_was_built_from(world, extended, tmp_path):
+    before = Memory.open(world / 'memory').manifest['covers']
+    assert before['pairs'] == 'title' and before['max_pairs'] is None
+    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory', pairs='all', dtype='float16')
+    add(world, tmp_path / 'memory')
+    memory, prepared = Memory.open(tmp_path / 'memory'), extended[0]
+    assert len(memory) == len(prepared.pairs['topic']) and memory.manifest['covers']['pairs'] == 'all'
+
+
+# Refused.
+
+
+def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, tmp_path):
+    with pytest.raises(CheckpointError, match=r'embeddings of 0 more, but .* has \d+: inject its text'):
+        open_kb(world, memory)
+    with pytest.raises(CheckpointError, match='use the prepared folder it was trained on'):
+        tiny_training.write_memory(world / 'extended', world / 'model', tmp_path / 'new')
+    with pytest.raises(MemoryFormatError, match='was built with the encoder'):
+        inject(prepared_dir=str(world / 'extended'), model_dir=str(other_model(world, tmp_path)), memory_dir=str(memory))
+    add(world, memory)
+    with pytest.raises(MemoryFormatError, match='was built with the vocabulary'):
+        open_kb(world, memory, 'prepared')
+    # The same entities, but other text.
+    (tmp_path / 'no.jsonl').write_text(json.dumps({'id': 'x', 'title': 'Zorblax', 'text': 'Zorblax saw Quonk and Silent.'}))
+    (tmp_path / 'names.jsonl').write_text('\n'.join(json.dumps({'id': name}) for name in ('Zorblax', 'Quonk', 'Silent')))
+    reader = JsonLines(str(tmp_path / 'no.jsonl'), entities=str(tmp_path / 'names.jsonl'))
+    prepare(output_dir=str(tmp_path / 'other'), reader=reader, extends=str(world / 'prepared'))
+    assert Prepared(tmp_path / 'other').vocab.hash() == extended[0].vocab.hash()
+    for use in (lambda: open_kb(world, memory, tmp_path / 'other'), lambda: add(world, memory, tmp_path / 'other')):
+        with pytest.raises(MemoryFormatError, match='is a memory of other text than'):
+            use()
+
+
+def other_model(world, tmp_path):
+    model = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other_model', seed=1)
+    assert params_hash(model_config.load(model)[1]) != params_hash(model_config.load(world / 'model')[1])
+    return model
+
+
+@pytest.mark.parametrize(
+    ('what', 'message'),
+    [
+        ({'entities': ('Zorblux',)}, "unknown entity 'Zorblux'; did you mean 'Zorblax'"),
+        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic|target'"),
+        ({'documents': ('new1', 'new9')}, "has no document 'new9'"),
+        ({}, 'nothing to delete'),
+    ],
+)
+def test_what_cannot_be_deleted_is_named(world, extended, memory, what, message):
+    with pytest.raises(InputError, match=message):
+        delete(prepared_dir=str(world / 'extended'), memory_dir=str(memory), **what)
+
+
+def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsys):
+    prepared, memory = Prepared(world / 'prepared'), tmp_path / 'memory'
+    tiny_training.write_memory(world / 'prepared', world / 'model', memory, mentions='average')
+    opened = Memory.open(memory)
+    several = next(i for i in opened.ids if len({row['passage'] for row in opened.provenance([i])}) > 1)
+    passage = opened.provenance([several])[0]['passage']
+    gone = lambda **what: delete(prepared_dir=str(prepared.directory), memory_dir=str(memory), **what)
+    gone(passages=(passage,), dry_run=True)
+    gone(documents=(prepared.passages['doc_id'][passage].as_py(),))
+    printed = capsys.readouterr().out
+    assert (
+        printed.startswith('would delete ') and f'{several}' in printed and 'means that other passages had a part in' in printed
+    )
+    opened = Memory.open(memory)
+    topic, target = int(opened.topic[0]), int(opened.target[0])
+    gone(pairs=(f'{prepared.vocab.names[topic]}|{prepared.vocab.keys[target]}',))
+    assert (topic, target) not in held(Memory.open(memory)) and (target, topic) in held(Memory.open(memory))
+    gone(entities=(prepared.vocab.names[target],))
+    assert not any(target in pair for pair in held(Memory.open(memory)))

@@ -1,0 +1,338 @@
+"""The virtual knowledge base as its user sees it: what it answers, with what evidence, and what it refuses to open."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.data import markup
+from opql_jax.datasets.readers import Synthetic
+from opql_jax.kb.predictions import bracketed, predict
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.memory import update
+from opql_jax.memory.build import EntryTable
+from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.training import stages
+from opql_jax.training.checkpoints import CheckpointError
+
+import tiny_training
+
+K = 16
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+    """(prepared, follower, memory) over the generated corpus."""
+    return tiny_training.write_world(tmp_path_factory.mktemp('world'))
+
+
+@pytest.fixture(scope='module')
+def kb(folders):
+    return VirtualKB.open(*folders, k=K)
+
+
+def questions_of(kb, hops, count=40):
+    return kb.prepared.questions(f'{hops}-hop/dev')[:count]
+
+
+# Answers.
+
+
+class SlowFollower:
+    """Relation following written out, a question at a time and without padding."""
+
+    def __init__(self, folders):
+        prepared, follower, memory = folders
+        self.kb = VirtualKB.open(*folders)
+        self.memory = Memory.open(memory)
+        self.relations = np.concatenate(self.memory.relation_shards).astype(np.float64)
+        params = tiny_training.params_of(follower)
+        self.table = params['entity_table'].astype(np.float64)
+        self.w_q, self.w_k, self.w_t = (params[f'follower/{name}'].astype(np.float64) for name in ('w_q', 'w_k', 'w_t'))
+        self.encode = jax.jit(tiny_training.encoder(vocab_size=self.kb.prepared.tokenizer.get_vocab_size()).apply)
+        self.params = {'params': self.kb._params['encoder']}
+
+    def relation(self, question):
+        marked = markup.mark_question(self.kb.prepared.tokenizer, question.text, *question.topic, self.kb.prepared.special)
+        one = [np.array([value]) for value in (marked.tokens, marked.r1, marked.r2)]
+        return np.asarray(self.encode(self.params, *one))[0].astype(np.float64)
+
+    def __call__(self, question, hops, k, exclude_topic):
+        """[{entity: weight}] and [entries] of every hop."""
+        asked, found, kept = self.relation(question), [], []
+        topics = {question.topic_entity: 1.0}
+        for hop in range(hops):
+            centroid = sum(weight * self.table[entity] for entity, weight in topics.items())
+            query = np.concatenate([centroid, asked @ self.w_t[hop]]) @ self.w_q
+            scored = []
+            for entry in np.flatnonzero(np.isin(self.memory.topic, list(topics))):
+                topic = int(self.memory.topic[entry])
+                key = np.concatenate([self.table[topic], self.relations[entry]]) @ self.w_k
+                if not (exclude_topic and self.memory.target[entry] == question.topic_entity):
+                    scored.append((-(query @ key + np.log(topics[topic])), entry))
+            scored = sorted(scored)[:k]
+            mass = np.exp(np.array([-score for score, _ in scored]) + scored[0][0])
+            weights = {}
+            for (_, entry), beta in zip(scored, mass / mass.sum()):
+                target = int(self.memory.target[entry])
+                weights[target] = weights.get(target, 0.0) + beta
+            topics = weights
+            found.append(topics)
+            kept.append([entry for _, entry in scored])
+        return found, kept
+
+
+@pytest.mark.parametrize('exclude_topic', [True, False])
+def test_answers_are_those_of_relation_following_written_out(folders, kb, exclude_topic):
+    slow, several = SlowFollower(folders), 0
+    questions = questions_of(kb, 2)
+    kb = VirtualKB.open(*folders, k=K, exclude_topic=exclude_topic)
+    for question, steps in list(zip(questions, kb.follow(questions, 2)))[:15]:
+        wanted, kept = slow(question, 2, K, exclude_topic)
+        for step, weights, entries in zip(steps, wanted, kept):
+            found = dict(zip(step.entities.tolist(), step.weights.tolist()))
+            for entity in found.keys() | weights.keys():
+                assert found.get(entity, 0.0) == pytest.approx(weights.get(entity, 0.0), abs=1e-4), bracketed(question)
+            assert len(set(step.entries.tolist()) ^ set(entries)) <= 2  # two entries at the border may be as good
+            several += step.weights[0] < 0.9
+    assert several > 3  # not all of them are decided by one entry
+
+
+def test_a_hop_holds_what_was_kept_and_nothing_else(kb):
+    for question, steps in zip(questions_of(kb, 2), kb.follow(questions_of(kb, 2), 2)):
+        topics = {question.topic_entity}
+        for step in steps:
+            assert 0 < len(step.entities) <= len(step.entries) <= K
+            assert (np.diff(step.weights) <= 0).all() and (np.diff(step.beta) <= 0).all()
+            assert step.weights.sum() == pytest.approx(1, abs=1e-5) and step.beta.sum() == pytest.approx(1, abs=1e-5)
+            assert set(kb.memory.topic[step.entries]) <= topics
+            topics = set(step.entities.tolist())
+            assert topics == set(kb.memory.target[step.entries].tolist()) and question.topic_entity not in topics
+
+
+def test_a_path_returns_to_its_topic_only_if_asked_to(folders, kb):
+    questions = questions_of(kb, 2)
+    returned = lambda steps, question: any(question.topic_entity in step.entities for step in steps)
+    assert not any(map(returned, kb.follow(questions, 2), questions))
+    free = VirtualKB.open(*folders, k=K, exclude_topic=False)
+    assert any(map(returned, free.follow(questions, 2), questions))
+
+
+def test_the_batch_a_question_is_in_does_not_change_its_answers(kb):
+    questions = [q for split in ('2-hop/dev', '2-hop/train') for q in kb.prepared.questions(split)][:70]
+    lengths = {
+        len(markup.mark_question(kb.prepared.tokenizer, q.text, *q.topic, kb.prepared.special).tokens) for q in questions
+    }
+    assert min(lengths) <= 16 < max(lengths)  # padded to 16 alone, to 32 with others
+    one, seven, many = (list(predict(kb, questions, 2, batch_size=size, evidence=0)) for size in (1, 7, 64))
+    for other in (seven, many):
+        for alone, together in zip(one, other, strict=True):
+            assert alone['question'] == together['question']
+            assert_same_ranking(alone['answers'], together['answers'])
+            assert [set(keys) for keys in alone['hops']] == [set(keys) for keys in together['hops']]
+
+
+def assert_same_ranking(a, b, tolerance=1e-5):
+    """The same answers in the same order, but for neighbours whose weights are equal up to rounding."""
+    assert [x['weight'] for x in a] == pytest.approx([x['weight'] for x in b], abs=tolerance)
+    weights = {x['entity']: x['weight'] for x in b}
+    for x in a:
+        assert weights.get(x['entity'], b[-1]['weight']) == pytest.approx(x['weight'], abs=tolerance)
+
+
+def test_a_question_about_an_unknown_topic_has_empty_hops(kb):
+    known, other = questions_of(kb, 2, 2)
+    unknown = type(known)(**{**vars(known), 'topic_entity': -1})
+    first, empty, last = kb.follow([known, unknown, other], 2)
+    assert [len(step.entities) + len(step.entries) for step in empty] == [0, 0]
+    assert all(len(step.entities) for step in first + last)
+
+
+def test_a_question_longer_than_the_encoder_is_named(kb):
+    question = questions_of(kb, 1, 1)[0]
+    long = type(question)(**{**vars(question), 'text': question.text + ' and' * 200})
+    with pytest.raises(
+        ValueError, match=f"question {question.id} has .* tokens, more than the encoder's 144: '{question.text} and"
+    ):
+        kb.follow([question, long], 1)
+
+
+def test_more_hops_than_the_follower_has_are_refused(kb):
+    with pytest.raises(ValueError, match=r'hops=4 is not in 1\.\.3'):
+        kb.follow(questions_of(kb, 3, 1), 4)
+
+
+def test_no_questions_have_no_answers(kb):
+    assert kb.follow([], 1) == []
+
+
+# Asking.
+
+
+def test_asking_is_following_the_question_in_brackets(kb):
+    question = questions_of(kb, 2, 1)[0]
+    asked, followed = kb.ask(bracketed(question), 2), kb.follow([question], 2)[0]
+    for a, b in zip(asked, followed, strict=True):
+        for column, wanted in zip(vars(a).values(), vars(b).values(), strict=True):
+            np.testing.assert_array_equal(column, wanted)
+
+
+def test_asking_about_an_unknown_entity_names_the_nearest(kb):
+    name = max((name for name in kb.vocab.names if name.isascii()), key=len)
+    with pytest.raises(CorpusError, match=f"unknown entity '{name[:-1]}'; did you mean '{name}'"):
+        kb.ask(f'who met [{name[:-1]}]?', 1)
+    with pytest.raises(CorpusError, match='no topic in brackets'):
+        kb.ask(f'who met {name}?', 1)
+
+
+# Evidence.
+
+
+@pytest.fixture(scope='module')
+def averaged(folders, tmp_path_factory):
+    """The same knowledge base with one entry for each pair."""
+    root = tmp_path_factory.mktemp('averaged')
+    prepared, _, first = folders
+    memory = tiny_training.write_memory(prepared, first.parent / 'model', root / 'memory', mentions='average')
+    stage = stages.FollowStage(memory_dir=str(memory))
+    return VirtualKB.open(prepared, tiny_training.write_untrained(prepared, root / 'follower', stage, spread=8.0), memory)
+
+
+@pytest.mark.parametrize('memory', ['kb', 'averaged'])
+def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
+    kb = request.getfixturevalue(memory)
+    found = kb.follow(questions_of(kb, 3), 3)
+    kept = {int(entry) for steps in found for step in steps for entry in step.entries}
+    assert len(kept) > 150
+    documents = {document.title: document for document in Synthetic(num_documents=60).read(None)[1]}
+    for entry, fact in zip(sorted(kept), kb.evidence(sorted(kept)), strict=True):
+        row = kb.memory.provenance([entry])[0]
+        text = kb.prepared.passages['text'][row['passage']].as_py()
+        for side, entities in (('topic', kb.memory.topic), ('target', kb.memory.target)):
+            surface = text[slice(*row[side])]
+            assert kb.vocab.get(surface) == entities[entry]
+            assert surface in fact['sentence'] and fact[side] == kb.vocab.names[entities[entry]]
+        # In the words of the corpus, but for a title that was put before.
+        document = documents[fact['title']]
+        sentence = fact['sentence']
+        prefix = f'{fact["title"]}: '
+        told = sentence.removeprefix(prefix)
+        assert sentence == told or fact['title'] in (fact['topic'], fact['target'])
+        linked = {document.title_entity} if sentence != told else set()
+        for part in told.split(' … '):
+            place = document.text.find(part)
+            assert place >= 0, part
+            linked |= {m.entity for m in document.mentions if place <= m.start and m.end <= place + len(part)}
+        assert {kb.vocab.keys[kb.vocab.get(fact[side])] for side in ('topic', 'target')} <= linked
+
+
+def test_evidence_is_that_of_the_asked_entries_in_their_order(kb):
+    entries = [len(kb.memory) - 1, 0, 5]
+    assert kb.evidence(entries) == [kb.evidence([entry])[0] for entry in entries]
+    assert kb.evidence([]) == []
+    with pytest.raises(IndexError):
+        kb.evidence([len(kb.memory)])
+
+
+def test_the_excluded_topic_takes_no_place_from_what_is_kept(folders, kb):
+    questions = questions_of(kb, 2)
+    for question, (first, last) in zip(questions, VirtualKB.open(*folders, k=1).follow(questions, 2)):
+        (entity,) = first.entities
+        targets = set(kb.memory.target[kb.memory.topic == entity].tolist())
+        assert len(last.entities) == bool(targets - {question.topic_entity}), bracketed(question)
+
+
+def test_no_evidence_is_shown_for_an_answer_that_was_excluded(kb):
+    for record in predict(kb, questions_of(kb, 2), 2, evidence=3):
+        assert all(fact['target'] != record['topic'] for facts in record['evidence'] for fact in facts), record['question']
+
+
+# Opening.
+
+
+def test_the_identity_tells_models_and_memories_apart(folders, kb, averaged, tmp_path):
+    prepared, _, memory = folders
+    stage = stages.FollowStage(memory_dir=str(memory))
+    other = tiny_training.write_untrained(prepared, tmp_path / 'other', stage, spread=8.0, seed=1)
+    identities = [
+        kb.identity,
+        VirtualKB.open(prepared, other, memory, k=K).identity,
+        averaged.identity,
+        VirtualKB.open(*folders, k=K + 1).identity,
+        VirtualKB.open(*folders, k=K, exclude_topic=False).identity,
+    ]
+    assert VirtualKB.open(*folders, k=K).identity == kb.identity and len(set(identities)) == 5
+
+
+def test_a_model_without_a_follower_is_refused(folders):
+    model = folders[1].parent / 'model'
+    with pytest.raises(CheckpointError, match=f'{model} holds no follower'):
+        VirtualKB.open(folders[0], model, folders[2])
+
+
+def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folders, averaged, tmp_path):
+    prepared, follower, memory = folders
+    model = tiny_training.write_untrained(prepared, tmp_path / 'model', seed=1)
+    other = tiny_training.write_memory(prepared, model, tmp_path / 'memory')
+    hashes = [Memory.open(folder).hash()[:12] for folder in (memory, other)]
+    said = f'{follower} was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
+    with pytest.raises(CheckpointError, match=said):
+        VirtualKB.open(prepared, follower, other)
+    opened = VirtualKB.open(prepared, follower, averaged.memory.directory)
+    assert opened.memory.hash() == averaged.memory.hash()
+
+
+def test_another_vocabulary_is_refused_for_model_and_memory(folders, tmp_path):
+    other = tiny_training.write_prepared(tmp_path / 'prepared')
+    with pytest.raises(CheckpointError, match=f'{folders[1]} was trained with an entity vocabulary .* but {other} has 40'):
+        VirtualKB.open(other, *folders[1:])
+    model = tiny_training.write_untrained(other, tmp_path / 'model')
+    memory = tiny_training.write_memory(other, model, tmp_path / 'memory')
+    with pytest.raises(MemoryFormatError, match=f'{memory} was built with the vocabulary'):
+        VirtualKB.open(*folders[:2], memory)
+
+
+def test_an_unfinished_memory_is_refused(folders, tmp_path):
+    memory = shutil.copytree(folders[2], tmp_path / 'memory')
+    (memory / 'plan.json').write_text(json.dumps({}))
+    (memory / 'manifest.json').unlink()
+    with pytest.raises(MemoryFormatError, match=f'{memory}: the build of this memory is unfinished'):
+        VirtualKB.open(*folders[:2], memory)
+
+
+# Updates.
+
+
+def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(folders, kb, tmp_path):
+    prepared, follower, memory = folders
+    memory = shutil.copytree(memory, tmp_path / 'memory')
+    question = next(q for q in questions_of(kb, 1) if len(kb.follow([q], 1)[0][0].entities) > 3)
+    (before,) = kb.follow([question], 1)[0]
+    target = int(before.entities[0])
+    table = entry_table(kb.memory, kb.memory.rows(kb.memory.ids[kb.memory.target == target]))
+    relations = kb.memory.relations(np.flatnonzero(kb.memory.target == target))
+    gone = update.delete(memory, entities=[target]).entries
+    update.compact(memory)
+    updated = VirtualKB.open(prepared, follower, memory, k=K)
+    (without,) = updated.follow([question], 1)[0]
+    assert target not in without.entities and not np.isin(without.entries, gone).any() and len(without.entries)
+    assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
+    assert updated.identity != kb.identity
+    # Those about it as a target, read again: the answer is what it was, by entries with new ids.
+    update.inject(memory, table, lambda rows: relations[rows], vocab=kb.vocab, hashes=kb.memory.manifest['hashes'])
+    updated = VirtualKB.open(prepared, follower, memory, k=K)
+    (after,) = updated.follow([question], 1)[0]
+    np.testing.assert_array_equal(after.entities, before.entities)
+    np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)
+    new = after.entries >= len(kb.memory)
+    assert new.any() and not new.all() and (np.isin(before.entries, gone) == new).all()
+    assert updated.evidence(after.entries) == kb.evidence(before.entries)
+
+
+def entry_table(memory, rows):
+    """The mention pairs of some rows, as they were given to the build."""
+    columns = {name: column for name, column in memory.mentions(rows).items() if name != 'entry'}
+    return EntryTable(topic=memory.topic[rows], target=memory.target[rows], **columns)

@@ -1,0 +1,235 @@
+"""The scripts for a Cloud TPU, with a stand-in for gcloud whose workers are folders."""
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from stand_in_hosts import FLAGS, Host
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+TPU = {
+    'TPU_NAME': 'my-tpu',
+    'PROJECT': 'a-project',
+    'ZONE': 'us-west4-a',
+    'TPU_TYPE': 'v5litepod-16',
+    'RUNTIME_VERSION': 'v2-alpha-tpuv5-lite',
+    'POLL': '1',
+    'GRACE': '5',
+}
+PLACE = ['--project=a-project', '--zone=us-west4-a']
+VM = ['gcloud', 'compute', 'tpus', 'tpu-vm']
+QUEUE = ['gcloud', 'compute', 'tpus', 'queued-resources']
+LOOK = [
+    [*VM, 'list', *PLACE, '--filter=name~/my-tpu$', '--format=value(state)'],
+    [*QUEUE, 'list', *PLACE, '--filter=name~/my-tpu$', '--format=value(state.state)'],
+]
+
+
+def on(worker, command):
+    where = [f'--worker={worker}', '--quiet', '--ssh-flag=-oServerAliveInterval=30']
+    return [*VM, 'ssh', 'my-tpu', *PLACE, *where, f'--command=source opql_jax/launch/tpu.sh && {command}']
+
+
+@pytest.fixture
+def tpu_host(host):
+    """A host whose checkout is a git repository with one commit, in `commit`."""
+    if not shutil.which('git'):
+        pytest.skip('no git on PATH')
+    git = ['git', '-C', str(host.root), '-c', 'user.name=a', '-c', 'user.email=a@example.org']
+    for command in (['init', '-q'], ['add', '-A'], ['commit', '-q', '-m', 'first']):
+        subprocess.run([*git, *command], check=True)
+    host.commit = subprocess.run([*git, 'rev-parse', 'HEAD'], check=True, capture_output=True, text=True).stdout.strip()
+    host.tpu = lambda script, *arguments, **variables: host(script, *arguments, **{**TPU, **variables})
+    yield host
+    for job in host.fake.glob('workers/*/opql_jax_jobs/current'):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(job.read_text().split()[1]), signal.SIGKILL)
+
+
+def test_what_is_asked_wrongly_is_named(host):
+    for script, arguments, complaint in (
+        ('setup_tpu.sh', ('--spot',), 'unknown argument --spot'),
+        ('run_tpu.sh', ('--stop', 'train'), '--stop takes no binary'),
+        ('run_tpu.sh', ('--stop', '--logs'), '--stop and --logs together'),
+        ('run_tpu.sh', (), 'name a binary'),
+    ):
+        code, output = host(script, *arguments, **TPU)
+        assert code == 1 and complaint in output, (script, arguments, output)
+    for script in (('setup_tpu.sh',), ('run_tpu.sh', 'train')):
+        for name in ('TPU_NAME', 'PROJECT', 'ZONE', 'TPU_TYPE', 'RUNTIME_VERSION'):
+            code, output = host(*script, **{key: value for key, value in TPU.items() if key != name})
+            assert code == 1 and f'{name} is not set; for example: {name}=' in output
+    assert not list(host.fake.iterdir())
+
+
+def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
+    archive, commit = str(tpu_host.root / 'runs' / 'my-tpu.tar.gz'), tpu_host.commit
+    made = tpu_host.commands('setup_tpu.sh', '--dry_run', **TPU)
+    unpack = made.pop(9)
+    create = [*VM, 'create', 'my-tpu', *PLACE, '--accelerator-type=v5litepod-16', '--version=v2-alpha-tpuv5-lite', '--quiet']
+    assert made == [
+        *LOOK,
+        create,
+        *LOOK,
+        ['mkdir', '-p', str(tpu_host.root / 'runs')],
+        ['git', '-C', str(tpu_host.root), 'archive', '--format=tar.gz', f'--output={archive}', commit],
+        [*VM, 'scp', archive, 'my-tpu:opql_jax.tar.gz', *PLACE, '--worker=all', '--quiet'],
+        ['rm', '-f', archive],
+        on('all', f'worker_install {commit}'),
+    ]
+    assert unpack[:-1] == [*VM, 'ssh', 'my-tpu', *PLACE, '--worker=all', '--quiet'] and 'tar -xzf' in unpack[-1]
+
+    options = {'SPOT': '1', 'NETWORK': 'net', 'SUBNETWORK': 'sub', 'WORKER_SETUP': 'mount /mnt/runs'}
+    made = tpu_host.commands('setup_tpu.sh', '--queued', '--dry_run', **TPU, **options)
+    given = ['--accelerator-type=v5litepod-16', '--spot', '--network=net', '--subnetwork=sub']
+    runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
+    assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
+    assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
+
+
+def test_a_dry_run_prints_how_a_binary_is_started_and_watched(tpu_host):
+    *look, start, follow, _, _, status = tpu_host.commands('run_tpu.sh', '--dry_run', 'eval', *FLAGS, **TPU)
+    assert look == LOOK and follow == on(0, 'worker_follow') and status == on('all', 'worker_status')
+    remote = start[-1].removeprefix('--command=source opql_jax/launch/tpu.sh && ')
+    assert start == on('all', remote)
+    assert shlex.split(remote) == ['worker_start', 'JOB', tpu_host.commit, 'eval', *FLAGS]
+    assert follow_of(tpu_host, '--all_logs') == on('all', 'worker_follow all')
+    assert tpu_host.commands('run_tpu.sh', '--dry_run', '--stop', **TPU) == [on('all', 'worker_stop 5')]
+    delete = [*VM, 'delete', 'my-tpu', *PLACE, '--quiet']
+    assert tpu_host.commands('run_tpu.sh', '--delete', '--dry_run', **TPU) == [*LOOK, delete]
+
+
+def follow_of(host, *flags):
+    return host.commands('run_tpu.sh', '--dry_run', *flags, 'eval', **TPU)[3]
+
+
+def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):
+    code, output = tpu_host.tpu('setup_tpu.sh', WORKER_SETUP='pwd >mounted')
+    assert code == 0, output
+    homes = [tpu_host.fake / 'workers' / f'w-{i}' for i in (0, 1)]
+    for home in homes:
+        assert (home / 'opql_jax' / '.commit').read_text() == tpu_host.commit + '\n'
+        assert (home / 'opql_jax' / 'launch' / 'tpu.sh').exists() and (
+            home / 'opql_jax' / '.venv' / '.installed-tpu,gcs'
+        ).exists()
+        assert (home / 'mounted').read_text() == f'{home}\n'
+        (home / 'opql_jax' / 'left_over.py').touch()
+        (home / 'opql_jax' / 'runs').mkdir()
+    code, output = tpu_host.tpu('setup_tpu.sh')
+    assert code == 0 and 'environment' in output and len(tpu_host.calls('create')) == 1
+    for home in homes:
+        assert not (home / 'opql_jax' / 'left_over.py').exists() and (home / 'opql_jax' / 'runs').exists()
+
+    (tpu_host.root / 'new.py').touch()
+    code, output = tpu_host.tpu('setup_tpu.sh')
+    assert code == 1 and 'there are uncommitted changes' in output
+    assert tpu_host.tpu('setup_tpu.sh', COMMIT='HEAD')[0] == 0 and not (homes[0] / 'opql_jax' / 'new.py').exists()
+    code, output = tpu_host.tpu('setup_tpu.sh', COMMIT='nowhere')
+    assert code == 1 and 'no commit nowhere' in output
+
+
+def test_a_binary_runs_on_all_workers_and_its_output_is_shown_and_kept(tpu_host):
+    code, output = tpu_host.tpu('run_tpu.sh', 'train')
+    assert code == 1 and 'my-tpu is ABSENT: launch/setup_tpu.sh creates it' in output
+    assert tpu_host.tpu('setup_tpu.sh')[0] == 0
+    code, output = tpu_host.tpu('run_tpu.sh', '--all_logs', 'eval', *FLAGS)
+    assert code == 0 and {'w-0: attempt 0', 'w-1: attempt 0'} <= set(output.splitlines()), output
+    for i in (0, 1):
+        home = tpu_host.fake / 'workers' / f'w-{i}'
+        assert tpu_host.started(i) == [[['opql_jax.eval', *FLAGS], {'OPQL_DISTRIBUTED': '1'}, str(home / 'opql_jax')]]
+        (log,) = (home / 'opql_jax_jobs').glob('*.log')
+        assert log.read_text() == 'attempt 0\n'
+    shutil.rmtree(tpu_host.fake / 'workers')
+    code, output = tpu_host.tpu('run_tpu.sh', '--logs', POLL='0')
+    assert code == 1 and 'the workers of my-tpu do not answer' in output
+
+
+def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(tpu_host):
+    assert tpu_host.tpu('setup_tpu.sh')[0] == 0
+    code, output = tpu_host.tpu('run_tpu.sh', 'train', CODES_0='waits 0', CODES_1='75 0', POLL='0')
+    assert code == 0 and 'train: it was interrupted; starting it again (1 of at most 100)' in output
+    assert [len(tpu_host.started(i)) for i in (0, 1)] == [2, 2]
+    # A worker that fails leaves the other waiting for it.
+    code, output = tpu_host.tpu('run_tpu.sh', 'train', CODES_0='0 0 waits', CODES_1='0 0 3', POLL='0')
+    assert code == 3 and 'train ended with code 3' in output
+    logs = sorted((tpu_host.fake / 'workers' / 'w-0' / 'opql_jax_jobs').glob('*.log'))
+    assert [log.read_text() for log in logs] == ['attempt 0\nsaved\n', 'attempt 1\n', 'attempt 2\nsaved\n']
+    assert tpu_host.tpu('run_tpu.sh', 'train', CODES='0 0 0 75 75 0', MAX_RESTARTS='1')[0] == 75
+    assert len(tpu_host.started()) == 5
+
+
+@pytest.mark.parametrize('kind', ('tpu-vm', 'queued-resources'))
+def test_a_preempted_tpu_is_made_again_and_runs_the_same_command_with_the_same_commit(tpu_host, kind):
+    assert tpu_host.tpu('setup_tpu.sh', *(['--queued'] if kind == 'queued-resources' else []))[0] == 0
+    (tpu_host.fake / 'preempt').touch()
+    (tpu_host.root / 'edited_meanwhile.py').touch()
+    code, output = tpu_host.tpu('run_tpu.sh', 'train', *FLAGS, CODES='waits 0')
+    assert code == 0, output
+    assert 'train: the TPU was preempted; starting it again (1 of at most 100)' in output
+    assert [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')] == [
+        (kind, 'create'),
+        (kind, 'delete'),
+        (kind, 'create'),
+    ]
+    for i in (0, 1):
+        assert [binary for binary, *_ in tpu_host.started(i)] == [['opql_jax.train', *FLAGS]] * 2
+    assert (tpu_host.fake / 'workers' / 'w-0' / 'opql_jax' / '.commit').read_text() == tpu_host.commit + '\n'
+
+
+def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):
+    assert tpu_host.tpu('setup_tpu.sh', WORKERS='1')[0] == 0
+    code, output = tpu_host.tpu('run_tpu.sh', '--detach', 'train', CODES='waits')
+    assert code == 0 and '--logs shows it' in output
+    for script in (['run_tpu.sh', 'eval'], ['setup_tpu.sh']):
+        code, output = tpu_host.tpu(*script)
+        assert code == 1 and 'is running' in output and 'launch/run_tpu.sh' in output
+    assert len(tpu_host.started()) == 1
+    shown = tpu_host.start('run_tpu.sh', '--logs', **TPU)
+    assert shown.stdout.readline() == 'attempt 0\n'
+    assert tpu_host.tpu('run_tpu.sh', '--stop')[0] == 0
+    output, _ = shown.communicate(timeout=30)
+    assert shown.returncode == 1 and output.splitlines() == ['saved', '[opql_jax] error: the job was stopped with --stop']
+
+    subprocess.run(
+        [
+            'git',
+            '-C',
+            tpu_host.root,
+            '-c',
+            'user.name=a',
+            '-c',
+            'user.email=a@b',
+            'commit',
+            '-q',
+            '--allow-empty',
+            '-m',
+            'second',
+        ],
+        check=True,
+    )
+    code, output = tpu_host.tpu('run_tpu.sh', 'train')
+    assert code == 1 and f'the TPU has commit {tpu_host.commit}' in output
+    assert tpu_host.tpu('run_tpu.sh', '--delete')[0] == 0 and len(tpu_host.calls('delete')) == 1
+    code, output = tpu_host.tpu('run_tpu.sh', '--delete')
+    assert code == 1 and 'there is no TPU my-tpu' in output
+
+
+def test_the_job_goes_on_when_the_script_that_shows_it_is_interrupted(tpu_host):
+    assert tpu_host.tpu('setup_tpu.sh', WORKERS='1')[0] == 0
+    shown = tpu_host.start('run_tpu.sh', 'train', CODES='waits', **TPU)
+    assert shown.stdout.readline() == 'attempt 0\n'
+    shown.terminate()
+    output, _ = shown.communicate(timeout=30)
+    assert shown.returncode == 130 and 'the job goes on' in output
+    assert tpu_host.tpu('run_tpu.sh', '--stop')[0] == 0
+    assert tpu_host.tpu('run_tpu.sh', '--logs')[0] == 1

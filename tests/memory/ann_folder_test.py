@@ -1,0 +1,57 @@
+"""The directory of an index: whose files a build removes, and an index that is built again while it is being opened."""
+
+import pytest
+
+from opql_jax.memory import ann, ann_build
+from opql_jax.memory.ann import IndexFormatError, open_index
+from opql_jax.memory.ann_build import build_index
+
+from ann_memories import TABLE, K, make_memory, queries_near, with_scann
+
+
+@pytest.mark.parametrize('name', ['notes.txt', 'index-page', 'index-html/precious.txt', 'index-00000x/precious.txt'])
+def test_files_of_others_are_left_alone(tmp_path, name):
+    memory = make_memory(tmp_path / 'memory', 5)
+    file = tmp_path / 'index' / name
+    file.parent.mkdir(parents=True)
+    file.write_text('precious')
+    with pytest.raises(IndexFormatError, match=f'{name.partition("/")[0]}: not of an index.*directory of its own'):
+        build_index(tmp_path / 'index', memory, TABLE)
+    # Nor does a build remove what was put beside an index.
+    file.rename(tmp_path / 'kept')
+    if file.parent != tmp_path / 'index':
+        file.parent.rmdir()
+    build_index(tmp_path / 'index', memory, TABLE)
+    file.parent.mkdir(exist_ok=True)
+    (tmp_path / 'kept').rename(file)
+    build_index(tmp_path / 'index', memory, TABLE)
+    assert file.read_text() == 'precious'
+
+
+def test_what_a_killed_first_build_left_is_taken_over(tmp_path):
+    memory = make_memory(tmp_path / 'memory', 5)
+    (tmp_path / 'index' / 'index-00000').mkdir(parents=True)
+    (tmp_path / 'index' / '.manifest.json.1.partial').touch()
+    build_index(tmp_path / 'index', memory, TABLE)
+    assert not (tmp_path / 'index' / 'index-00000').exists()
+
+
+@with_scann
+def test_an_index_replaced_while_it_is_being_opened_is_opened_as_it_is_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
+    memory = make_memory(tmp_path / 'memory', 2000)
+    build_index(tmp_path / 'index', memory, TABLE, recall=0.8)
+    read, check_files = ann.read_manifest, ann._check_files
+    for name, whole in (('read_manifest', read), ('_check_files', check_files)):
+
+        def overtaken(*given):
+            found = whole(*given)
+            monkeypatch.setattr(ann, name, whole)
+            build_index(tmp_path / 'index', memory, TABLE, recall=0.8)  # removes the folder that `found` names
+            return found
+
+        before = read(tmp_path / 'index')['folder']
+        monkeypatch.setattr(ann, name, overtaken)
+        index = open_index(tmp_path / 'index', memory, TABLE)
+        assert index.manifest == read(tmp_path / 'index') and index.manifest['folder'] != before
+        assert (index.search(*queries_near(memory, 3), K)[1] >= 0).all()

@@ -1,0 +1,359 @@
+"""The approximate index of a memory: against float64 for what it returns, against its own manifest for how much it finds."""
+
+import json
+import logging
+import math
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.memory import ann, ann_build, segments
+from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex, open_index
+from opql_jax.memory.ann_build import build_index
+from opql_jax.memory.format import Memory
+from opql_jax.memory.update import delete, inject
+
+from ann_memories import D_E, D_R, ENTITIES, HASHES, TABLE, VOCAB, K, keys_of, make_memory, queries_near, table_of, with_scann
+from memory_tables import digest_of_tree
+
+
+def scores_of(queries, memory, table=TABLE):
+    """All scores [B, N] in float64."""
+    return np.concatenate(queries, axis=1).astype(np.float64) @ keys_of(memory, table).T
+
+
+def best_of(scores, k):
+    return np.argsort(-scores, axis=1, kind='stable')[:, :k]
+
+
+def check(found, dense, k):
+    """What holds for every search: the rows' own scores, in order, no row twice, no slot unused but for want of rows."""
+    scores, rows = found
+    batch, size = dense.shape
+    used = min(k, size)
+    assert scores.shape == rows.shape == (batch, k) and (scores.dtype, rows.dtype) == (np.float32, np.int32)
+    assert (rows[:, used:] == -1).all() and (scores[:, used:] == -np.inf).all() and (rows[:, :used] >= 0).all()
+    rows, scores = rows[:, :used], scores[:, :used]
+    assert all(len(set(row)) == used for row in rows.tolist())
+    np.testing.assert_allclose(scores, np.take_along_axis(dense, rows, axis=1), atol=2e-5)
+    falls, ties = np.diff(scores) < 0, np.diff(scores) == 0
+    assert (falls | ties).all() and (np.diff(rows)[ties] > 0).all()
+    return ties
+
+
+@pytest.fixture(scope='module')
+def memory(tmp_path_factory):
+    return make_memory(tmp_path_factory.mktemp('memory'), 20_000)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('index')
+
+
+@pytest.fixture(scope='module')
+def index(folder, memory):
+    return build_index(folder, memory, TABLE)
+
+
+@pytest.fixture
+def copy(folder, index, tmp_path):
+    return shutil.copytree(folder, tmp_path / 'copy')
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A memory of 2,000 entries, which is otherwise too small for an index."""
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
+    return make_memory(tmp_path / 'small', 2000)
+
+
+@pytest.fixture
+def without_scann(monkeypatch):
+    for name in [name for name in sys.modules if name.partition('.')[0] == 'scann']:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, 'scann', None)
+
+
+@with_scann
+@pytest.mark.parametrize('k', [1, 5, K, 300])
+def test_scores_are_those_of_the_rows_in_order(memory, index, k):
+    queries = queries_near(memory, 40)
+    ties = check(index.search(*queries, k), scores_of(queries, memory), k)
+    assert ties.any() or k == 1
+
+
+@with_scann
+def test_more_than_there_is_gives_all_entries(memory, index):
+    queries = queries_near(memory, 2)
+    found = index.search(*queries, len(memory) + 3)
+    check(found, scores_of(queries, memory), len(memory) + 3)
+
+
+@with_scann
+def test_a_query_does_not_depend_on_its_batch(memory, index):
+    queries = queries_near(memory, 9)
+    scores, rows = index.search(*queries, K)
+    for i in range(9):
+        one = index.search(queries[0][i : i + 1], queries[1][i : i + 1], K)
+        np.testing.assert_array_equal(one[1][0], rows[i])
+        np.testing.assert_array_equal(one[0][0], scores[i])
+    assert index.search(queries[0][:0], queries[1][:0], K)[1].shape == (0, K)
+
+
+@with_scann
+def test_the_stated_recall_is_that_of_other_queries(memory, index):
+    queries = queries_near(memory, 600)
+    scores = scores_of(queries, memory)
+    found = index.search(*queries, K)[1]
+    # By score, as some keys are there twice and either of them is right.
+    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
+    share = (np.take_along_axis(scores, found, axis=1) >= worst - 1e-9).mean(axis=1)
+    stated = index.manifest
+    error = math.hypot(share.std(ddof=1) / len(share) ** 0.5, stated['recall_standard_error'])
+    assert abs(share.mean() - stated['recall']) < 4 * error
+    assert stated['recall'] - 2 * stated['recall_standard_error'] >= stated['recall_target'] == 0.95
+    # It is less than everything that is looked at.
+    assert index.leaves < stated['num_leaves'] / 2 and share.mean() < 1
+
+
+@with_scann
+def test_tuning_is_for_the_given_queries_and_k(tmp_path, small):
+    near, far = queries_near(small, 60), tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
+    found = {}
+    for name, queries in (('near', near), ('far', far)):
+        found[name] = build_index(tmp_path / name, small, TABLE, k=4, recall=0.8, queries=queries)
+        assert found[name].manifest['recall_queries'] == 30 and found[name].manifest['k'] == 4
+        assert found[name].recall >= 0.8
+    work = {name: (built.leaves / built.manifest['num_leaves'], built.depth) for name, built in found.items()}
+    assert work['far'] > work['near']
+
+
+@with_scann
+def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_path, small):
+    queries = tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
+    with pytest.raises(InputError, match=r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'):
+        build_index(tmp_path / 'index', small, TABLE, k=1, recall=1.0, queries=queries)
+    with pytest.raises(IndexFormatError, match='is no index'):
+        open_index(tmp_path / 'index', small, TABLE)
+
+
+@with_scann
+def test_two_builds_give_the_same_bytes(tmp_path, memory, folder, index):
+    build_index(tmp_path, memory, TABLE)
+    assert digest_of_tree(tmp_path) == digest_of_tree(folder)
+    assert len(digest_of_tree(tmp_path)) > 4
+
+
+@with_scann
+def test_a_moved_index_opens_and_finds_the_same(tmp_path, memory, index, copy):
+    moved = copy.rename(tmp_path / 'elsewhere')
+    queries = queries_near(memory, 20)
+    for got, want in zip(open_index(moved, memory, TABLE).search(*queries, K), index.search(*queries, K)):
+        np.testing.assert_array_equal(got, want)
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in moved.rglob('*') if path.is_file())
+
+
+def edit(directory, **fields):
+    path = directory / 'manifest.json'
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+DAMAGE = {
+    'other format version': (lambda d: edit(d, version=7), 'version 7, this program reads 1; build the index again'),
+    'other ScaNN': (lambda d: edit(d, scann='1.0'), 'built by ScaNN 1.0.*build the index again'),
+    'not an index': (lambda d: edit(d, format='opql-memory'), 'not the manifest of an index'),
+    'killed build': (lambda d: (d / 'manifest.json').unlink(), 'is no index, or its build did not end'),
+    'cut manifest': (lambda d: truncate(d / 'manifest.json') or truncate(d / 'manifest.json'), 'not valid JSON'),
+    'cut file': (lambda d: truncate(d / 'index-00000' / 'hashed_dataset.npy'), 'hashed_dataset.npy: .*truncated'),
+    'missing file': (lambda d: (d / 'index-00000' / 'ah_codebook.pb').unlink(), 'ah_codebook.pb: missing'),
+    'a pickle': (lambda d: (d / 'index-00000' / 'scann_docids.pkl').touch(), 'scann_docids.pkl: not listed'),
+}
+
+
+@with_scann
+@pytest.mark.parametrize('name', DAMAGE)
+def test_an_index_that_is_not_whole_is_refused(memory, copy, name):
+    spoil, message = DAMAGE[name]
+    open_index(copy, memory, TABLE)
+    spoil(copy)
+    with pytest.raises(IndexFormatError, match=message):
+        open_index(copy, memory, TABLE)
+
+
+@with_scann
+def test_an_index_of_another_memory_or_entity_table_is_refused(folder, index, memory, small):
+    with pytest.raises(IndexFormatError, match='is an index of the memory .*, not of .*build an index'):
+        open_index(folder, small, TABLE)
+    other = TABLE.copy()
+    other[-1, -1] += 1e-6
+    with pytest.raises(IndexFormatError, match='entity table.*another: use that one, or build the index again'):
+        open_index(folder, memory, other)
+
+
+@with_scann
+def test_a_killed_build_leaves_the_index_that_was_there(tmp_path, small, monkeypatch):
+    built = build_index(tmp_path / 'index', small, TABLE, recall=0.8)
+    before, queries = digest_of_tree(tmp_path / 'index'), queries_near(small, 5)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(segments, 'write_json', killed)
+        build_index(tmp_path / 'index', small, TABLE, recall=0.9)
+    assert before.items() < digest_of_tree(tmp_path / 'index').items()
+    np.testing.assert_array_equal(open_index(tmp_path / 'index', small, TABLE).search(*queries, 4), built.search(*queries, 4))
+    again = build_index(tmp_path / 'index', small, TABLE, recall=0.9)
+    assert again.manifest['recall_target'] == 0.9
+    assert [path.name for path in sorted((tmp_path / 'index').iterdir())] == ['index-00001', 'manifest.json']
+
+
+@pytest.fixture
+def changing(tmp_path, memory):
+    shutil.copytree(memory.directory, tmp_path / 'changing')
+    return tmp_path / 'changing'
+
+
+@with_scann
+def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory, index, changing):
+    queries = queries_near(memory, 30)
+    _, rows = index.search(*queries, K)
+    # All that the first query would find, and whole topics of others.
+    delete(changing, entries=memory.ids[rows[0]], entities=memory.topic[rows[1:4, 0]])
+    key = [5.0 * part[5] / np.linalg.norm(part[5]) for part in queries]
+    new = table_of([ENTITIES, ENTITIES, 0], [1, 2, 3])
+    encode, embed = lambda rows: np.stack([key[1], key[1], -key[1]])[rows], lambda entities: key[0][None]
+    inject(changing, new, encode, vocab=VOCAB, hashes=HASHES, embed=embed)
+    changed = Memory.open(changing)
+    table = np.concatenate([TABLE, changed.entity_rows])
+    assert len(changed) < len(memory)
+    updated = open_index(folder, changed, table)
+    assert isinstance(updated, ScannIndex)
+    scores = scores_of(queries, changed, table)
+    found = updated.search(*queries, K)
+    check(found, scores, K)
+    ids = changed.ids[found[1]]
+    assert not np.isin(ids[0], memory.ids[rows[0]]).any()
+    # New entries have their ids in order of the topic, so that of topic 0 has the first.
+    assert ids[5, :2].tolist() == [len(memory) + 1, len(memory) + 2]
+    recall = np.mean([np.isin(want, got).mean() for want, got in zip(best_of(scores, K), found[1])])
+    assert recall > 0.9
+
+
+@with_scann
+def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(folder, memory, index, changing):
+    queries = queries_near(memory, 1)
+    proposed = index.propose(*queries, index.depth, index.leaves)
+    delete(changing, entries=memory.ids[proposed[0]])
+    changed = Memory.open(changing)
+    found = open_index(folder, changed, TABLE).search(*queries, K)
+    np.testing.assert_array_equal(found[1], best_of(scores_of(queries, changed), K))
+
+
+@with_scann
+def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory, changing):
+    delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
+    with pytest.raises(IndexFormatError, match='2001 entries were added or deleted .*build the index again'):
+        open_index(folder, Memory.open(changing), TABLE)
+
+
+def check_exact(found, memory):
+    queries = queries_near(memory, 7)
+    dense = scores_of(queries, memory)
+    for k in (1, K, len(memory) + 2):
+        scores, rows = found.search(*queries, k)
+        check((scores, rows), dense, k)
+        best = best_of(dense, k)
+        np.testing.assert_allclose(scores[:, : best.shape[1]], np.take_along_axis(dense, best, axis=1), atol=2e-5)
+
+
+def test_without_scann_the_search_is_exact_and_says_so_once(tmp_path, without_scann, caplog, monkeypatch):
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
+    memory = make_memory(tmp_path / 'memory', 300)
+    with caplog.at_level(logging.WARNING):
+        for found in (build_index(tmp_path / 'index', memory, TABLE), open_index(tmp_path / 'index', memory, TABLE)):
+            assert isinstance(found, ExactIndex)
+            check_exact(found, memory)
+    (record,) = [record for record in caplog.records if record.name == ann.__name__]
+    assert 'ScaNN was not installed when it was built, so the memory is searched exactly' in record.getMessage()
+
+
+@with_scann
+def test_an_index_of_scann_opens_without_it(copy, index, memory, without_scann, caplog):
+    found = open_index(copy, memory, TABLE)
+    assert isinstance(found, ExactIndex) and found.recall == 1
+    assert 'pip install' in caplog.text
+    queries = queries_near(memory, 3)
+    check(found.search(*queries, K), scores_of(queries, memory), K)
+
+
+@pytest.mark.parametrize('rows', [5, 300])
+def test_a_tiny_memory_is_searched_exactly(tmp_path, rows):
+    memory = make_memory(tmp_path / 'memory', rows)
+    found = build_index(tmp_path / 'index', memory, TABLE)
+    assert isinstance(found, ExactIndex)
+    check_exact(found, memory)
+
+
+def test_a_memory_of_which_all_is_deleted_gives_nothing(tmp_path):
+    memory = make_memory(tmp_path / 'memory', 5)
+    build_index(tmp_path / 'index', memory, TABLE)
+    queries = queries_near(memory, 2)
+    delete(tmp_path / 'memory', entities=range(ENTITIES))
+    found = open_index(tmp_path / 'index', Memory.open(tmp_path / 'memory'), TABLE)
+    check(found.search(*queries, 3), np.zeros((2, 0)), 3)
+
+
+@pytest.mark.parametrize('tensorflow', ['2.21.0', None])
+def test_a_scann_that_does_not_import_says_what_to_install(tmp_path, monkeypatch, without_scann, tensorflow):
+    broken = "class NotFoundError(Exception): pass\nraise NotFoundError('_scann_ops.so: undefined symbol: _ZN4absl')\n"
+    (tmp_path / 'path' / 'scann').mkdir(parents=True)
+    (tmp_path / 'path' / 'scann' / '__init__.py').write_text(broken)
+    monkeypatch.delitem(sys.modules, 'scann')
+    monkeypatch.syspath_prepend(tmp_path / 'path')
+
+    def version(name):
+        if name == 'tensorflow' and tensorflow is None:
+            raise ann.importlib.metadata.PackageNotFoundError(name)
+        return tensorflow
+
+    monkeypatch.setattr(ann.importlib.metadata, 'version', version)
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
+    memory = make_memory(tmp_path / 'memory', 300)
+    remedy = "2.21.0 is installed.*'tensorflow>=2.20,<2.21'" if tensorflow else 'force-reinstall'
+    with pytest.raises(InputError, match=f'undefined symbol: _ZN4absl.*{remedy}'):
+        build_index(tmp_path / 'index', memory, TABLE)
+
+
+def test_bad_arguments_are_named(tmp_path):
+    memory = make_memory(tmp_path / 'memory', 5)
+    queries = queries_near(memory, 2)
+    exact = ExactIndex(memory, TABLE)
+    for options, message in [
+        ({'recall': 0.0}, 'recall=0.0'),
+        ({'recall': 1.5}, 'recall=1.5'),
+        ({'k': 0}, 'k=0'),
+        ({'queries': queries}, 'at least 4'),
+        ({'queries': queries[::-1]}, rf'\[B, {D_E}\] and \[B, {D_R}\], not \(2, {D_R}\)'),
+    ]:
+        with pytest.raises(InputError, match=message):
+            build_index(tmp_path / 'index', memory, TABLE, **options)
+    with pytest.raises(InputError, match=f'{ENTITIES} entities'):
+        build_index(tmp_path / 'index', memory, TABLE[1:])
+    with pytest.raises(InputError, match='k must be at least 1'):
+        exact.search(*queries, 0)
+    with pytest.raises(InputError, match='NaN'):
+        exact.search(queries[0] * np.nan, queries[1], 1)
+    before = digest_of_tree(tmp_path / 'memory')
+    with pytest.raises(IndexFormatError, match='a directory of its own'):
+        build_index(tmp_path / 'memory', memory, TABLE)
+    assert digest_of_tree(tmp_path / 'memory') == before
+    assert not (tmp_path / 'index').exists()

@@ -1,0 +1,164 @@
+"""Opening a memory: what it holds, and everything that can be wrong with its files."""
+
+import concurrent.futures
+import gc
+import json
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.memory.follow import follow
+from opql_jax.memory.format import Memory, MemoryFormatError, params_hash
+
+from memory_tables import HASHES, NUM_ENTITIES, make, relations_of
+
+
+@pytest.fixture
+def directory(tmp_path):
+    make(tmp_path)
+    return tmp_path
+
+
+def test_reopened_memory_is_the_same(directory):
+    first, second = Memory.open(directory), Memory.open(str(directory))
+    assert first.hash() == second.hash()
+    for got, want in zip(first.arrays(), second.arrays()):
+        np.testing.assert_array_equal(got, want)
+    first.verify()
+
+
+def test_arrays_can_be_followed(directory):
+    memory = Memory.open(directory)
+    arrays = memory.arrays()
+    assert [array.dtype for array in arrays] == [jnp.int32, jnp.int32, jnp.float32, jnp.int32]
+    hop = follow(
+        jnp.zeros((1, 2)), jnp.ones((1, 3)), jnp.array([[2]]), arrays, jnp.zeros((NUM_ENTITIES, 2)), jnp.zeros((1, 1)), 4, 8
+    )
+    mine = np.flatnonzero(memory.topic == 2)
+    best = mine[np.argsort(-np.concatenate(memory.relation_shards)[mine].sum(1))][:4]
+    np.testing.assert_array_equal(hop.entry_ids[0], best)
+
+
+def test_matching_hashes_open(directory):
+    memory = Memory.open(directory, encoder_hash=HASHES['encoder'], vocabulary_hash=HASHES['vocabulary'])
+    assert memory.hash() == Memory.open(directory).hash()
+
+
+@pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])
+def test_memory_of_another_encoder_or_vocabulary_names_both_hashes(directory, kind):
+    with pytest.raises(MemoryFormatError, match=f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'):
+        Memory.open(directory, **{f'{kind}_hash': '0' * 64})
+
+
+def test_memory_is_checked_against_encoder_parameters(tmp_path):
+    params = {'layer': {'kernel': np.ones((2, 3), np.float32)}}
+    memory = make(tmp_path, hashes=HASHES | {'encoder': params_hash(params)})
+    memory.check_encoder(jax.tree.map(jnp.asarray, params))
+    with pytest.raises(MemoryFormatError, match='built with the encoder'):
+        memory.check_encoder({'layer': {'kernel': np.zeros((2, 3), np.float32)}})
+
+
+@pytest.mark.parametrize('name', ['topic.npy', 'relations-00001.npy', 'provenance-00000.parquet'])
+def test_truncated_file_is_named(directory, name):
+    file = directory / 'segment-00000' / name
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(MemoryFormatError, match=rf'{name}: \d+ bytes, manifest.json says \d+'):
+        Memory.open(directory)
+
+
+@pytest.mark.parametrize('name', ['offsets.npy', 'relations-00005.npy', 'provenance-00002.parquet'])
+def test_missing_file_is_named(directory, name):
+    (directory / 'segment-00000' / name).unlink()
+    with pytest.raises(MemoryFormatError, match=f'{name}: listed in manifest.json but missing'):
+        Memory.open(directory)
+
+
+@pytest.mark.parametrize('name', ['target.npy', 'relations-00000.npy', 'provenance-00003.parquet'])
+def test_flipped_bit_is_found_by_verify(directory, name):
+    file = directory / 'segment-00000' / name
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    memory = Memory.open(directory)
+    with pytest.raises(MemoryFormatError, match=f'sha256 differs .* {"segment-00000/" + name}'):
+        memory.verify()
+
+
+def test_array_that_contradicts_the_manifest_is_named(directory):
+    for dtype in ('float32', 'int32'):  # same number of bytes
+        file = directory / 'segment-00000/topic.npy'
+        np.save(file, np.load(file).astype(dtype))
+        if dtype == 'float32':
+            with pytest.raises(MemoryFormatError, match=r'topic.npy: float32\[40\], manifest.json says int32\[40\]'):
+                Memory.open(directory)
+    Memory.open(directory)
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'version': 3}, 'format version 3, this program reads 1 and 2'),
+        ({'format': 'opql-prepared'}, 'not the manifest of a memory'),
+    ],
+)
+def test_manifest_of_another_format_is_refused(directory, change, message):
+    manifest = json.loads((directory / 'manifest.json').read_text())
+    (directory / 'manifest.json').write_text(json.dumps(manifest | change))
+    with pytest.raises(MemoryFormatError, match=message):
+        Memory.open(directory)
+
+
+def test_broken_manifest_and_no_memory_are_told_apart(directory, tmp_path_factory):
+    (directory / 'manifest.json').write_text('{"format": ')
+    with pytest.raises(MemoryFormatError, match='not valid JSON'):
+        Memory.open(directory)
+    with pytest.raises(MemoryFormatError, match='no such file; .* is not a memory'):
+        Memory.open(tmp_path_factory.mktemp('empty'))
+
+
+def test_unfinished_build_is_refused_saying_so(tmp_path):
+    def encode(rows):
+        if 3 in rows:
+            raise KeyboardInterrupt
+        return relations_of(rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, encode=encode)
+    with pytest.raises(MemoryFormatError, match='build of this memory is unfinished; run build_memory again'):
+        Memory.open(tmp_path)
+
+
+@pytest.mark.parametrize('entry', [-1, 40])
+def test_provenance_of_an_entry_that_does_not_exist_is_an_error(directory, entry):
+    with pytest.raises(IndexError, match=f'entry {entry} is not in .* 40 entries'):
+        Memory.open(directory).provenance([0, entry])
+
+
+def test_params_hash_depends_on_paths_shapes_types_and_values_only():
+    base = {'b': {'w': np.arange(6, dtype=np.float32).reshape(2, 3)}, 'a': np.zeros(2, np.float32)}
+    same = {'a': jnp.zeros(2), 'b': {'w': jnp.arange(6.0).reshape(2, 3)}}
+    assert params_hash(base) == params_hash(same)
+    others = [
+        base | {'a': np.ones(2, np.float32)},
+        base | {'a': np.zeros(2, np.int32)},
+        base | {'b': {'w': base['b']['w'].reshape(3, 2)}},
+        base | {'b': {'v': base['b']['w']}},
+    ]
+    assert len({params_hash(tree) for tree in [base, *others]}) == 5
+
+
+def test_threads_may_open_a_memory_at_the_same_time(directory):
+    expected = Memory.open(directory).hash()
+    # Lets other threads run in the midst of parsing a header, at which Python before 3.11.8 failed.
+    pause, thresholds = lambda phase, info: time.sleep(1e-4), gc.get_threshold()
+    gc.callbacks.append(pause)
+    gc.set_threshold(20)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(lambda _: Memory.open(directory).hash(), range(20))) == {expected}
+    finally:
+        gc.callbacks.remove(pause)
+        gc.set_threshold(*thresholds)

@@ -1,0 +1,140 @@
+"""A memory whose entries are mentions (the DrKIT-style baseline): encoded alike by training, build and injection."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import JsonLines, Synthetic
+from opql_jax.kb.update_memory import inject
+from opql_jax.memory.format import Memory
+from opql_jax.models.pair_encoding import encoder_of
+from opql_jax.training import model_config, stages
+from opql_jax.training.passage_stages import PassageAlignStage
+
+import tiny_training
+
+MENTIONS = PassageAlignStage(entry='mention', topics=4)
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A prepared folder, a model of mentions with random parameters, and its memory in small shards."""
+    root = tmp_path_factory.mktemp('mentions')
+    prepare(output_dir=str(root / 'prepared'), reader=Synthetic(num_documents=30, num_train=20), wordpieces=500, max_tokens=48)
+    tiny_training.write_untrained(root / 'prepared', root / 'model', MENTIONS, spread=8.0)
+    tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', shard_rows=50)
+    return root
+
+
+@pytest.fixture
+def encode_alone(world):
+    """Encodes the mention of `entity` that begins at character `start` of a passage, by itself."""
+    encoder, params, _, _ = model_config.load(world / 'model')
+    apply = jax.jit(lambda *row: encoder.apply({'params': params['encoder']}, *row)[0])
+
+    def encode(prepared, passage, start):
+        spans = prepared.passages.slice(passage, 1).to_pylist()[0]['mentions']
+        place = [span['start'] for span in spans].index(start)
+        plain = prepared.records[passage]
+        tokens = np.zeros((1, 64), np.int32)
+        tokens[0, : len(plain.tokens) + 2] = prepared.special.cls, *plain.tokens, prepared.special.sep
+        return np.asarray(apply(tokens, plain.starts[[place]] + 1, plain.ends[[place]]))
+
+    return encode
+
+
+def mentions_of(memory):
+    """(row, passage, where the target's mention begins) of every entry."""
+    for row, where in enumerate(memory.provenance(range(len(memory)))):
+        yield row, where['passage'], where['target'][0]
+
+
+def test_an_entry_is_its_targets_mention_in_the_plain_passage(world, encode_alone):
+    prepared, memory = Prepared(world / 'prepared'), Memory.open(world / 'memory')
+    relations = memory.relations(range(len(memory)))
+    for row, passage, start in list(mentions_of(memory))[::60]:
+        np.testing.assert_allclose(relations[row], encode_alone(prepared, passage, start), atol=1e-5)
+
+
+def test_an_entry_knows_its_topic_by_the_passage_only(world):
+    memory = Memory.open(world / 'memory')
+    relations, of = memory.relations(range(len(memory))), {}
+    for row, passage, start in mentions_of(memory):
+        of.setdefault((passage, start), []).append(row)
+    shared = [rows for rows in of.values() if len(set(memory.topic[rows])) > 1]
+    assert len(shared) > 20
+    for rows in shared:
+        np.testing.assert_allclose(relations[rows], relations[rows[:1]].repeat(len(rows), 0), atol=1e-5)
+    different = [rows[0] for rows in of.values()]
+    assert len(np.unique(relations[different].round(4), axis=0)) > 0.9 * len(different)
+
+
+def test_a_memory_in_other_shards_has_the_same_entries(world, tmp_path):
+    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
+    memory, other = Memory.open(world / 'memory'), Memory.open(tmp_path / 'memory')
+    np.testing.assert_array_equal(memory.target, other.target)
+    np.testing.assert_allclose(memory.relations(range(len(memory))), other.relations(range(len(other))), atol=1e-5)
+
+
+def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path):
+    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
+    before, vocab = len(Memory.open(tmp_path / 'memory')), Prepared(world / 'prepared').vocab
+    document = {'id': 'new', 'title': vocab.names[0], 'text': f'{vocab.names[0]} met {vocab.names[1]} and {vocab.names[2]}.'}
+    (tmp_path / 'new.jsonl').write_text(json.dumps(document))
+    reader = JsonLines(str(tmp_path / 'new.jsonl'))
+    prepare(output_dir=str(tmp_path / 'prepared'), reader=reader, extends=str(world / 'prepared'), drop_above_rate=1.0)
+    folders = dict(prepared_dir=str(tmp_path / 'prepared'), model_dir=str(world / 'model'), memory_dir=str(tmp_path / 'memory'))
+    inject(**folders)
+    prepared, memory = Prepared(tmp_path / 'prepared'), Memory.open(tmp_path / 'memory')
+    # `provenance` takes ids, which an injection makes differ from rows.
+    new = [row for row in range(len(memory)) if memory.ids[row] >= before]
+    assert len(new) == 4
+    for row in new:
+        where = memory.provenance([memory.ids[row]])[0]
+        alone = encode_alone(prepared, where['passage'], where['target'][0])
+        np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'stage, said',
+    [
+        (stages.RelationStage(entry='pair'), "entry='pair' must be one of relation, places, mention"),
+        (PassageAlignStage(entry='relation'), "entry='relation': what a passage is encoded for is 'places' or 'mention'"),
+    ],
+)
+def test_an_entry_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
+    with pytest.raises(InputError, match=said):
+        tiny_training.run(world / 'prepared', tmp_path / 'run', stage, num_steps=1)
+    assert not (tmp_path / 'run').exists()
+
+
+@pytest.mark.parametrize('entry', ['relation', 'places'])
+def test_a_pretrained_model_says_what_its_memories_are_encoded_from(world, tmp_path, entry):
+    prepared = Prepared(world / 'prepared')
+    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', stages.RelationStage(entry=entry))
+    tiny_training.write_memory(world / 'prepared', tmp_path / 'model', tmp_path / 'memory')
+    encoder, params, card, _ = model_config.load(tmp_path / 'model')
+    assert card['entry'] == entry
+    rows = prepared.pair_rows('title')
+    encode = encoder_of(entry)(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    np.testing.assert_allclose(Memory.open(tmp_path / 'memory').relations(), encode(rows), atol=1e-6)
+
+
+def test_what_rows_are_encoded_from_goes_with_the_model(world, tmp_path):
+    """The follow stage keeps it, and a card that does not say is one of relations."""
+    prepared, model = world / 'prepared', str(world / 'model')
+    follow = stages.FollowStage(memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',))
+    tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
+    card = model_config.read(tmp_path / 'follow')
+    assert model_config.read(model)['entry'] == card['entry'] == 'mention'
+    path = tmp_path / 'follow' / 'model.json'
+    path.write_text(json.dumps({name: value for name, value in card.items() if name not in ('entry', 'encoder_class')}))
+    assert model_config.read(tmp_path / 'follow') == card | {'entry': 'relation'}
+    path.write_text(json.dumps(card | {'encoder_class': 'Rnn'}))
+    with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"):
+        model_config.read(tmp_path / 'follow')

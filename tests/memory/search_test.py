@@ -1,0 +1,324 @@
+"""Search of the whole memory against a float64 reference, on one device here and on up to 8 in another process."""
+
+import functools
+import math
+import pathlib
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.memory import retrieval, search
+from opql_jax.parallel.mesh import make_mesh
+
+import eight_devices
+import search_cases
+
+QUERIES = (search_cases.FEW, search_cases.MANY)
+COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute'
+
+
+@pytest.fixture(scope='module')
+def on_devices(tmp_path_factory):
+    """(what 1, 2, 4 and 8 devices found, the compiled text of the gradient on 8 by number of queries)."""
+    output = tmp_path_factory.mktemp('search') / 'found.npz'
+    eight_devices.run('search_on_devices.py', output)
+    compiled = {queries: pathlib.Path(f'{output}.{queries}.hlo').read_text() for queries in QUERIES}
+    return np.load(output), compiled
+
+
+@functools.partial(jax.jit, static_argnames=('mesh', 'k', 'chunk', 'mode', 'dtype'))
+def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, **masks):
+    return search.topk(query_e, query_r, memory, table, mesh, k, chunk, mode, dtype, **masks)
+
+
+def run(case, k, **options):
+    mesh = make_mesh(1)
+    mode = options.get('mode', 'exact')
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, mode, case.passages)
+    masks = dict(member=case.member, exclude=case.exclude, passage=case.passage)
+    return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, **masks, **options)
+
+
+def recall(ids, wanted):
+    """Of wanted ids [B, k], the share that is among those found."""
+    return np.mean([np.isin(want, got).mean() for got, want in zip(ids, wanted)])
+
+
+@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_devices_find_what_the_reference_finds(on_devices, name, devices):
+    scores, ids, _ = search_cases.reference(search_cases.make(name), search_cases.K[name])
+    np.testing.assert_array_equal(on_devices[0][f'{name}-exact-{devices}-ids'], ids)
+    np.testing.assert_array_equal(on_devices[0][f'{name}-exact-{devices}-scores'], scores)
+
+
+@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('mode', ['approx', 'int8', 'pca'])
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_other_modes_return_no_masked_row_and_true_scores(on_devices, name, mode, devices):
+    case = search_cases.make(name)
+    expected, _, dense = search_cases.reference(case, search_cases.K[name])
+    ids, scores = (on_devices[0][f'{name}-{mode}-{devices}-{part}'] for part in ('ids', 'scores'))
+    np.testing.assert_array_equal(np.isfinite(scores), np.isfinite(expected))
+    np.testing.assert_array_equal(ids >= 0, np.isfinite(expected))
+    true = np.take_along_axis(dense, np.maximum(ids, 0), axis=1)
+    np.testing.assert_array_equal(scores[ids >= 0], true[ids >= 0])
+
+
+@pytest.mark.parametrize('chunk', [1, 7, 64, 101, 1000, None])
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_chunk_does_not_change_the_result(name, chunk):
+    case, k = search_cases.make(name), search_cases.K[name]
+    expected, kept, _ = search_cases.reference(case, k)
+    scores, ids = run(case, k, chunk=chunk)
+    np.testing.assert_array_equal(ids, kept)
+    np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('queries', QUERIES)
+def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, devices):
+    case = search_cases.gradient_case(queries)
+    projected = case._replace(**dict(zip(('query_e', 'query_r'), search_cases.projected(search_cases.w_k(), *case[:2]))))
+    _, ids, _ = search_cases.reference(jax.tree.map(np.asarray, projected), search_cases.GRADIENT_K)
+    kept = np.zeros((queries, search_cases.ROWS), bool)
+    np.put_along_axis(kept, ids, True, axis=1)
+
+    def dense(w_k, query_e, query_r, relations, table):
+        keys = jnp.concatenate([table[case.topic], relations], axis=1) @ w_k
+        scores = jnp.concatenate([query_e, query_r], axis=1) @ keys.T
+        beta = jax.nn.softmax(jnp.where(kept, scores, -1e9), axis=-1) * kept
+        weights = beta @ jax.nn.one_hot(case.target, search_cases.NUM_ENTITIES)
+        return search_cases.loss_of(weights, beta @ table[case.target])
+
+    arguments = search_cases.w_k(), case.query_e, case.query_r, case.relations, case.table
+    with jax.enable_x64(True):
+        wanted = jax.grad(dense, argnums=tuple(range(5)))(*(np.asarray(x, np.float64) for x in arguments))
+    for name, want in zip(search_cases.GRADIENTS, wanted):
+        assert np.abs(want).max() > 1e-3
+        np.testing.assert_allclose(on_devices[0][f'gradient-{queries}-{devices}-{name}'], want, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize('queries', QUERIES)
+def test_no_collective_carries_the_kept_keys(on_devices, queries):
+    found = re.findall(rf'= (.*?) ({COLLECTIVES})(?:-start)?\(', on_devices[1][queries])
+    assert found
+    kept = queries * search_cases.GRADIENT_K
+    for shapes, kind in found:
+        for dims in re.findall(r'\w+\[([\d,]+)\]', shapes):
+            # The result of a reduce-scatter is one of 8 shares of what it carries.
+            carried = math.prod(map(int, dims.split(','))) * (8 if kind == 'reduce-scatter' else 1)
+            # All keys of all queries, in whatever shape, are at least this many numbers; but all of E may be carried.
+            assert carried < kept * min(search_cases.D_E, search_cases.D_R), (kind, dims)
+
+
+def clustered(rows, topics, clusters, dim=16, queries=16, length=None):
+    """A memory sorted by topic whose relations lie in clusters, or near the centre of their topic if None.
+
+    Their directions have these lengths [dim], in a frame that is not that of the numbers.
+    """
+    rng = np.random.default_rng(0)
+    topic = np.sort(rng.integers(0, topics, rows)).astype(np.int32)
+    group = topic if clusters is None else rng.integers(0, clusters, rows)
+    relations = rng.normal(size=(group.max() + 1, dim))[group] + 0.5 * rng.normal(size=(rows, dim))
+    query_e, query_r, table = (rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics))
+    if length is not None:
+        relations = relations * length @ np.linalg.qr(rng.normal(size=(dim, dim)))[0]
+    return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
+
+
+@pytest.mark.parametrize('options', [{'mode': 'approx'}, {'mode': 'int8'}, {'dtype': jnp.bfloat16}], ids=str)
+@pytest.mark.parametrize(('clusters', 'rows', 'k'), [(None, 40_000, 32), (50, 40_000, 32), (50, 2_100, 32), (50, 6_500, 100)])
+def test_recall_on_clustered_rows(clusters, rows, k, options):
+    case = clustered(rows, topics=200, clusters=clusters)
+    _, expected, _ = search_cases.reference(case, k)
+    _, ids = run(case, k, **options)
+    recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
+    assert recall >= 0.98
+
+
+@pytest.mark.parametrize(('rest', 'least'), [(0.0, 1.0), (0.1, 0.98)])
+@pytest.mark.parametrize(('clusters', 'rows', 'k'), [(None, 40_000, 32), (50, 2_100, 32), (50, 6_500, 100)])
+def test_recall_by_fewer_numbers_where_relations_lie_in_few_directions(clusters, rows, k, rest, least):
+    case = clustered(rows, topics=200, clusters=clusters, length=np.where(np.arange(16) % 8 < 3, 1.0, rest))
+    _, expected, _ = search_cases.reference(case, k)
+    _, ids = run(case, k, mode='pca')
+    recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
+    assert recall >= least
+
+
+@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('mode', ['approx', 'int8'])
+def test_recall_on_several_devices(on_devices, mode, devices):
+    found = on_devices[0][f'recall-{mode}-{devices}']
+    _, expected, _ = search_cases.reference(search_cases.recall_case(), search_cases.RECALL_K)
+    recall = np.mean([len(np.intersect1d(got, want)) / search_cases.RECALL_K for got, want in zip(found, expected)])
+    assert recall >= 0.98
+
+
+@pytest.mark.parametrize('mode', ['exact', 'approx'])
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode):
+    case, k = search_cases.make(name), search_cases.K[name]
+    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', 1)  # one query at a time
+    for gathered in ('_CPU_GATHERED', '_ACCELERATOR_GATHERED'):
+        monkeypatch.setattr(search, gathered, 3 * search_cases.D_R)  # and three of its rows
+    monkeypatch.setattr(search, '_platform', lambda mesh: 'tpu')
+    jit_topk.clear_cache()
+    expected, kept, _ = search_cases.reference(case, k)
+    scores, ids = run(case, k, chunk=64, mode=mode)
+    jit_topk.clear_cache()
+    # Off a TPU `approx_max_k` is exact, but does not say which of equals it returns.
+    np.testing.assert_array_equal(scores, expected)
+    if mode == 'exact':
+        np.testing.assert_array_equal(ids, kept)
+
+
+@pytest.mark.parametrize(
+    ('fits', 'mode', 'name'),
+    [(2, mode, name) for mode in search.MODES for name in search_cases.CASES] + [(0, 'exact', 'ties'), (1.5, 'exact', 'ties')],
+)
+def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, fits, name, mode):
+    case, k = search_cases.make(name), search_cases.K[name]
+    whole = jax.tree.map(np.asarray, run(case, k, chunk=64, mode=mode))
+    rows, rough = len(case.topic) + -len(case.topic) % search._BUCKET, {'int8': 2, 'pca': 4}.get(mode, 1)
+    alive = 3 * (rows // search._bucket_size(rows, rough * k, mode)) + 64 + 1
+    alive += search_cases.NUM_ENTITIES + len(np.unique(case.topic)) - max(0, 64 - rows)
+    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', int(fits * 4 * alive))
+    maps = []
+    monkeypatch.setattr(search.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(xs[0].shape[:2]) or map(f, xs))
+    jit_topk.clear_cache()
+    found = run(case, k, chunk=64, mode=mode)
+    jit_topk.clear_cache()
+    # One query at least; of two the last of 3 stands beside padding.
+    assert maps == [(len(case.query_e), 1) if fits < 2 else (-(-len(case.query_e) // 2), 2)]
+    for got, want in zip(found, whole):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize('queries', [1, 64, 1024])
+@pytest.mark.parametrize(
+    ('dtype', 'options'),
+    [(np.float32, {'mode': mode}) for mode in search.MODES]
+    + [(jnp.bfloat16, {}), (jnp.bfloat16, {'dtype': jnp.bfloat16}), (np.float16, {}), (np.float32, {'dtype': jnp.bfloat16})],
+    ids=str,
+)
+def test_what_is_alive_at_a_time_is_bounded(dtype, options, queries):
+    rows, dim, entities, mesh = 1_600_000, 256, 50_000, make_mesh(1)
+    shape = lambda dims, kind: jax.ShapeDtypeStruct(dims, kind)
+    pca = options.get('mode') == 'pca'
+    memory = search.ShardedMemory(
+        shape((entities,), np.int32),
+        *[shape((rows,), np.int32)] * 2,
+        shape((rows, dim), np.uint16 if dtype == jnp.bfloat16 else dtype),
+        shape((rows, 96), np.float32) if pca else shape((rows, dim), np.int8),
+        shape((rows,), np.float32),
+        shape((dim, 96), np.float32) if pca else None,
+    )
+    query, table = shape((queries, dim), np.float32), shape((entities, dim), np.float32)
+    compiled = jit_topk.lower(query, query, memory, table, mesh=mesh, k=32, **options).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < search.MAX_SCORE_BYTES
+
+
+def test_bfloat16_relations_score_as_their_float32_values():
+    case = search_cases.make('ties')
+    exact = run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16).astype(np.float32)), 6)
+    for found, want in zip(run(case._replace(relations=np.asarray(case.relations, jnp.bfloat16)), 6), exact):
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('rows', [300, 20_000])  # XLA takes maxima of large arrays another way, which leaves NaN out
+@pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])  # products with inf are NaN with a sign, where queries have both
+def test_nan_in_a_row_or_a_query_is_not_hidden(rows, mode, bad):
+    case = search_cases.recall_case(rows)
+    bad_row = case._replace(relations=np.where(np.arange(rows)[:, None] == 50, np.float32(bad), case.relations))
+    scores, ids = run(bad_row, 6, mode=mode)
+    assert (ids[:, 0] == 50).all() and np.isnan(scores[:, 0]).all() and np.isfinite(scores[:, 1:]).all()
+    if mode in ('exact', 'int8'):
+        _, others, _ = search_cases.reference(case._replace(alive=np.arange(rows) != 50), 5)
+        np.testing.assert_array_equal(ids[:, 1:], others)
+    bad_query = case._replace(query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(bad), case.query_r))
+    scores, ids = run(bad_query, 6, mode=mode)
+    assert (
+        np.isnan(scores[3]).all()
+        and ((ids[3] >= 0) & (ids[3] < rows)).all()
+        and np.isfinite(np.delete(scores, 3, axis=0)).all()
+    )
+
+
+@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('rows', [300, 20_000])
+def test_a_bad_row_that_a_query_may_not_find_is_not_found(rows, mode):
+    case = search_cases.recall_case(rows)
+    case.relations[50] = np.nan
+    member = np.ones((len(case.query_e), len(case.table)), bool)
+    member[:, case.topic[50]] = False
+    for barred in (dict(member=member), dict(alive=np.arange(rows) != 50)):
+        scores, ids = run(case._replace(**barred), 6, mode=mode)
+        assert np.isfinite(scores).all() and (ids != 50).all() and (ids >= 0).all()
+
+
+@pytest.mark.parametrize('huge', [1e6, 1e30])
+def test_a_huge_row_keeps_no_other_from_being_found(huge):
+    case = search_cases.recall_case(20_000)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(search_cases.D_R, search_cases.D_R)))[0][:, :6]
+    case = case._replace(relations=case.relations @ basis.astype(np.float32) @ basis.T.astype(np.float32))
+    case.relations[50] = huge
+    scores, ids = run(case, 6, mode='pca')
+    want, expected, _ = search_cases.reference(case, 6)
+    up = want[:, 0] > huge / 100  # queries that the row is best for
+    assert 0 < up.sum() < len(up)
+    np.testing.assert_array_equal(ids[up, 0], 50)
+    np.testing.assert_allclose(scores[up, 0], want[up, 0], rtol=1e-5)
+    assert recall(ids[~up], expected[~up]) > 0.95
+
+
+def test_of_directions_those_of_long_rows_come_first():
+    case, rng, kept = search_cases.recall_case(20_000), np.random.default_rng(0), search_cases.D_R * 3 // 8
+    basis = np.linalg.qr(rng.normal(size=(search_cases.D_R, search_cases.D_R)))[0].astype(np.float32)
+    relations = rng.normal(size=(len(case.topic), kept)).astype(np.float32) @ basis[:kept]
+    long = rng.random(len(relations)) < 0.1
+    relations[long] = 4 * relations[long] @ basis[:kept].T @ basis[kept : 2 * kept]
+    case = case._replace(relations=relations)
+    _, ids = run(case, 6, mode='pca')
+    assert recall(ids, search_cases.reference(case, 6)[1]) > 0.95
+
+
+def test_an_empty_memory_gives_nothing_and_no_nan():
+    case, mesh = search_cases.make('few rows'), make_mesh(1)
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, np.zeros(len(case.topic), bool))
+
+    def loss(query_e):
+        found = retrieval.retrieve(query_e, case.query_r, memory, jnp.asarray(case.table), mesh, 4)
+        return jnp.sum(found.embedding) + jnp.sum(found.followed.beta), found
+
+    (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)
+    assert value == 0 and (gradient == 0).all()
+    assert (found.followed.entry_ids == -1).all() and (found.followed.entities == -1).all() and (found.targets == -1).all()
+
+
+def test_bad_arguments_are_named():
+    case, mesh = search_cases.make('ties'), make_mesh(1)
+    memory = search.shard_memory(case.topic, case.target, case.relations, mesh)
+    arguments = case.query_e, case.query_r, memory, case.table, mesh
+    with pytest.raises(InputError, match="not 'best'"):
+        search.topk(*arguments, 4, mode='best')
+    with pytest.raises(InputError, match='at least one query'):
+        search.topk(case.query_e[:0], case.query_r[:0], *arguments[2:], 4)
+    with pytest.raises(InputError, match='k=0'):
+        search.topk(*arguments, 0)
+    for mode, other in zip(search.CODED, reversed(search.CODED)):
+        with pytest.raises(InputError, match=f"mode='{mode}'"):
+            search.topk(*arguments, 4, mode=mode)
+        made = search.shard_memory(case.topic, case.target, case.relations, mesh, mode=other)
+        with pytest.raises(InputError, match=f"mode='{mode}'"):
+            search.topk(case.query_e, case.query_r, made, case.table, mesh, 4, mode=mode)
+    with pytest.raises(InputError, match="not 'best'"):
+        search.shard_memory(case.topic, case.target, case.relations, mesh, mode='best')
+    with pytest.raises(InputError, match='one length'):
+        search.shard_memory(case.topic[1:], case.target, case.relations, mesh)

@@ -1,0 +1,243 @@
+"""Updates of a memory that are killed, that fail, and that have readers and other writers beside them."""
+
+import concurrent.futures
+import contextlib
+import pathlib
+import shutil
+import threading
+
+import numpy as np
+import pytest
+
+from opql_jax.memory import format
+from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.update import compact, delete, inject
+
+import killed_everywhere
+from memory_tables import DIM, digest_of_tree, make_table, relations_of
+from tiny_updates import ENCODER, MOST, UPDATES, VOCAB, add, embed, entries_of, make, vocab_of
+
+
+@pytest.mark.parametrize(('update', 'least'), [('inject', 30), ('delete', 7), ('compact', 60)])
+def test_an_update_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path, update, least):
+    make(tmp_path / 'before').close()
+    add(tmp_path / 'before', make_table(10, seed=1)).close()
+    delete(tmp_path / 'before', entities=[0])
+    points = killed_everywhere.run(tmp_path, 'tiny_updates', 'apply', update)
+    assert points > least
+    done = tmp_path / str(points)
+    states = {Memory.open(folder).hash(): entries_of(Memory.open(folder)) for folder in (tmp_path / 'before', done)}
+    old, new = states
+    expected, seen, taken_over = digest_of_tree(done), [], 0
+    for point in range(1, points):
+        directory = tmp_path / str(point)
+        with contextlib.closing(Memory.open(directory)) as memory:
+            seen.append(memory.hash())
+            assert entries_of(memory) == states[seen[-1]]
+            memory.verify()
+        finished = finished_shards(directory)
+        UPDATES[update](directory)
+        assert digest_of_tree(directory) == expected, f'killed at point {point}'
+        if update == 'inject':
+            assert all(file.stat().st_mtime_ns == written for file, written in finished.items())
+            taken_over = max(taken_over, len(finished))
+    assert seen == sorted(seen, key=[old, new].index) and set(seen) == {old, new}
+    assert taken_over == (2 if update == 'inject' else 0)
+
+
+def finished_shards(directory):
+    """Of the shards that are recorded as finished: the array of relations, and when it was written."""
+    files = [record.with_name(f'relations-{record.stem[-5:]}.npy') for record in directory.glob('*/shard-*.json')]
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
+@pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
+def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_update):
+    make(tmp_path / 'killed')
+    shutil.copytree(tmp_path / 'killed', tmp_path / 'whole')
+    for name in (
+        'segment-00001/topic.npy',
+        'segment-00001/.target.npy.1.partial',
+        'tombstones-00001.npy',
+        '.manifest.json.1.partial',
+    ):
+        path = tmp_path / 'killed' / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b'half')
+    for directory in (tmp_path / 'killed', tmp_path / 'whole'):
+        UPDATES[next_update](directory)
+    assert digest_of_tree(tmp_path / 'killed') == digest_of_tree(tmp_path / 'whole')
+
+
+def test_an_injection_whose_encoder_fails_leaves_nothing(tmp_path):
+    make(tmp_path)
+    before = digest_of_tree(tmp_path)
+    calls = []
+
+    def failing(rows):
+        calls.append(rows)
+        return relations_of(rows) if len(calls) == 1 else np.full((len(rows), DIM), np.nan)
+
+    with pytest.raises(MemoryFormatError, match='not finite'):
+        inject(tmp_path, make_table(12, seed=1), failing, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    assert len(calls) == 2 and digest_of_tree(tmp_path) == before
+
+
+class Interrupted:
+    """An encoder that is stopped when it is asked for the `after`-th shard; counts what it has encoded."""
+
+    def __init__(self, after=None):
+        self.after, self.shards = after, 0
+
+    def __call__(self, rows):
+        if self.shards == self.after:
+            raise KeyboardInterrupt
+        self.shards += 1
+        return relations_of(rows)
+
+
+def interrupted(directory, seed=1):
+    """A memory into which an injection of three shards was stopped after the second."""
+    make(directory).close()
+    with pytest.raises(KeyboardInterrupt):
+        inject(directory, make_table(21, seed=seed), Interrupted(2), vocab=VOCAB, hashes=ENCODER, embed=embed)
+
+
+def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
+    interrupted(tmp_path / 'stopped')
+    make(tmp_path / 'whole').close()
+    encode = Interrupted()
+    inject(tmp_path / 'stopped', make_table(21, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
+
+
+def test_asking_what_would_be_deleted_takes_nothing_from_a_stopped_injection(tmp_path):
+    interrupted(tmp_path)
+    before = digest_of_tree(tmp_path)
+    assert delete(tmp_path, entries=[3], dry_run=True).entries.tolist() == [3]
+    assert digest_of_tree(tmp_path) == before
+    encode, state = Interrupted(), Memory.open(tmp_path).hash()
+    inject(tmp_path, make_table(21, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed, expected=state)
+    assert encode.shards == 1
+
+
+@pytest.mark.parametrize('between', ['other pairs', 'another vocabulary', 'another state', 'damage'])
+def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
+    interrupted(tmp_path)
+    table, vocab, shards = make_table(21, seed=1), VOCAB, 3
+    if between == 'other pairs':
+        table = make_table(21, seed=2)
+    elif between == 'another vocabulary':
+        vocab = vocab_of(MOST - 1)
+    elif between == 'another state':
+        delete(tmp_path, entries=[3])
+    else:
+        (tmp_path / 'segment-00001' / 'relations-00000.npy').write_bytes(b'half')
+        shards = 2
+    encode = Interrupted()
+    memory = inject(tmp_path, table, encode, vocab=vocab, hashes=ENCODER, embed=embed)
+    assert encode.shards == shards
+    memory.verify()
+
+
+# Readers beside a writer.
+
+
+def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
+    make(tmp_path)
+    states, seen, stop = {}, {}, threading.Event()
+
+    def note():
+        with contextlib.closing(Memory.open(tmp_path)) as memory:
+            states[memory.hash()] = entries_of(memory)
+
+    def read():
+        while not stop.is_set():
+            with contextlib.closing(Memory.open(tmp_path)) as memory:
+                seen.setdefault(memory.hash(), []).append(entries_of(memory))
+
+    note()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for seed in range(1, 9):
+                add(tmp_path, make_table(12, seed=seed), seed).close()
+                note()
+                delete(tmp_path, passages=range(10 * seed, 10 * seed + 10), entries=[seed])
+                note()
+                compact(tmp_path).close()
+                note()
+        finally:
+            stop.set()
+        for reader in readers:
+            reader.result()
+    assert len(seen) > 5
+    for state, readings in seen.items():
+        assert all(reading == states[state] for reading in readings)
+
+
+def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):
+    reader = make(tmp_path)
+    before = entries_of(reader)
+    add(tmp_path, make_table(12, seed=1)).close()
+    compact(tmp_path).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        'entity_rows-00001.npy',
+        'manifest.json',
+        'segment-00000',
+        'segment-00002',
+    ]
+    fresh = lambda: [fact for fact in reader.provenance(reader.ids)]
+    assert entries_of(reader) == before and len(fresh()) == 40
+    reader.close()
+    compact(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['entity_rows-00001.npy', 'manifest.json', 'segment-00002']
+
+
+def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monkeypatch):
+    make(tmp_path).close()
+    add(tmp_path, make_table(12, seed=1)).close()
+    read = format.read_manifest
+
+    def overtaken(directory):
+        manifest = read(directory)
+        monkeypatch.undo()
+        compact(directory).close()  # removes the two segments that `manifest` names
+        return manifest
+
+    monkeypatch.setattr(format, 'read_manifest', overtaken)
+    memory = Memory.open(tmp_path)
+    assert [segment['topic'] for segment in memory.manifest['segments']] == ['segment-00002/topic.npy']
+    assert len(entries_of(memory)) == 52
+
+
+def test_a_file_removed_while_a_state_is_being_opened_is_no_error_and_leaves_nothing_locked(tmp_path, monkeypatch):
+    make(tmp_path).close()
+    delete(tmp_path, entries=[1])
+    stat = pathlib.Path.stat
+
+    def overtaken(path, **options):
+        found = stat(path, **options)
+        if path.name == 'tombstones-00001.npy':
+            monkeypatch.undo()
+            delete(tmp_path, entries=[2])  # removes it
+        return found
+
+    monkeypatch.setattr(pathlib.Path, 'stat', overtaken)
+    with contextlib.closing(Memory.open(tmp_path)) as memory:
+        assert len(memory) == 38
+    compact(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['manifest.json', 'segment-00003']
+
+
+def test_two_writers_at_a_time_are_refused(tmp_path):
+    make(tmp_path)
+
+    def encode(rows):
+        for update in UPDATES.values():
+            with pytest.raises(MemoryFormatError, match='another process is building or changing'):
+                update(tmp_path)
+        return relations_of(rows)
+
+    assert len(inject(tmp_path, make_table(5, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed)) == 45

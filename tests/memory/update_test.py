@@ -1,0 +1,364 @@
+"""Injecting, deleting and compacting: what a memory holds after any sequence of them, and what they refuse."""
+
+import json
+import pathlib
+import tempfile
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.memory.build import build
+from opql_jax.memory.follow import filtered_topk, follow
+from opql_jax.memory.format import SPANS, Memory, MemoryFormatError
+from opql_jax.memory.update import compact, delete, inject
+
+from memory_tables import DIM, HASHES, digest_of_tree, make_table, relations_of
+from tiny_updates import ENCODER, ENTITIES, MOST, UPDATES, VOCAB, add, embed, encoder, entries_of, make, table_of, vocab_of
+
+
+class Model:
+    """The memory as a dictionary, brought up to date entry by entry."""
+
+    def __init__(self):
+        self.entries, self.next, self.count = {}, 0, ENTITIES
+
+    def add(self, table, seed, count):
+        """`mentions='all'`: an entry per row, by topic, target and place."""
+        self.count = max(self.count, count)
+        rows = sorted(
+            range(len(table)),
+            key=lambda i: tuple(
+                int(getattr(table, name)[i]) for name in ('topic', 'target', 'passage', 'topic_start', 'target_start')
+            ),
+        )
+        for row in rows:
+            value = lambda name: int(getattr(table, name)[row])
+            where = {'entry': self.next, 'passage': value('passage')}
+            where |= {span: (value(f'{span}_start'), value(f'{span}_end')) for span in SPANS}
+            relation = encoder(seed)([row])[0].tobytes()
+            self.entries[self.next] = (value('topic'), value('target'), relation, (tuple(sorted(where.items())),))
+            self.next += 1
+
+    def delete(self, pairs=(), passages=(), entities=(), entries=()):
+        gone = [
+            entry
+            for entry, (topic, target, _, (where,)) in self.entries.items()
+            if entry in entries
+            or (topic, target) in pairs
+            or {topic, target} & set(entities)
+            or dict(where)['passage'] in passages
+        ]
+        for entry in gone:
+            del self.entries[entry]
+        return gone
+
+
+def check(memory, model):
+    """The memory is what the model says, its rows are sorted, and its ranges are those of the topics."""
+    assert entries_of(memory) == model.entries
+    assert len(memory) == len(model.entries) and memory.manifest.get('next_entry', 7) == model.next
+    assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
+    np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1)))
+    np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
+    np.testing.assert_array_equal(memory.entity_rows, embed(range(ENTITIES, model.count)) if model.count > ENTITIES else np.zeros((0, 0)))  # fmt: skip
+    for entry in set(range(-1, model.next + 1)) - set(model.entries):
+        with pytest.raises(IndexError, match=f'entry {entry} is not in'):
+            memory.provenance([entry])
+
+
+# Any sequence of updates.
+
+ROWS = st.lists(st.tuples(*[st.integers(0, MOST - 1)] * 2, st.integers(0, 9)), min_size=1, max_size=16)
+OPERATIONS = st.one_of(
+    st.tuples(st.just('inject'), ROWS),
+    st.tuples(
+        st.just('delete'),
+        st.fixed_dictionaries(
+            {
+                'pairs': st.lists(st.tuples(st.integers(0, MOST - 1), st.integers(0, MOST - 1)), max_size=3),
+                'passages': st.lists(st.integers(0, 9), max_size=1),
+                'entities': st.lists(st.integers(0, MOST - 1), max_size=1),
+                'entries': st.lists(st.integers(0, 99), max_size=8),
+            }
+        ),
+    ),
+    st.just(('compact', None)),
+    st.just(('again', None)),
+    st.just(('hold', None)),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(OPERATIONS, max_size=9), st.integers(1, 8))
+def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shard_rows):
+    with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder, 'memory')
+        table = table_of([3, 0, 0, 5, 2, 3, 3], [1, 2, 2, 0, 5, 1, 4], [0, 1, 2, 2, 3, 3, 9])
+        build(
+            directory,
+            table,
+            encoder(0),
+            num_entities=ENTITIES,
+            relation_dim=DIM,
+            shard_rows=shard_rows,
+            hashes=HASHES | {'vocabulary': VOCAB.hash(ENTITIES)},
+        ).close()
+        model, held, last = Model(), [], None
+        model.add(table, 0, ENTITIES)
+        for seed, (operation, what) in enumerate(operations, 1):
+            before = Memory.open(directory).hash()
+            if operation == 'inject':
+                count = max(model.count, 1 + max(max(row[:2]) for row in what))
+                last = table_of(*zip(*what), seed=seed), seed, count
+                add(directory, *last)
+                model.add(*last)
+            elif operation == 'delete':
+                bounds = {'pairs': model.count, 'entities': model.count, 'entries': model.next, 'passages': 10}
+                what = {name: [x for x in given if np.max(x) < bounds[name]] for name, given in what.items()}
+                if any(what.values()):
+                    gone = model.delete(**what)
+                    assert delete(directory, **what).entries.tolist() == gone
+                    assert (Memory.open(directory).hash() != before) == bool(gone)
+                    last = None if gone else last
+            elif operation == 'compact':
+                compact(directory)
+                last = last if Memory.open(directory).hash() == before else None
+                assert len(Memory.open(directory).manifest['segments']) <= 1
+                assert not Memory.open(directory).manifest.get('tombstones')
+            elif operation == 'again' and last:
+                add(directory, *last)
+                assert Memory.open(directory).hash() == before
+            elif operation == 'hold':
+                held.append((Memory.open(directory), dict(model.entries)))
+            memory = Memory.open(directory)
+            memory.verify()
+            check(memory, model)
+            assert memory.descends_from(before)
+        for memory, entries in held:
+            assert entries_of(memory) == entries
+            memory.close()
+
+
+# What an update means.
+
+
+def test_an_injected_entry_is_found_at_once_and_a_deleted_one_is_not(tmp_path):
+    make(tmp_path)
+    add(tmp_path, make_table(30, seed=1))
+    delete(tmp_path, entries=range(0, 70, 3))
+    for memory in (Memory.open(tmp_path), compact(tmp_path)):
+        topics = [2, 3, 7]
+        relations = memory.relations().astype(np.float64)
+        table = np.random.default_rng(0).normal(size=(MOST, 2)).astype(np.float32)
+        query_e, query_r = np.ones((1, 2), np.float32), np.array([[1.0, -2.0, 0.5]], np.float32)
+        scores, rows = filtered_topk(query_e, query_r, jnp.array([topics]), memory.arrays(), table, jnp.zeros((1, 3)), 50, 8)
+        mine = np.flatnonzero(np.isin(memory.topic, topics))
+        best = sorted(mine, key=lambda row: -(table[memory.topic[row]].sum() + relations[row] @ query_r[0]))
+        found = memory.ids[np.asarray(rows[0])[: len(mine)]]
+        assert found.tolist() == memory.ids[best].tolist() and (np.asarray(rows[0])[len(mine) :] == -1).all()
+        assert (found % 3 > 0).all() and (found >= 40).any() and (found < 40).any()
+
+
+def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went(tmp_path):
+    make(tmp_path, table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7]), mentions='average')
+    deleted = delete(tmp_path, passages=[5])
+    assert (deleted.entries.tolist(), deleted.partly.tolist()) == ([0, 1], [0])  # entry 1 was read in passage 5 only
+    memory = Memory.open(tmp_path)
+    assert memory.ids.tolist() == [2] and memory.manifest['num_entries'] == 1
+    # What was lost with it is injected again, and a pair that is there already has a second entry.
+    memory = add(tmp_path, table_of([1, 1, 3], [0, 0, 0], [6, 6, 8]), count=ENTITIES)
+    assert [[fact['passage'] for fact in memory.provenance([entry])] for entry in memory.ids] == [[6, 6], [7], [8]]
+    assert memory.ids.tolist() == [3, 2, 4] and memory.topic.tolist() == [1, 3, 3]
+    np.testing.assert_allclose(memory.relations([0])[0], encoder(1)([0, 1]).mean(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize('dtype', ['float16', 'bfloat16'])
+def test_half_precision_keeps_its_bits(tmp_path, dtype):
+    make(tmp_path, dtype=dtype)
+    first = add(tmp_path, make_table(12, seed=1))
+    stored = dict(zip(first.ids.tolist(), first.relations()))
+    wanted = np.concatenate([relations_of(range(40)), encoder(1)(range(12))]).astype(first.relations().dtype)
+    assert sorted(row.tobytes() for row in stored.values()) == sorted(row.tobytes() for row in wanted)
+    second = compact(tmp_path)
+    assert {entry: row.tobytes() for entry, row in zip(second.ids.tolist(), second.relations())} == {
+        entry: row.tobytes() for entry, row in stored.items()
+    }
+
+
+def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_filled(tmp_path):
+    make(tmp_path)
+    assert len(delete(tmp_path, entities=range(ENTITIES)).entries) == 40
+    for memory in (Memory.open(tmp_path), compact(tmp_path)):
+        arrays = memory.arrays()
+        hop = follow(jnp.ones((1, 2)), jnp.ones((1, 3)), jnp.array([[2, 5]]), arrays, jnp.ones((6, 2)), jnp.zeros((1, 2)), 4, 8)
+        assert (np.asarray(hop.entities) == -1).all() and (np.asarray(hop.entry_ids) == -1).all()
+        assert (np.asarray(hop.weights) == 0).all() and (np.asarray(hop.beta) == 0).all()
+        assert len(memory) == 0 and memory.provenance([]) == []
+        with pytest.raises(IndexError, match='entry 0 is not in .* 0 entries'):
+            memory.provenance([0])
+    assert len(delete(tmp_path, entities=[0]).entries) == 0
+    memory.close()
+    assert compact(tmp_path).manifest['files'] == {}
+    assert [path.name for path in tmp_path.iterdir()] == ['manifest.json']
+    memory = add(tmp_path, make_table(5, seed=1))
+    assert memory.ids.tolist() == [40, 41, 42, 43, 44]
+
+
+def test_what_changes_nothing_leaves_the_files_alone(tmp_path):
+    make(tmp_path)
+    built = digest_of_tree(tmp_path)
+    assert len(compact(tmp_path)) == 40
+    assert len(delete(tmp_path, pairs=[(5, 5)], passages=[100]).entries) == 0
+    assert digest_of_tree(tmp_path) == built and json.loads((tmp_path / 'manifest.json').read_text())['version'] == 1
+    assert delete(tmp_path, entries=[3, 4]).entries.tolist() == [3, 4]
+    once = digest_of_tree(tmp_path)
+    assert len(delete(tmp_path, entries=[4, 3, 3]).entries) == 0
+    assert digest_of_tree(tmp_path) == once
+    compact(tmp_path)
+    merged = digest_of_tree(tmp_path)
+    assert len(delete(tmp_path, entries=[3]).entries) == 0 and len(compact(tmp_path)) == 38
+    assert digest_of_tree(tmp_path) == merged
+
+
+def test_what_would_be_deleted_can_be_asked_first(tmp_path):
+    make(tmp_path)
+    before = digest_of_tree(tmp_path)
+    asked = delete(tmp_path, entities=[1], passages=[3], dry_run=True)
+    assert digest_of_tree(tmp_path) == before
+    assert delete(tmp_path, entities=[1], passages=[3]).entries.tolist() == asked.entries.tolist() != []
+
+
+def test_embeddings_of_new_entities_outlast_everything_else(tmp_path):
+    make(tmp_path)
+    old = add(tmp_path, make_table(5, seed=1), count=7)
+    add(tmp_path, make_table(5, seed=2), seed=2, count=9, covers={'passages': 12})
+    delete(tmp_path, entities=range(9))
+    for memory in (Memory.open(tmp_path), compact(tmp_path)):
+        np.testing.assert_array_equal(memory.entity_rows, embed([6, 7, 8]))
+        assert memory.manifest['covers'] == {'passages': 12}
+    np.testing.assert_array_equal(old.entity_rows, embed([6]))
+    assert sorted(path.name for path in tmp_path.glob('*.npy')) == ['entity_rows-00002.npy']
+
+
+def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
+    built, nothing = make(tmp_path), table_of([], [], [])
+    add(tmp_path, nothing, count=7)
+    for passages in (11, 12, 12):  # again changes nothing
+        grown = add(tmp_path, nothing, count=7, covers={'passages': passages})
+        assert grown.manifest['covers'] == {'passages': passages}
+    assert len(grown.manifest['history']) == 3
+    grown.verify()
+    for memory in (grown, add(tmp_path, table_of([6], [0], [1]), count=8)):
+        count = memory.manifest['num_entities']
+        np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(count + 1)))
+        np.testing.assert_array_equal(memory.entity_rows, embed(range(6, count)))
+    assert entries_of(memory).items() > entries_of(built).items() and memory.ids[-1] == 40
+
+
+def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_path):
+    built = make(tmp_path).hash()
+    with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
+        add(tmp_path, make_table(5, seed=1), expected='f' * 64)
+    done = add(tmp_path, make_table(5, seed=1), expected=built).hash()
+    assert add(tmp_path, make_table(5, seed=1), expected=built).hash() == done
+    with pytest.raises(MemoryFormatError, match='was changed meanwhile'):
+        add(tmp_path, make_table(5, seed=2), expected=built)
+    assert Memory.open(tmp_path).hash() == done
+
+
+def test_an_updated_memory_knows_the_states_it_comes_from(tmp_path):
+    first = make(tmp_path / 'a')
+    other = make(tmp_path / 'b', make_table(seed=1))
+    second = add(tmp_path / 'a', make_table(5, seed=1))
+    third = compact(tmp_path / 'a')
+    assert len({first.hash(), second.hash(), third.hash()}) == 3
+    assert [third.descends_from(memory.hash()) for memory in (first, second, third, other)] == [True, True, True, False]
+    assert not first.descends_from(second.hash())
+
+
+def test_building_again_what_was_updated_since_gives_the_updated_memory(tmp_path):
+    make(tmp_path)
+    updated = add(tmp_path, make_table(5, seed=1), count=ENTITIES)
+    assert make(tmp_path).hash() == updated.hash()
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'hashes': {'encoder': 'f' * 64}}, f'built with the encoder {"e" * 64}, but .* encoded by {"f" * 64}'),
+        ({'hashes': {}}, 'hashes lacks encoder'),
+        ({'count': 5}, 'has a vocabulary of 6 entities.* the given one of 5 does not begin'),
+        ({'vocab': EntityVocab.from_names('abcdefgh')}, 'the given one of 8 does not begin: put new entities after'),
+        ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; the vocabulary has 7'),
+        ({'table': table_of([], [], []), 'count': ENTITIES}, 'no pairs'),
+        ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'shape \(5, 2\) for 5 rows of relation_dim 3'),
+        ({'embed': None}, 'the vocabulary has 3 entities more than .*: give their embeddings'),
+        ({'embed': lambda new: np.zeros((2, 4))}, r'embed gave \[2, 4\] for 3 new entities'),
+        ({'embed': lambda new: np.full((3, 4), np.nan)}, 'they are not finite'),
+    ],
+)
+def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
+    make(tmp_path)
+    before = digest_of_tree(tmp_path)
+    options = (
+        dict(table=make_table(5, seed=1), encode=relations_of, vocab=vocab_of(options.pop('count', MOST)), hashes=ENCODER)
+        | {'embed': embed}
+        | options
+    )
+    with pytest.raises(MemoryFormatError, match=message):
+        inject(tmp_path, options.pop('table'), options.pop('encode'), **options)
+    assert digest_of_tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ('what', 'message'),
+    [
+        ({}, 'nothing to delete'),
+        ({'entries': [40]}, r'40 is not an entry id \(next_entry is 40\)'),
+        ({'entries': [2, -1]}, '-1 is not an entry id'),
+        ({'entities': [6]}, r'6 is not an entity id \(num_entities is 6\)'),
+        ({'pairs': [(0, 6)]}, '6 is not an entity id'),
+        ({'pairs': [0, 1]}, 'pairs must be pairs of ids'),
+        ({'pairs': [(0, 1), (2,)]}, 'pairs=.* is not a list of ids'),
+        ({'passages': [-1]}, '-1 is not a passage id'),
+        ({'passages': ['d1']}, 'passages must be ids'),
+        ({'entities': 3}, 'entities=3 is not a list of ids'),
+    ],
+)
+def test_a_deletion_of_what_cannot_exist_is_refused(tmp_path, what, message):
+    make(tmp_path)
+    with pytest.raises(MemoryFormatError, match=message):
+        delete(tmp_path, **what)
+    assert len(Memory.open(tmp_path)) == 40
+
+
+@pytest.mark.parametrize('update', UPDATES)
+def test_a_folder_without_a_memory_is_refused(tmp_path, update):
+    for directory in (tmp_path, tmp_path / 'absent'):
+        with pytest.raises(MemoryFormatError, match='no such file; .* is not a memory'):
+            UPDATES[update](directory)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    'name', ['segment-00000/relations-00002.npy', 'segment-00001/provenance-00000.parquet', 'tombstones-00002.npy']
+)
+def test_a_damaged_file_is_not_compacted_into_a_whole_one(tmp_path, name):
+    make(tmp_path)
+    add(tmp_path, make_table(5, seed=1))
+    delete(tmp_path, entries=[1, 44])
+    file = tmp_path / name
+    data = bytearray(file.read_bytes())
+    data[-8] ^= 1
+    file.write_bytes(data)
+    before = digest_of_tree(tmp_path)
+    with pytest.raises(MemoryFormatError, match='sha256 differs|living entries'):
+        compact(tmp_path)
+    assert digest_of_tree(tmp_path) == before

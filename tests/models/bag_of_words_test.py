@@ -1,0 +1,127 @@
+"""The KV-memory's encoder: a bag of the words around two mentions, with what is done with any encoder."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.data import markup
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import Synthetic
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.memory.format import Memory
+from opql_jax.models.bag_of_words import BagOfWords
+from opql_jax.training import model_config, stages
+
+import tiny_training
+
+VOCAB, LENGTH, WINDOW = 40, 20, 9
+SIZE = dict(hidden_size=8, relation_dim=6, entity_dim=5)
+BAG = BagOfWords(vocab_size=VOCAB, window=WINDOW, **SIZE)
+TOKENS = np.random.default_rng(0).integers(1, VOCAB, (4, LENGTH), dtype=np.int32)
+R1, R2 = np.array([4, 0, 19, 7], np.int32), np.array([12, 6, 2, 9], np.int32)
+PARAMS = BAG.init(jax.random.key(0), TOKENS, R1, R2)
+WORDS = np.float64(PARAMS['params']['token_embedding']['embedding'])
+
+
+def relation(tokens, r1, r2):
+    return BAG.apply(PARAMS, tokens, r1, r2)
+
+
+def bag(tokens, *positions):
+    """The mean vector of the WINDOW words nearest to any of the positions, and of those as far as the last, written out."""
+    far = sorted((min(abs(at - p) for p in positions), at) for at, token in enumerate(tokens) if token)
+    return WORDS[[tokens[at] for distance, at in far if distance <= far[:WINDOW][-1][0]]].mean(axis=0)
+
+
+def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions():
+    expected = [bag(*row) @ np.float64(PARAMS['params']['w_r']['kernel']) for row in zip(TOKENS, R1, R2)]
+    found = relation(TOKENS, R1, R2)
+    assert found.dtype == np.float32 and found.shape == (4, 6)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_mention_is_the_projected_mean_of_the_words_around_it():
+    positions = np.array([[0, 19], [3, 3], [5, 1], [10, 11]])
+    expected = [
+        [bag(tokens, at) @ np.float64(PARAMS['params']['w_e']['kernel']) for at in of] for tokens, of in zip(TOKENS, positions)
+    ]
+    np.testing.assert_allclose(BAG.apply(PARAMS, TOKENS, positions, method='mentions'), expected, atol=1e-5)
+    r, m = BAG.apply(PARAMS, TOKENS, R1, R2, positions, method='encode')
+    np.testing.assert_allclose(m, expected, atol=1e-5)
+    np.testing.assert_array_equal(r, relation(TOKENS, R1, R2))
+
+
+def test_the_order_of_words_in_a_window_does_not_matter_but_which_they_are_does():
+    r1, r2 = np.full(4, 5), np.full(4, 9)  # the windows are one stretch, 3 to 11
+    before, moved = relation(TOKENS, r1, r2), TOKENS.copy()
+    moved[:, 3:12] = np.random.default_rng(1).permuted(TOKENS[:, 3:12], axis=1)
+    np.testing.assert_allclose(relation(moved, r1, r2), before, atol=1e-6)
+    moved[:, 12:] = 1 + moved[:, 12:] % (VOCAB - 1)
+    np.testing.assert_allclose(relation(moved, r1, r2), before, atol=1e-6)
+    moved[:, 11] = 1 + moved[:, 11] % (VOCAB - 1)
+    assert np.abs(relation(moved, r1, r2) - before).max(axis=1).min() > 1e-2
+
+
+def test_a_row_no_longer_than_the_window_is_in_the_bag_as_a_whole():
+    short = np.pad(TOKENS[:, :WINDOW], [(0, 0), (0, 5)])
+    expected = WORDS[TOKENS[:, :WINDOW]].mean(axis=1) @ np.float64(PARAMS['params']['w_r']['kernel'])
+    for at in (0, 4, 8):
+        np.testing.assert_allclose(relation(short, np.full(4, at), np.full(4, 8)), expected, atol=1e-5)
+
+
+def test_padding_does_not_matter_and_a_row_of_nothing_else_stays_finite():
+    short, r1, r2 = TOKENS[:, :9], np.full(4, 8), np.full(4, 1)
+    padded = np.pad(short, [(0, 1), (0, 30)])
+    found = relation(padded, np.append(r1, 0), np.append(r2, 3))
+    np.testing.assert_allclose(found[:4], relation(short, r1, r2), atol=1e-6)
+    assert np.isfinite(found).all()
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+    """Prepared folder, aligned model, memory and follower: two steps of every stage with a bag of words."""
+    root = tmp_path_factory.mktemp('bags')
+    prepared, models = root / 'prepared', [root / name for name in ('entities', 'aligned', 'follow')]
+    prepare(
+        output_dir=str(prepared), reader=Synthetic(num_documents=30, num_train=20, num_eval=10), wordpieces=500, max_tokens=48
+    )
+    train = functools.partial(tiny_training.run, prepared, encoder=functools.partial(BagOfWords, **SIZE), num_steps=2)
+    train(models[0])
+    train(models[1], stages.AlignStage(topics=4), init_from=str(models[0]))
+    memory = tiny_training.write_memory(prepared, models[1], root / 'memory')
+    follow = stages.FollowStage(memory_dir=str(memory), questions=8, splits=('2-hop/train',))
+    assert np.isfinite(train(models[2], follow, init_from=str(models[1]))['loss'])
+    return prepared, models, memory
+
+
+def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
+    prepared, memory = Prepared(folders[0]), Memory.open(folders[2])
+    encoder, params, card, _ = model_config.load(folders[1][1])
+    apply = jax.jit(lambda *row: encoder.apply({'params': params['encoder']}, *row)[0])
+    assert isinstance(encoder, BagOfWords) and card['encoder_class'] == 'BagOfWords'
+    assert len(memory) > 100
+    for row in range(0, len(memory), 50):
+        where = memory.provenance([row])[0]
+        spans = prepared.passages.slice(where['passage'], 1).to_pylist()[0]['mentions']
+        i, j = ([span['start'] for span in spans].index(where[side][0]) for side in ('topic', 'target'))
+        marked = markup.mark_pair(prepared.records[where['passage']], i, j, prepared.special, 0)
+        tokens = np.zeros((1, 64), np.int32)
+        tokens[0, : len(marked.tokens)] = marked.tokens
+        alone = apply(tokens, np.array([marked.r1]), np.array([marked.r2]))
+        np.testing.assert_allclose(memory.relations([row])[0], alone, atol=1e-5)
+
+
+def test_a_memory_of_bags_is_asked_like_any_other(folders):
+    prepared, models, memory = folders
+    kb = VirtualKB.open(prepared, models[2], memory)
+    questions = [q for q in kb.prepared.questions('2-hop/dev') if q.topic_entity >= 0]
+    answered = kb.follow(questions, 2)
+    assert len(answered) == len(questions) and sum(len(hops[-1].entities) > 0 for hops in answered) > 0
+
+
+def test_another_encoder_does_not_start_from_a_bag_of_words(folders, tmp_path):
+    with pytest.raises(ValueError, match='does not fit the model'):
+        tiny_training.run(folders[0], tmp_path, init_from=str(folders[1][0]))

@@ -1,0 +1,181 @@
+"""The relation encoder: what its embeddings depend on, and what they do not."""
+
+import functools
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.models.encoder import RelationEncoder
+
+VOCAB, MAX_LENGTH = 50, 24
+FIELDS = dict(
+    vocab_size=VOCAB,
+    hidden_size=16,
+    num_layers=2,
+    num_heads=2,
+    mlp_size=32,
+    max_length=MAX_LENGTH,
+    relation_dim=6,
+    entity_dim=5,
+)
+ENCODER = RelationEncoder(**FIELDS)
+
+
+@pytest.fixture(scope='module')
+def params():
+    """Freshly initialised parameters, scaled up so that differences show in the outputs."""
+    one = jnp.ones((1, 4), jnp.int32)
+    fresh = jax.jit(ENCODER.init)(jax.random.key(0), one, one[:, 0], one[:, 0])
+    return jax.tree.map(lambda x: x * 5 if x.ndim > 1 else x, fresh)
+
+
+@functools.partial(jax.jit, static_argnames=('encoder', 'deterministic'))
+def relation(params, tokens, r1, r2, encoder=ENCODER, deterministic=True, rngs=None):
+    return encoder.apply(params, tokens, r1, r2, deterministic, rngs=rngs)
+
+
+@functools.partial(jax.jit, static_argnames='encoder')
+def hidden(params, tokens, encoder=ENCODER):
+    return encoder.apply(params, tokens, method='hidden')
+
+
+def random_rows(seed, n, length):
+    tokens = np.random.default_rng(seed).integers(1, VOCAB, (n, length), dtype=np.int32)
+    positions = np.arange(n, dtype=np.int32) % length
+    return tokens, positions, (positions + 1) % length
+
+
+def test_relation_is_w_r_times_the_two_marker_states(params):
+    tokens, r1, r2 = random_rows(0, 3, 9)
+    h = np.asarray(hidden(params, tokens))
+    markers = np.stack([np.concatenate([h[i, r1[i]], h[i, r2[i]]]) for i in range(3)])
+    expected = markers @ np.asarray(params['params']['w_r']['kernel'])
+    r = relation(params, tokens, r1, r2)
+    assert r.shape == (3, 6) and r.dtype == jnp.float32
+    np.testing.assert_allclose(r, expected, atol=1e-5)
+
+
+def test_mention_is_w_e_times_the_start_state(params):
+    tokens, *_ = random_rows(1, 3, 9)
+    positions = np.array([[0, 8], [3, 3], [5, 1]])
+    h = hidden(params, tokens)
+    m = ENCODER.apply(params, tokens, positions, method='mentions')
+    assert m.shape == (3, 2, 5) and m.dtype == jnp.float32
+    for i, j in ((0, 0), (0, 1), (1, 0), (2, 0)):
+        expected = np.asarray(h)[i, positions[i, j]] @ np.asarray(params['params']['w_e']['kernel'])
+        np.testing.assert_allclose(m[i, j], expected, atol=1e-5)
+
+
+def test_relation_is_directional(params):
+    tokens, r1, r2 = random_rows(2, 4, 9)
+    there, back = relation(params, tokens, r1, r2), relation(params, tokens, r2, r1)
+    assert np.abs(there - back).max() > 0.1
+
+
+@pytest.mark.parametrize('length', [2, 5, 12])
+@pytest.mark.parametrize('padding', [1, 12])
+def test_more_padding_changes_nothing(params, length, padding):
+    tokens, r1, r2 = random_rows(length, 20, length)
+    padded = np.pad(tokens, ((0, 0), (0, padding)))
+    np.testing.assert_allclose(relation(params, padded, r1, r2), relation(params, tokens, r1, r2), atol=1e-5)
+
+
+def test_rows_of_a_batch_do_not_see_each_other(params):
+    tokens, r1, r2 = random_rows(3, 5, 8)
+    alone = [relation(params, tokens[i : i + 1], r1[i : i + 1], r2[i : i + 1])[0] for i in range(5)]
+    np.testing.assert_allclose(relation(params, tokens, r1, r2), np.stack(alone), atol=1e-5)
+
+
+def test_the_last_layer_at_chosen_positions_gives_what_it_gives_everywhere(params):
+    tokens, *_ = random_rows(6, 3, 9)
+    positions = np.array([[0, 8], [3, 3], [5, 1]])
+    there = ENCODER.apply(params, tokens, positions=positions, method='hidden')
+    everywhere = hidden(params, tokens)
+    np.testing.assert_allclose(there, np.asarray(everywhere)[np.arange(3)[:, None], positions], atol=1e-6)
+
+
+def test_a_row_of_nothing_but_padding_is_finite_with_a_finite_gradient(params):
+    tokens, zero = np.zeros((2, 8), np.int32), np.zeros(2, np.int32)
+    value, gradient = jax.jit(jax.value_and_grad(lambda p: relation(p, tokens, zero, zero).sum()))(params)
+    assert np.isfinite(value) and all(np.isfinite(g).all() for g in jax.tree.leaves(gradient))
+
+
+def test_every_parameter_gets_a_gradient(params):
+    tokens, r1, r2 = random_rows(4, 8, MAX_LENGTH)
+
+    def loss(params):
+        r, m = ENCODER.apply(params, tokens, r1, r2, r1[:, None], method='encode')
+        return jnp.sum(jnp.sin(r)) + jnp.sum(jnp.sin(m))
+
+    gradient = jax.jit(jax.grad(loss))(params)
+    for path, g in jax.tree_util.tree_leaves_with_path(gradient):
+        name = jax.tree_util.keystr(path)
+        if 'qkv' in name and 'bias' in name:
+            g = g[jnp.array([0, 2])]  # a key bias adds the same to all logits of a query: no effect on softmax
+        if 'token_embedding' in name:
+            g = g[np.unique(tokens)]
+        assert (np.abs(g).reshape(g.shape[0], -1).max(-1) > 0).all(), name
+
+
+def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(params):
+    tokens, r1, r2 = random_rows(5, 4, 8)
+    drop = lambda seed: relation(params, tokens, r1, r2, deterministic=False, rngs={'dropout': jax.random.key(seed)})
+    np.testing.assert_array_equal(drop(0), drop(0))
+    assert np.abs(drop(0) - drop(1)).max() > 0.01
+    still = relation(params, tokens, r1, r2, encoder=ENCODER.clone(dropout_rate=0.0), deterministic=False)
+    np.testing.assert_allclose(still, relation(params, tokens, r1, r2), atol=1e-5)
+
+
+def test_bfloat16_computes_close_to_float32_and_keeps_float32_parameters_and_outputs(params):
+    half = ENCODER.clone(dtype='bfloat16')
+    tokens, r1, r2 = random_rows(6, 16, 12)
+    fresh = jax.jit(half.init)(jax.random.key(0), tokens, r1, r2)
+    assert {x.dtype for x in jax.tree.leaves(fresh)} == {jnp.dtype('float32')}
+    assert hidden(params, tokens, encoder=half).dtype == jnp.bfloat16
+    r, exact = relation(params, tokens, r1, r2, encoder=half), relation(params, tokens, r1, r2)
+    assert r.dtype == jnp.float32
+    assert np.linalg.norm(r - exact) < 0.02 * np.linalg.norm(exact)
+
+
+def test_initialisation_makes_w_r_and_w_e_whichever_is_used(params):
+    shapes = jax.tree.map(jnp.shape, params['params'])
+    assert shapes['w_r'] == {'kernel': (32, 6)} and shapes['w_e'] == {'kernel': (16, 5)}
+
+
+def test_a_fresh_w_r_as_wide_as_two_states_keeps_their_angles():
+    tokens, r1, r2 = random_rows(9, 1, 4)
+    fresh = ENCODER.clone(relation_dim=2 * FIELDS['hidden_size']).init(jax.random.key(0), tokens, r1, r2)
+    w_r = np.asarray(fresh['params']['w_r']['kernel'])
+    np.testing.assert_allclose(w_r @ w_r.T, 0.02**2 * len(w_r) * np.eye(len(w_r)), atol=1e-6)
+
+
+def test_a_row_longer_than_the_positions_is_refused():
+    tokens, r1, r2 = random_rows(7, 1, MAX_LENGTH + 1)
+    with pytest.raises(ValueError, match='25 tokens.*max_length=24'):
+        ENCODER.init(jax.random.key(0), tokens, r1, r2)
+
+
+@pytest.mark.parametrize('field, value, message', [('num_heads', 3, 'multiple of num_heads=3'), ('dtype', 'float16', 'dtype')])
+def test_fields_that_make_no_encoder_are_refused(field, value, message):
+    tokens, r1, r2 = random_rows(8, 1, 4)
+    with pytest.raises(ValueError, match=message):
+        ENCODER.clone(**{field: value}).init(jax.random.key(0), tokens, r1, r2)
+
+
+@pytest.mark.parametrize('size', ['tiny', 'small', 'minilm', 'base'])
+def test_gin_sizes_make_an_encoder(size):
+    gin = pytest.importorskip('gin', reason='gin-config is not installed')
+    file = pathlib.Path(__file__).parents[2] / 'gin' / 'models' / f'{size}.gin'
+    gin.clear_config()
+    try:
+        gin.parse_config_file(str(file))
+        model = gin.query_parameter('ENCODER/gin.macro.value').scoped_configurable_fn(vocab_size=100)
+    finally:
+        gin.clear_config()
+    tokens, position = jax.ShapeDtypeStruct((1, 144), 'int32'), jax.ShapeDtypeStruct((1,), 'int32')
+    shapes = jax.eval_shape(model.init, jax.random.key(0), tokens, position, position)['params']
+    assert isinstance(model, RelationEncoder)
+    assert shapes['w_r']['kernel'].shape == (2 * model.hidden_size, model.relation_dim)

@@ -1,0 +1,258 @@
+"""OPQL-LM against a slow reference in float64, and what its memory, null and hops do to an answer."""
+
+import collections
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.models import losses
+from opql_jax.models.combine_topics import agree
+from opql_jax.models.language_model import LanguageModel
+from opql_jax.parallel.mesh import make_mesh
+
+import eight_devices
+import language_model_cases as cases
+from language_model_cases import K, Setting
+
+DEVICES = [1, 2, 4, 8]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
+    """m' and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
+    own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
+    f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
+    table, memory, null = (
+        np.asarray(x, np.float64) for x in (setting.table, setting.relations, setting.params['lm']['r_null'])
+    )
+    keys = np.concatenate([table[setting.topic], memory], axis=1) @ f64('w_k')
+    w_v, model = np.asarray(setting.params['lm']['w_v'], np.float64), setting.model
+    link = lambda m: softmax(m @ table.T) @ table
+    predictions, hop_traces = [], [{} for _ in range(hops)]
+    for n in range(len(own)):
+        drawn = []
+        for t in np.flatnonzero(setting.text['used'][n]):
+            entity, alpha, origin = link(topics[n, t]), np.ones(len(table)), -1
+            for hop in range(hops):
+                q = np.concatenate([entity, relations[n, t] @ f64('w_t')[hop]]) @ f64('w_q')
+                scores = keys @ q
+                barred = np.zeros(len(scores), bool)
+                if passage is not None and passage[n] >= 0:
+                    barred = (setting.passages == passage[n]).any(axis=1)
+                if exclude is not None:
+                    barred = barred | np.isin(setting.target, exclude[n])
+                barred = barred | (alpha[setting.topic] == 0) | (setting.target == origin)
+                best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
+                if gold is not None and hop == hops - 1:
+                    best += [g for g in gold[n, t] if g >= 0 and g not in best and alpha[setting.topic[g]]]
+                k_null = np.concatenate([entity if model.null_entity else 0 * entity, null]) @ f64('w_k')
+                scores = scores + np.log(alpha + 1e-300)[setting.topic]
+                logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
+                p = softmax(logits)
+                found = p[1:] @ table[setting.target[best]]
+                entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
+                hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
+                share = lambda column: np.bincount(column[best], p[1:] / p[1:].sum(), len(table))
+                if model.filter:
+                    alpha = share(setting.target)
+                if model.exclude_topic and not hop:
+                    origin = share(setting.topic).argmax()
+            by_target = collections.Counter()
+            for entry, beta in zip(best, p[1:]):
+                by_target[int(setting.target[entry])] += beta
+            drawn.append((by_target, p[0]))
+        masses, nothing = cases.agreement(drawn)
+        found = sum(mass * table[target] for target, mass in masses.items()) if masses else np.zeros(table.shape[1])
+        predictions.append(found @ w_v + (nothing * own[n] if model.own_prediction else 0))
+    return np.array(predictions), hop_traces
+
+
+@functools.cache
+def computed(hops=1, train=False, **options):
+    setting = cases.make(**options)
+    return setting, cases.run(setting, make_mesh(1), hops, train)
+
+
+@pytest.mark.parametrize(
+    'options',
+    [
+        {},
+        {'own_prediction': False},
+        {'null_entity': False},
+        {'entity_layer': 1},
+        {'filter': True},
+        {'exclude_topic': True},
+        {'filter': True, 'exclude_topic': True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize('hops', [1, 2])
+def test_predictions_and_traces_are_those_of_the_reference(hops, options):
+    setting, found = computed(hops, **options)
+    expected, traces = reference(setting, found['read'], hops)
+    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
+    for hop, trace in enumerate(traces):
+        for (n, t), (entries, null) in trace.items():
+            row = n * cases.TOPICS + t
+            probs = np.exp(found['log_probs'][hop][row])
+            assert dict(zip(found['entries'][hop][row].tolist(), probs[1:])) == pytest.approx(entries, rel=2e-4, abs=1e-6)
+            assert probs[0] == pytest.approx(null, rel=2e-4, abs=1e-6)
+
+
+def test_no_path_returns_to_the_topic_that_the_first_hop_read_about():
+    def read(**options):
+        setting = cases.make(filter=True, **options)
+        setting.params['follower']['w_q'][:8] *= 200  # so far apart that most texts read about one topic only
+        setting.target[::2] = cases.ENTITIES - 1 - setting.topic[::2]  # there, and back
+        out = cases.run(setting, make_mesh(1), 2)
+        for row in [n * cases.TOPICS for n in range(cases.TEXTS) if setting.text['used'][n, 0]]:
+            chosen = [entries[row][log_probs[row][1:] > -100] for entries, log_probs in zip(out['entries'], out['log_probs'])]
+            yield set(setting.topic[chosen[0]].tolist()), set(setting.target[chosen[1]].tolist())
+
+    both = zip(read(), read(exclude_topic=True), strict=True)
+    sure = [(topics, freely, away) for (topics, freely), (_, away) in both if len(topics) == 1]
+    assert any(topics <= freely for topics, freely, _ in sure)
+    assert not any(topics & away for topics, _, away in sure)
+
+
+def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
+    setting, found = computed(1, train=True)
+    expected, traces = reference(setting, found['read'], 1, *(setting.text[name] for name in ('passage', 'gold', 'exclude')))
+    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
+    barred = [n for n in range(cases.TEXTS) if setting.text['passage'][n] >= 0]
+    assert barred
+    for n in barred:
+        for entry in found['entries'][0][n * cases.TOPICS][:K]:
+            assert setting.text['passage'][n] not in setting.passages[entry]
+            assert setting.target[entry] not in setting.text['exclude'][n]
+    golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text['gold']) for t, g in enumerate(row)}
+    for (n, t), (entries, _) in traces[0].items():
+        assert golds[n, t] <= set(entries)
+
+
+@pytest.fixture(scope='module')
+def on_devices(tmp_path_factory):
+    path = tmp_path_factory.mktemp('lm') / 'found.npz'
+    eight_devices.run('language_model_on_devices.py', path)
+    with np.load(path) as found:
+        return dict(found)
+
+
+@pytest.mark.parametrize('devices', DEVICES)
+def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devices):
+    names = [name.removeprefix('1/') for name in on_devices if name.startswith('1/')]
+    assert {'prediction', 'entries', 'gradient/entity_table', 'gradient/lm/w_v'} <= set(names)
+    for name in names:
+        expected = on_devices[f'1/{name}']
+        if name == 'entries':
+            np.testing.assert_array_equal(on_devices[f'{devices}/entries'], expected)
+        else:  # sums in another order: of gradients the large terms leave their rounding in the small sums
+            scale = np.abs(expected).max()
+            np.testing.assert_allclose(on_devices[f'{devices}/{name}'], expected, rtol=1e-3, atol=1e-5 * scale, err_msg=name)
+
+
+def test_keys_follow_the_entity_table():
+    setting = cases.make()
+    before = cases.run(setting, make_mesh(1), 1)
+    # The topic that the first question retrieves from becomes the opposite entity: no entry was written anew.
+    topic = setting.topic[before['entries'][0][0][0]]
+    moved = setting.with_row(topic, -8 * setting.table[topic])
+    after = cases.run(moved, make_mesh(1), 1)
+    expected, traces = reference(moved, after['read'], 1)
+    np.testing.assert_allclose(after['prediction'], expected, rtol=2e-4, atol=2e-5)
+    assert after['entries'][0][0].tolist() == list(traces[0][0, 0][0])
+    assert after['entries'][0][0].tolist() != before['entries'][0][0].tolist()
+
+
+def test_without_a_memory_a_prediction_is_the_models_own():
+    setting, found = computed()
+    out = cases.run(setting, make_mesh(1), 1, memory=False)
+    np.testing.assert_array_equal(out['prediction'], out['read'][0])
+    assert not len(out['entries'])
+
+
+def test_topics_that_are_not_there_change_nothing():
+    setting, found = computed()
+    changed = setting.with_unused_topics_elsewhere()
+    np.testing.assert_array_equal(cases.run(changed, make_mesh(1), 1)['prediction'], found['prediction'])
+
+
+def test_an_entity_memory_needs_a_layer_above_it():
+    encoder = cases.make().model.encoder
+    with pytest.raises(InputError, match='entity_layer=2'):
+        LanguageModel(encoder, entity_layer=2)
+    with pytest.raises(InputError, match="mode must be one of exact, approx, int8, pca, not 'fast'"):
+        LanguageModel(encoder, mode='fast')
+
+
+def test_there_are_no_more_hops_than_matrices():
+    with pytest.raises(InputError, match='hops=3 is not in 1..2'):
+        cases.run(cases.make(), make_mesh(1), 3)
+
+
+def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
+    log_probs = np.log(np.array([[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]], np.float32))
+    targets = np.array([[4, 5], [4, 4], [6, -1], [5, 9]], np.int32)
+    answers = np.array([[5, 7], [9, -1]], np.int32)
+    used = np.array([[True, True], [True, True]])
+    absent = np.array([[False, True], [False, False]])
+    loss, metrics = losses.retrieval_loss(log_probs, targets, answers, used, absent, 2)
+    # Topic 1: entry 2 leads to an answer. Topic 2: null is right. Topic 3: nothing found leads to one. Topic 4: entry 2 does.
+    assert loss == pytest.approx(-(np.log(0.3) + np.log(0.7) + np.log(0.4)) / 3, rel=1e-5)
+    assert metrics['reachable'] == pytest.approx(3 / 4)
+    assert metrics['retrieval_accuracy'] == pytest.approx(2 / 3)
+    assert metrics['null_absent'] == pytest.approx(0.7) and metrics['null_present'] == pytest.approx((0.1 + 0.3) / 2)
+    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0])(log_probs)
+    assert np.isfinite(gradient).all() and not gradient[2].any()
+    # Were only the first entry found and the other gold, the loss would be the same and topics 1 and 4 not reached.
+    same, fewer = losses.retrieval_loss(log_probs, targets, answers, used, absent, 1)
+    assert same == loss and fewer['reachable'] == pytest.approx(1 / 4)
+
+
+def test_topics_agree_on_what_each_of_them_may_have_drawn():
+    rng = np.random.default_rng(0)
+    logits, targets = 3 * rng.normal(size=(20, 3, 5)), rng.integers(0, 5, (20, 3, 4)).astype(np.int32)
+    missing = rng.random((20, 3, 4)) < 0.2
+    targets[missing] = -1
+    logits[:, :, 1:][missing] = -1e30
+    log_probs, used = np.log(np.maximum(softmax(logits), 1e-45)), rng.random((20, 3)) < 0.7
+    used[0], used[1] = False, [True, False, False]
+    found, flat = jax.jit(agree)(log_probs.astype(np.float32), targets, used)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-5)
+    for n in range(20):
+        drawn = []
+        for t in np.flatnonzero(used[n]):
+            masses = collections.Counter()
+            for target, mass in zip(targets[n, t], np.exp(log_probs[n, t, 1:])):
+                if target >= 0:
+                    masses[int(target)] += mass
+            drawn.append((masses, np.exp(log_probs[n, t, 0])))
+        expected, null = cases.agreement(drawn)
+        got = collections.Counter()
+        for target, mass in zip(flat[n].tolist(), np.exp(found[n, 1:]).tolist()):
+            got[target] += mass
+        assert got.pop(-1, 0) == 0
+        assert {target: mass for target, mass in got.items() if mass} == pytest.approx(expected, rel=1e-4)
+        assert np.exp(found[n, 0]) == pytest.approx(null, rel=1e-4)
+    # Of a topic alone nothing changes, and the entries of its first place come first.
+    np.testing.assert_allclose(np.exp(found[1, 1::3]), np.exp(log_probs[1, 0, 1:]), rtol=1e-4, atol=1e-30)
+    np.testing.assert_array_equal(flat[1, ::3], targets[1, 0])
+    # What a topic that is not there would have found is no entry of anything.
+    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all() and (flat[1, 1::3] == -1).all()
+    assert np.isfinite(found[:, 1:])[flat >= 0].all() and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
+
+
+def test_agreement_on_what_is_all_but_impossible_has_a_gradient():
+    # Masses that a float32 cannot hold, and topics without null that found nothing in common.
+    log_probs = np.array([[[-1e30, 0, -200], [-1e30, -200, 0]]], np.float32)
+    targets, used = np.array([[[4, 5], [6, 5]]], np.int32), np.ones((1, 2), bool)
+    right = lambda x: agree(x, targets, used)[0][0, 1 + 2]  # target 5 by topic 1
+    value, gradient = jax.value_and_grad(right)(log_probs)
+    assert np.isfinite(value) and np.isfinite(gradient).all() and gradient[0, 0, 2] > 0.1

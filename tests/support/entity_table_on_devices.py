@@ -1,0 +1,57 @@
+"""The entity table over 1, 2, 4 and 8 devices; run by entity_table_test.py in a process that has 8 virtual ones.
+
+    python tests/support/entity_table_on_devices.py OUTPUT
+
+Leaves in OUTPUT (.npz) what each number of devices computed, and in OUTPUT.hlo the compiled train step on 8 devices.
+"""
+
+import sys
+
+import jax
+import numpy as np
+
+from opql_jax.parallel import entity_table
+from opql_jax.parallel.mesh import make_mesh, shard_batch
+from opql_jax.training import step
+
+import entity_table_cases as cases
+
+MESHES = {1: (1, 1), 2: (1, 2), 4: (4, 1), 8: (4, 2)}
+STEPS = 3
+
+
+def main(output):
+    assert jax.device_count() == 8, jax.devices()
+    found = {}
+    for devices, shape in MESHES.items():
+        mesh = make_mesh(*shape)
+        for name in cases.CASES:
+            case = cases.make(name)
+            layout = entity_table.Layout(mesh, len(case.table))
+            for way, of in (('full', cases.full), ('attended', cases.attended)):
+                for part, value in zip(('loss', 'correct', 'vectors', 'table'), of(case, layout)):
+                    found[f'{way}-{name}-{devices}-{part}'] = value
+        case = cases.make('uneven')
+        layout = entity_table.Layout(mesh, len(case.table))
+        for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)):
+            found[f'sampled-{devices}-{part}'] = value
+        found[f'lookup-{devices}'] = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))(cases.placed(case, layout))
+
+        training = cases.Training(layout)
+        state, batch = training.state, shard_batch(training.batch, mesh)
+        compiled = training.step.lower(state, batch, (), ()).compile()
+        for _ in range(STEPS):
+            state, _ = compiled(state, batch, ())
+        for path, leaf in jax.tree.leaves_with_path(state):
+            of_table = 'entity_table' in jax.tree_util.keystr(path)
+            rows = {shard.data.shape[0] for shard in leaf.addressable_shards} if of_table else None
+            assert rows == {len(leaf) // devices} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
+        for path, leaf in jax.tree.leaves_with_path(step.without_padding(state, layout)):
+            found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf
+    np.savez(output, **found)
+    with open(output + '.hlo', 'w') as file:
+        file.write(compiled.as_text())
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

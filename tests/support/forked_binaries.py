@@ -1,0 +1,201 @@
+"""Runs binaries without waiting for imports: one process that has imported everything forks a child for each command.
+
+In the child the module runs as `python -m opql_jax.X` would run it: as `__main__`, with its own flags, file descriptors and
+exit status. It can also be given a file size limit, or be killed: before a file takes its final name, or after some time.
+"""
+
+import atexit
+import concurrent.futures.thread
+import ctypes
+import gc
+import json
+import os
+import pathlib
+import re
+import resource
+import runpy
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ENVIRONMENT = os.environ | {
+    'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')])),
+}
+# The tiny size, made tinier.
+ENCODER = [
+    '--gin_file=gin/models/tiny.gin',
+    *(
+        f'--gin.encoder.RelationEncoder.{name}={value}'
+        for name, value in dict(hidden_size=16, num_layers=1, mlp_size=32, relation_dim=8, entity_dim=8).items()
+    ),
+]
+LONGEST = 240  # seconds; a child that takes longer is ended
+
+
+class Done(NamedTuple):
+    """How a command ended; a negative status is the signal that ended it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Binaries:
+    """A context manager; `binaries('prepare', '--dry_run', ...)` runs `opql_jax.prepare` in the repository."""
+
+    def __enter__(self):
+        self._server = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT
+        )
+        return self
+
+    def __exit__(self, *_):
+        self._server.stdin.close()
+        self._server.wait()
+        self._server.stdout.close()
+
+    def __call__(
+        self,
+        binary: str,
+        *flags,
+        file_limit: int | None = None,
+        kill_before: str | None = None,
+        kill_after: float | None = None,
+        obedient: bool = False,
+    ) -> Done:
+        """Runs a binary to its end.
+
+        Args:
+            binary: its name.
+            *flags: its command line.
+            file_limit: bytes that any file it writes may have; writing more fails, as on a full disk.
+            kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file its final name, 'unlink
+                NAME' its removal or that of its partial file.
+            kill_after: SIGKILL after so many seconds.
+            obedient: without root's right to write what it has no permission for.
+        """
+        request = dict(binary=binary, flags=[str(f) for f in flags])
+        request |= dict(file_limit=file_limit, kill_before=kill_before, kill_after=kill_after, obedient=obedient)
+        self._server.stdin.write(json.dumps(request) + '\n')
+        self._server.stdin.flush()
+        return Done(*json.loads(self._server.stdout.readline()))
+
+
+def _serve():
+    """Forks a child for each request and reports its end; returns the request in the child, None at the end of the input."""
+    import opql_jax.data.prepare  # noqa: F401
+    import opql_jax.gin_utils  # noqa: F401
+    import opql_jax.kb.build_memory  # noqa: F401
+    import opql_jax.kb.evaluate  # noqa: F401
+    import opql_jax.kb.update_memory  # noqa: F401
+    import opql_jax.training.trainer  # noqa: F401
+
+    gc.freeze()  # so that no child's collector touches, and thereby copies, what it got from here
+    for line in sys.stdin:
+        pipes = [os.pipe(), os.pipe()]
+        child = os.fork()
+        if not child:
+            for descriptor, (_, write) in enumerate(pipes, 1):
+                os.dup2(write, descriptor)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            return json.loads(line)
+        for _, write in pipes:
+            os.close(write)
+        texts = _read([read for read, _ in pipes])
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(json.dumps([status, *texts]), flush=True)
+    return None
+
+
+def _read(descriptors) -> list[str]:
+    """Everything that comes out of several pipes, until all are closed."""
+    data = {descriptor: b'' for descriptor in descriptors}
+    with selectors.DefaultSelector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                chunk = os.read(key.fd, 1 << 16)
+                data[key.fd] += chunk
+                if not chunk:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+    return [text.decode() for text in data.values()]
+
+
+def _run(binary, flags, file_limit, kill_before, kill_after, obedient):
+    """The child: ends as the binary ends."""
+    signal.alarm(LONGEST)
+    if kill_after is not None:
+        _kill_after(kill_after)
+    if file_limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
+    if kill_before is not None:
+        _kill_before(kill_before)
+    if obedient and sys.platform == 'linux':
+        _obey_permissions()
+    sys.path[0] = str(ROOT)  # not this file's folder
+    sys.argv[1:] = flags
+    code = 0
+    try:
+        runpy.run_module(f'opql_jax.{binary}', run_name='__main__', alter_sys=True)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # All that the interpreter does at its end but for taking itself apart, which takes a second.
+    concurrent.futures.thread._python_exit()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _obey_permissions():
+    # See capabilities(7): version 3, this thread; {effective, permitted, inheritable} of capabilities 0 to 31, then of others.
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.capget(header, sets) == 0, os.strerror(ctypes.get_errno())
+    for kind in range(3):
+        sets[kind] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())
+
+
+def _kill_after(seconds):
+    target = os.getpid()
+    if not os.fork():
+        os.closerange(0, 3)  # who reads them waits until nobody has them
+        time.sleep(seconds)
+        if os.getppid() == target:
+            os.kill(target, signal.SIGKILL)
+        os._exit(0)
+
+
+def _kill_before(step):
+    def killing(call, kind):
+        def wrapped(*paths, **kwargs):
+            name = re.sub(r'^\.|(\.\d+)?\.partial$', '', os.path.basename(paths[-1]))
+            if f'{kind} {name}' == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*paths, **kwargs)
+
+        return wrapped
+
+    os.replace, os.unlink = killing(os.replace, 'replace'), killing(os.unlink, 'unlink')
+
+
+if __name__ == '__main__':
+    if request := _serve():
+        _run(**request)
+    os._exit(0)

@@ -1,0 +1,71 @@
+"""A stand-in for a virtual knowledge base, with questions about it whose names are hard to write."""
+
+import json
+import types
+
+import numpy as np
+
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.questions import Question
+from opql_jax.kb.virtual_kb import Hop
+
+# Names that a line of JSON or a text file may trip over.
+NAMES = ['Zoë “Ω” Łęcka', '北京', 'a\u2028b\x85c', 'tab\\t"quote"', "O'Neill [actor]", '𝔘p', 'مدينة', 'plain']
+
+
+class GraphKB:
+    """Stands for a `VirtualKB`: follows every entry of a topic with the same weight. Can fail at a given question."""
+
+    def __init__(self, vocab, entries, identity='one model', k=64):
+        self.vocab, self.identity, self.k, self.fails_at, self.asked = vocab, identity, k, None, 0
+        topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
+        self.memory = types.SimpleNamespace(topic=topic, target=target)
+
+    def follow(self, questions, hops):
+        return [self._follow(question, hops) for question in questions]
+
+    def _follow(self, question, hops):
+        if self.asked == self.fails_at:
+            raise KeyboardInterrupt
+        self.asked += 1
+        steps, topics = [], [question.topic_entity]
+        for _ in range(hops):
+            entries = np.flatnonzero(np.isin(self.memory.topic, topics))[: self.k]
+            topics, counts = np.unique(self.memory.target[entries], return_counts=True)
+            order = np.argsort(-counts, kind='stable')
+            topics = topics[order]
+            steps.append(Hop(topics, counts[order] / max(counts.sum(), 1), entries, np.full(len(entries), 1 / 3)))
+        return steps
+
+    def evidence(self, entries):
+        names = self.vocab.names
+        return [{'topic': names[self.memory.topic[e]], 'target': names[self.memory.target[e]]} for e in entries]
+
+
+def ask(vocab, topic, answers=(), number=1, kind='', text='who met {} again, and why'):
+    """A question about a name, or about an unknown one."""
+    start = text.index('{}')
+    found = [vocab.get(name) for name in answers]
+    return Question(
+        text.format(topic),
+        (start, start + len(topic)),
+        -1 if vocab.get(topic) is None else vocab.get(topic),
+        [entity for entity in found if entity is not None],
+        [name for name, entity in zip(answers, found) if entity is None],
+        2,
+        kind,
+        f'2-hop/dev/{number}',
+    )
+
+
+VOCAB = EntityVocab.from_names(NAMES)
+RING = [(i, (i + step) % len(NAMES)) for i in range(len(NAMES)) for step in (1, 3)]
+QUESTIONS = [ask(VOCAB, name, NAMES[:1], i) for i, name in enumerate([*NAMES, 'unknown ⟂'], 1)]
+
+
+def ring(**options):
+    return GraphKB(VOCAB, RING, **options)
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]]

@@ -1,0 +1,38 @@
+"""Small memories of random entries, built without an encoder."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+
+from opql_jax.memory.build import EntryTable, build
+
+HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': 'v' * 64}
+NUM_ENTITIES, DIM = 6, 3
+
+
+def make_table(num_rows=40, seed=0) -> EntryTable:
+    """Random mention pairs in random order, with several rows per pair; topic 5 has none."""
+    rng = np.random.default_rng(seed)
+    names = [field.name for field in dataclasses.fields(EntryTable)]
+    columns = {name: rng.integers(0, 100, num_rows) for name in names}
+    return EntryTable(**columns | {'topic': rng.integers(0, 5, num_rows), 'target': rng.integers(0, 3, num_rows)})
+
+
+def relations_of(rows):
+    """What stands for the encoder: a vector that depends on the row alone."""
+    rows = np.asarray(rows)[:, None]
+    return np.sin(rows * np.arange(1.0, DIM + 1)).astype(np.float32)
+
+
+def make(directory, entries=None, encode=relations_of, **options):
+    options = dict(num_entities=NUM_ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options
+    return build(directory, make_table() if entries is None else entries, encode, **options)
+
+
+def digest_of_tree(directory):
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob('*'))
+        if path.is_file()
+    }

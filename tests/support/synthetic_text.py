@@ -1,0 +1,66 @@
+"""What the generated text says, read back from it."""
+
+import hashlib
+import itertools
+import re
+
+from opql_jax.datasets.synthetic.templates import DISTRACTORS, REFERENCES, RELATIONS, SENTENCES
+
+NAMED = r'<Q\d+>(?:, <Q\d+>)*(?: and <Q\d+>)?'
+PRONOUN = '|'.join(sorted({word for forms in REFERENCES.values() for form in forms for word in form}, key=len)[::-1])
+SLOT = re.compile(r'\\\{([so])(?:\\\.(?:him|his|name))?\\\}')
+
+
+def pattern(template):
+    text = SLOT.sub(lambda slot: rf"(?P<{slot[1]}>{NAMED}|{PRONOUN})(?:'s)?", re.escape(template))
+    return re.compile(text.replace(r'\ was', r'\ (?:was|were)') + r'\.', re.IGNORECASE)
+
+
+PATTERNS = [(relation, pattern(template)) for relation, templates in SENTENCES.items() for template in templates]
+OTHER_PATTERNS = [pattern(template) for _, template in itertools.chain.from_iterable(DISTRACTORS.values())]
+
+
+def sentences_of(document):
+    """Sentences with every mention replaced by its key: `<Q7> was directed by <Q3>.`"""
+    text, position = '', 0
+    for mention in document.mentions:
+        text += document.text[position : mention.start] + f'<{mention.entity}>'
+        position = mention.end
+    return re.split(r'(?<=\.) ', text + document.text[position:])
+
+
+def read_facts(document):
+    for sentence in sentences_of(document):
+        stated = {
+            (relation, side, key)
+            for relation, template in PATTERNS
+            if (match := template.fullmatch(sentence))
+            for side in 'so'
+            for key in re.findall(r'Q\d+', match[side]) or [document.title_entity]
+        }
+        names = {relation for relation, _, _ in stated}
+        assert len(names) + any(p.fullmatch(sentence) for p in OTHER_PATTERNS) == 1, f'unclear: {sentence}'
+        for relation in names:
+            subjects, objects = ([key for _, side, key in stated if side == wanted] for wanted in 'so')
+            yield from ((relation, s, o) for s in subjects for o in objects)
+
+
+def walk(facts, topic, chain):
+    """Answers by brute force over facts read from the text; the topic is never visited again."""
+    reached = {topic}
+    for step in chain:
+        name, inverse = step.removesuffix('^-1'), step.endswith('^-1')
+        found = set()
+        for relation, subject, object in facts:
+            if relation == name:
+                if subject in reached and (not inverse or RELATIONS[name].symmetric):
+                    found.add(object)
+                if object in reached and (inverse or RELATIONS[name].symmetric):
+                    found.add(subject)
+        reached = found - {topic}
+    return reached
+
+
+def digest(directory):
+    files = sorted(path for path in directory.rglob('*') if path.is_file())
+    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -1,0 +1,105 @@
+"""A small prepared directory for tests: random sentences about a few entities, and questions about them."""
+
+import pathlib
+
+import numpy as np
+import pyarrow as pa
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.questions import Question, save_questions
+from opql_jax.data import markup, passage_records
+from opql_jax.data.tokenizer import train_wordpiece
+
+WORDS = 'the of and wrote built saw met near old river city song ship never later first again with from under'.split()
+ENTITIES = 40
+PASSAGES = 120
+
+
+def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib.Path:
+    """Writes all files of a prepared directory: 40 entities, 120 passages, 1-3-hop questions; returns it.
+
+    Args:
+        directory: made if need be.
+        seed: of everything.
+        longest: the most words of a passage. Short ones share a bucket, so a train step compiles fast.
+    """
+    rng = np.random.default_rng(seed)
+    directory.mkdir(parents=True, exist_ok=True)
+    names = [f'{a}{i} {b}' if i % 3 else f'{a}{i}' for i in range(ENTITIES) for a, b in [rng.choice(WORDS, 2)]]
+    names = [name.title() for name in names]
+    vocab = EntityVocab.from_names(names)
+    passages = [_passage(rng, names, longest) for _ in range(PASSAGES)]
+    rows = sorted(
+        (m[2], n[2], p, i, j, i == 0 or j == 0)
+        for p, (_, mentions) in enumerate(passages)
+        for i, m in enumerate(mentions)
+        for j, n in enumerate(mentions)
+        if m[2] != n[2]
+    )
+    tokenizer = train_wordpiece([text for text, _ in passages], 400)
+    vocab.save(directory / 'entities.parquet')
+    _write(
+        directory / 'passages.parquet',
+        tables.PASSAGES,
+        [
+            [f'd{p}' for p in range(PASSAGES)],
+            [names[m[0][2]] for _, m in passages],
+            [m[0][2] for _, m in passages],
+            [text for text, _ in passages],
+            [[0]] * PASSAGES,
+            [[dict(start=a, end=b, entity=e) for a, b, e in m] for _, m in passages],
+        ],
+    )
+    _write(directory / 'pairs.parquet', tables.PAIRS, list(zip(*rows)))
+    tokenizer.save(str(directory / 'tokenizer.json'))
+    passage_records.write_passages(
+        directory / passage_records.FILE_NAME, (markup.tokenise_passage(tokenizer, text, m) for text, m in passages)
+    )
+    targets = {}
+    for topic, target, *_ in rows:
+        targets.setdefault(topic, set()).add(target)
+    for hops in (1, 2, 3):
+        questions = [_question(rng, k, hops, names, targets) for k in range(20 * hops)]
+        save_questions(directory / 'questions' / f'{hops}-hop' / 'train.parquet', questions)
+    tables.write_manifest(directory, {})
+    return directory
+
+
+def _passage(rng, names, longest):
+    """(text, mentions): 2 to 5 mentions among 4 to `longest` words; low entities are frequent."""
+    slots = rng.integers(2, 6)
+    words = list(rng.choice(WORDS, rng.integers(4, longest)))
+    at = set(rng.choice(len(words), min(slots, len(words)), replace=False).tolist())
+    text, mentions = '', []
+    for k, word in enumerate(words):
+        if k in at:
+            entity = int(ENTITIES * rng.random() ** 2)
+            mentions.append((len(text), len(text) + len(names[entity]), entity))
+            text += names[entity] + ' '
+        else:
+            text += word + ' '
+    return text + '.', mentions
+
+
+def _question(rng, k, hops, names, targets):
+    """Every seventh question has an unknown topic, every fifth has no known answer."""
+    topic = int(rng.choice(list(targets)))
+    name = names[topic]
+    start = len('who met ')
+    answers = sorted(rng.choice(sorted(targets[topic]), rng.integers(1, 3)).tolist())
+    return Question(
+        text=f'who met {name}' + ' again' * int(rng.integers(1, 8)),
+        topic=(start, start + len(name)),
+        topic_entity=-1 if k % 7 == 6 else topic,
+        answers=[] if k % 5 == 4 else list(dict.fromkeys(answers)),
+        unknown_answers=['nobody'] if k % 5 == 4 else [],
+        hops=hops,
+        type='',
+        id=f'{hops}-hop/train/{k}',
+    )
+
+
+def _write(path, schema, columns):
+    table = pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    tables.write_table(path, table.to_batches(), schema)

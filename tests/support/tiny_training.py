@@ -1,0 +1,93 @@
+"""What the training tests share: a prepared folder of short passages, an encoder of a few hundred weights, short runs."""
+
+import functools
+import pathlib
+
+import jax
+import numpy as np
+
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.readers import Synthetic
+from opql_jax.kb.build_memory import build_memory
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.training import model_config, stages, step
+from opql_jax.training.checkpoints import Checkpoints
+from opql_jax.training.trainer import hardware, init_params, lineage_of, origin_of, train
+
+import tiny_prepared
+
+encoder = functools.partial(
+    RelationEncoder, hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144, relation_dim=8, entity_dim=8
+)
+
+
+def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
+    """A prepared folder whose passages fit the two shortest buckets."""
+    return tiny_prepared.write(directory, seed=seed, longest=12)
+
+
+def run(prepared, workdir, stage=None, **options) -> dict:
+    """Trains a stage (a small entity stage if None) for a few steps."""
+    settings = dict(num_steps=3, warmup_steps=1, encoder=encoder, log_every=1)
+    return train(
+        prepared_dir=str(prepared), workdir=str(workdir), stage=stage or stages.EntityStage(rows=16), **(settings | options)
+    )
+
+
+def write_memory(prepared, model, memory, **options) -> pathlib.Path:
+    build_memory(prepared_dir=str(prepared), model_dir=str(model), memory_dir=str(memory), **options)
+    return memory
+
+
+def params_of(workdir, step=None) -> dict[str, np.ndarray]:
+    """The parameters of a checkpoint by name, 'encoder/w_r/kernel' and so on."""
+    store = Checkpoints(workdir, read_only=True)
+    leaves = jax.tree_util.tree_flatten_with_path(store.params(step))[0]
+    store.close()
+    return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
+
+
+def state_of(workdir, step) -> dict[str, np.ndarray]:
+    """Every array of a checkpoint, parameters and optimiser state, by path."""
+    store = Checkpoints(workdir, read_only=True)
+    arrays = store._manager.restore(step)
+    store.close()
+    leaves = jax.tree_util.tree_flatten_with_path([arrays['params'], arrays['opt_state']])[0]
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from=None) -> pathlib.Path:
+    """A workdir as a run of `stage` (relations if None) leaves it after step 1, but with random parameters: it costs no compilation.
+
+    Args:
+        spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the same weight.
+        init_from: the run that it says it started from.
+    """
+    prepared, workdir, stage = Prepared(prepared), pathlib.Path(workdir), stage or stages.RelationStage(rows=16)
+    stage.open(prepared)
+    module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    params = init_params(module, len(prepared.vocab), seed)
+    params['encoder']['w_r']['kernel'] *= spread
+    params = stage.init(module, params)
+    state = step.init_state(params, stage.trainable, step.make_optimizer(1))
+    workdir.mkdir(parents=True)
+    model_config.save(workdir, module, prepared, stage.entry or 'relation')
+    store = Checkpoints(workdir)
+    lineage = lineage_of(stage, prepared, seed, origin_of(init_from))
+    gin = f"WORKDIR = '{workdir}'"
+    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': hardware(), 'lineage': lineage, 'gin': gin}
+    store.save(1, state.params, state.opt_state, meta)
+    store.close()
+    return workdir
+
+
+def write_world(root) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
+    """What `VirtualKB.open` takes, over the generated corpus: a prepared folder, an untrained follow run, and its memory."""
+    prepared, model, memory, follower = (pathlib.Path(root, name) for name in ('prepared', 'model', 'memory', 'follower'))
+    reader = Synthetic(num_documents=60, num_train=40, num_eval=40)
+    prepare(output_dir=str(prepared), reader=reader, wordpieces=800, max_tokens=48)
+    write_untrained(prepared, model, spread=8.0)
+    write_memory(prepared, model, memory)
+    write_untrained(prepared, follower, stages.FollowStage(memory_dir=str(memory)), spread=8.0)
+    return prepared, follower, memory

@@ -1,0 +1,99 @@
+"""Trains stages, or builds a memory, in one of several processes that work as one, or in one alone; run by processes_test.py.
+
+    python tests/support/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
+
+The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
+builds OUTPUT/memory, of many shards. Nor are 'inject', which builds a smaller one and adds to it, 'eval', which scores the checkpoints of the folder `follower` beside MODEL,
+and 'eval open', which asks `lm` there what is in `asked.jsonl`.
+
+Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+import jax
+import optax
+
+from opql_jax.core import distributed
+from opql_jax.kb import predictions
+from opql_jax.kb.evaluate import evaluate_sets
+from opql_jax.kb.open_qa import evaluate_files
+from opql_jax.kb.update_memory import inject
+from opql_jax.memory import build as build_lib
+from opql_jax.training import stages, step
+from opql_jax.training.passage_stages import PassageAlignStage
+
+import tiny_training
+from train_until_killed import be_asked_to_stop
+
+# All runs deal their data to as many parts, whatever the number of processes.
+SHARDS = 4
+STEPS, MANY = 3, 300
+SHARD_ROWS, FEW_PAIRS = 20, 30
+
+
+def plain_optimizer(*_):
+    """Adam would blow the rounding of a gradient that is 0 up to a whole step."""
+    return optax.sgd(0.1, momentum=0.9)
+
+
+def main(prepared, model, memory, output, *names):
+    if 'OPQL_PROCESSES' in os.environ:
+        distributed.meet()
+    step.make_optimizer = plain_optimizer
+    choices = {
+        'relations': lambda: stages.RelationStage(rows=16),
+        'stopped': lambda: stages.RelationStage(rows=16),
+        'passages': lambda: PassageAlignStage(passages=8, topics=4, questions=6),
+        'follow': lambda: stages.FollowStage(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
+        'whole memory': lambda: stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
+    }
+    metrics = {}
+    for name in names:
+        if name in ('memory', 'inject'):
+            folder, pairs = pathlib.Path(output, name), None if name == 'memory' else FEW_PAIRS
+            encode, shards = build_lib._encode, []
+            build_lib._encode = lambda *given: shards.append(0) or encode(*given)
+            tiny_training.write_memory(prepared, model, folder, shard_rows=SHARD_ROWS, max_pairs=pairs)
+            if name == 'inject':
+                shards.clear()
+                options = dict(questions=('1-hop/train',), pairs_per_entity=10)
+                inject(prepared_dir=prepared, model_dir=model, memory_dir=str(folder), **options)
+            build_lib._encode = encode
+            pathlib.Path(output, f'encoded-{name}-{jax.process_index()}').write_text(str(len(shards)))
+            continue
+        if name == 'eval open':
+            predictions.CHUNK = 4
+            beside = pathlib.Path(model).parent
+            evaluate_files(
+                prepared_dir=prepared,
+                model_dir=str(beside / 'lm'),
+                memory_dir=memory,
+                questions=(str(beside / 'asked.jsonl'),),
+                output_dir=str(pathlib.Path(output, name)),
+            )
+            continue
+        if name == 'eval':
+            predictions.CHUNK = 4
+            folders = dict(prepared_dir=prepared, model_dir=str(pathlib.Path(model).with_name('follower')), memory_dir=memory)
+            evaluate_sets(
+                **folders, output_dir=str(pathlib.Path(output, name)), splits=('1-hop/train', '2-hop/train'), step='all'
+            )
+            continue
+        workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
+        if name == 'stopped':
+            steps = MANY
+            if jax.process_index() == jax.process_count() - 1:
+                be_asked_to_stop(stage, 2, pause=0.1)
+        metrics[name] = tiny_training.run(
+            prepared, workdir, stage, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
+        )
+    if distributed.first():
+        pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

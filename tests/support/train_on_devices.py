@@ -1,0 +1,66 @@
+"""Trains stages over several numbers of devices; run by train_step_test.py in a process that has 8 virtual ones.
+
+    python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT
+
+Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of their last steps. The run
+'relations-8 then 3' is one that went on with 3 devices, 'relations-8 then 4 then 1' one that went on twice.
+"""
+
+import json
+import pathlib
+import sys
+
+import jax
+import optax
+
+from opql_jax.training import stages, step
+from opql_jax.training.passage_stages import PassageAlignStage
+
+import tiny_training
+
+# 3 does not divide the 40 entities, so that E is padded.
+DEVICES = {
+    'relations': (1, 2, 4, 8),
+    'sampled': (1, 3),
+    'passages': (1, 2, 4, 8),
+    'follow': (1, 2, 4, 8),
+    'whole memory': (1, 8),
+}
+STEPS = 3
+
+
+def main(prepared, model, memory, output):
+    assert jax.device_count() == 8, jax.devices()
+    # Adam would blow the rounding of a gradient that is 0 up to a whole step.
+    step.make_optimizer = lambda *_: optax.sgd(0.1, momentum=0.9)
+    choices = {
+        'relations': stages.RelationStage(rows=32),
+        'sampled': stages.RelationStage(rows=32, sampled_entities=10),
+        'passages': PassageAlignStage(passages=16, topics=8, questions=16),
+        'follow': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
+        'whole memory': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),
+    }
+    metrics = {}
+
+    def run(workdir, stage, devices, num_steps=STEPS):
+        metrics[workdir] = tiny_training.run(
+            prepared,
+            pathlib.Path(output, workdir),
+            choices[stage],
+            num_steps=num_steps,
+            init_from=model,
+            data_devices=devices,
+        )
+
+    for stage in choices:
+        for devices in DEVICES[stage]:
+            run(f'{stage}-{devices}', stage, devices)
+    run('relations-8 then 3', 'relations', 8, num_steps=STEPS - 1)
+    run('relations-8 then 3', 'relations', 3)
+    for done, devices in enumerate((8, 4, 1), start=1):
+        run('relations-8 then 4 then 1', 'relations', devices, num_steps=done)
+    pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

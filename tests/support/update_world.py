@@ -1,0 +1,18 @@
+"""A memory of a small world to which text is added."""
+
+from opql_jax.kb.update_memory import inject
+from opql_jax.kb.virtual_kb import VirtualKB
+
+
+def open_kb(world, memory, prepared='extended'):
+    return VirtualKB.open(world / prepared, world / 'follower', memory)
+
+
+def add(world, memory, prepared='extended', **options):
+    inject(prepared_dir=str(world / prepared), model_dir=str(world / 'model'), memory_dir=str(memory), **options)
+
+
+def facts(kb, name):
+    """{target: sentence} that one hop from an entity leads to."""
+    (hop,) = kb.ask(f'who directed [{name}]', 1)
+    return {fact['target']: fact['sentence'] for fact in kb.evidence(hop.entries)}

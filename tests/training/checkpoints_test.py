@@ -1,0 +1,309 @@
+"""What a training run refuses to go on from, start from or be used with; every refusal says what does not fit."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.tokenizer import train_wordpiece
+from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.training import model_config, stages, trainer
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+
+import tiny_prepared
+import tiny_training
+
+# What Orbax has under way when a file turns out to be damaged is dropped with a noise.
+pytestmark = pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """A folder of `prepared`, `model` (random relations), its `memory`, and `follower`, a follow run over it at step 1."""
+    root = tmp_path_factory.mktemp('world')
+    tiny_training.write_prepared(root / 'prepared')
+    tiny_training.write_untrained(root / 'prepared', root / 'model')
+    tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory')
+    tiny_training.write_untrained(root / 'prepared', root / 'follower', follow(root / 'memory'))
+    return root
+
+
+def follow(memory, **options):
+    return stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options)
+
+
+def copied(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / folder.name)
+
+
+def wider(**options):
+    return tiny_training.encoder(**options, hidden_size=32)
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob('*') if path.is_file() and 'tfevents' not in path.name}
+
+
+# Damage.
+
+
+def damage(path, how):
+    if how == 'removed':
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def files_of(step):
+    return sorted(path.relative_to(step) for path in step.rglob('*') if path.is_file())
+
+
+@pytest.mark.parametrize('how', ['removed', 'halved'])
+def test_a_damaged_checkpoint_is_refused_or_was_damaged_where_it_does_not_matter(world, tmp_path, how):
+    wanted, refused = tiny_training.params_of(world / 'model'), 0
+    for number, name in enumerate(files_of(world / 'model' / 'checkpoints' / '1')):
+        workdir = shutil.copytree(world / 'model', tmp_path / str(number))
+        damage(workdir / 'checkpoints' / '1' / name, how)
+        try:
+            _, params, _, meta = model_config.load(workdir)
+        except CheckpointError as error:
+            assert f'checkpoint {workdir}/checkpoints/1 cannot be read' in str(error) and 'damaged' in str(error)
+            assert '\n' not in str(error)
+            refused += 1
+        else:
+            found = {jax.tree_util.keystr(p, simple=True, separator='/'): x for p, x in jax.tree.leaves_with_path(params)}
+            assert meta['step'] == 1 and found.keys() == wanted.keys(), name
+            for parameter in wanted:
+                np.testing.assert_array_equal(found[parameter], wanted[parameter], err_msg=f'{parameter} without {name}')
+    assert refused >= 4
+
+
+def test_flipped_bits_in_parameters_are_noticed(world, tmp_path):
+    workdir = copied(world / 'model', tmp_path)
+    data = max((workdir / 'checkpoints' / '1' / 'params').rglob('d/*'), key=lambda path: path.stat().st_size)
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 255
+    data.write_bytes(content)
+    with pytest.raises(CheckpointError, match='damaged'):
+        model_config.load(workdir)
+
+
+@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta'])
+def test_a_run_does_not_go_on_from_a_checkpoint_that_lacks_a_part(world, tmp_path, item):
+    workdir = copied(world / 'model', tmp_path)
+    shutil.rmtree(workdir / 'checkpoints' / '1' / item)
+    with pytest.raises(CheckpointError, match=rf'{workdir}/checkpoints/1 cannot be read \(.*delete that step'):
+        tiny_training.run(world / 'prepared', workdir, stages.RelationStage(rows=16))
+
+
+def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
+    workdir = copied(world / 'model', tmp_path)
+    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints has no step 7; it has 1'):
+        model_config.load(workdir, step=7)
+    shutil.rmtree(workdir / 'checkpoints' / '1')
+    with pytest.raises(CheckpointError, match=f'no checkpoint in {workdir}/checkpoints: train first'):
+        model_config.load(workdir)
+    (workdir / 'checkpoints').rmdir()
+    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints does not exist: train into {workdir} first'):
+        model_config.load(workdir)
+    assert not (workdir / 'checkpoints').exists()
+
+
+# The model card.
+
+
+def refused_card(world, tmp_path, text):
+    """The error of a model whose model.json holds `text`, or was removed if None."""
+    workdir = copied(world / 'model', tmp_path)
+    path = workdir / 'model.json'
+    path.unlink() if text is None else path.write_bytes(text)
+    with pytest.raises(CheckpointError) as error:
+        model_config.load(workdir)
+    assert str(error.value).startswith(str(path))
+    return str(error.value)
+
+
+def test_a_folder_without_a_model_card_is_no_training_run(world, tmp_path):
+    assert 'is not the workdir of a training run' in refused_card(world, tmp_path, None)
+
+
+@pytest.mark.parametrize('text', [b'', b'{"format": "opql-mo'])
+def test_a_damaged_model_card_is_refused(world, tmp_path, text):
+    assert 'is damaged' in refused_card(world, tmp_path, text)
+
+
+@pytest.mark.parametrize('text', [b'[]', b'null', b'\xff\xfe{}', b'{"format": "opql-model", "version": 1}'])
+def test_a_model_card_that_is_no_card_is_refused(world, tmp_path, text):
+    assert 'model.json' in refused_card(world, tmp_path, text)
+
+
+@pytest.mark.parametrize('change', [{'version': 2}, {'version': None}, {'format': 'opql-memory'}])
+def test_a_model_card_of_another_version_is_refused(world, tmp_path, change):
+    card = model_config.read(world / 'model') | change
+    said = refused_card(world, tmp_path, json.dumps(card).encode())
+    assert f'format {card["format"]!r} version {card["version"]!r}' in said and "reads 'opql-model' 1" in said
+
+
+# Shapes.
+
+
+SHAPES = r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more'
+
+
+def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
+    workdir = copied(world / 'model', tmp_path)
+    before = content(workdir)
+    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {SHAPES}'):
+        tiny_training.run(world / 'prepared', workdir, stages.RelationStage(rows=16), encoder=wider)
+    assert content(workdir) == before
+
+
+def test_a_run_does_not_start_from_a_model_of_another_shape(world, tmp_path):
+    with pytest.raises(CheckpointError, match=f'checkpoint in {world}/model does not fit the model: {SHAPES}'):
+        tiny_training.run(world / 'prepared', tmp_path, encoder=wider, init_from=str(world / 'model'))
+
+
+def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):
+    store = Checkpoints(world / 'model', read_only=True)
+    params = store.params()
+    wanted = params | {'entity_table': jax.ShapeDtypeStruct((41, 8), np.float32)}
+    with pytest.raises(CheckpointError, match=r'fit the model: entity_table: \(40, 8\), the model has \(41, 8\)\. '):
+        store.restore(wanted, {})
+    store.close()
+
+
+@pytest.mark.parametrize(
+    'workdir, change, said',
+    [
+        ('model', 'entities', "stage was 'RelationStage' and is 'EntityStage'"),
+        ('model', 'align', "stage was 'RelationStage' and is 'AlignStage'"),
+        ('model', 'follow', "stage was 'RelationStage' and is 'FollowStage'"),
+        ('follower', 'relations', "stage was 'FollowStage' and is 'RelationStage'"),
+        ('follower', 'freeze mask', 'train_key_projection was False and is True'),
+        ('model', 'batch', 'rows was 16 and is 24'),
+        ('model', 'seed', 'seed was 0 and is 1'),
+        ('model', 'start', "init_hash was None and is '"),
+    ],
+)
+def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, change, said):
+    stage = {
+        'entities': stages.EntityStage(rows=16),
+        'align': stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
+        'follow': follow(world / 'memory'),
+        'freeze mask': follow(world / 'memory', train_key_projection=True),
+        'batch': stages.RelationStage(rows=24),
+    }.get(change, stages.RelationStage(rows=16))
+    options = {'seed': dict(seed=1), 'start': dict(init_from=str(world / 'model'))}.get(change, {})
+    copy = copied(world / workdir, tmp_path)
+    before = content(copy)
+    with pytest.raises(trainer.TrainingError) as error:
+        tiny_training.run(world / 'prepared', copy, stage, **options)
+    assert f'{copy} cannot be resumed as another run ({said}' in str(error.value)
+    assert 'damaged' not in str(error.value) and content(copy) == before
+
+
+def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
+    prepared, copy = copied(world / 'prepared', tmp_path), copied(world / 'model', tmp_path)
+    tiny_prepared.tables.write_manifest(prepared, {'settings': 'others'})
+    with pytest.raises(trainer.TrainingError, match='another run .prepared_hash was'):
+        tiny_training.run(prepared, copy, stages.RelationStage(rows=16))
+
+
+def test_a_checkpoint_and_a_bert_are_two_starts(world, tmp_path):
+    with pytest.raises(trainer.TrainingError, match='both say where to start'):
+        tiny_training.run(world / 'prepared', tmp_path / 'x', init_from=str(world / 'model'), bert_folder='minilm')
+
+
+# Starting points, lineage and steps.
+
+
+def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(world, tmp_path):
+    workdir = copied(world / 'model', tmp_path)
+    store = Checkpoints(workdir)
+    newest = jax.tree.map(lambda x: x + 1, store.params())
+    store.save(3, newest, {'count': np.zeros(1)}, {'step': 3})
+    store.close()
+    prepared = Prepared(world / 'prepared')
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    found = trainer.start_params(module, prepared, str(workdir), None, seed=9)
+    jax.tree.map(np.testing.assert_array_equal, found, newest)
+
+
+def test_a_follower_that_was_trained_already_is_taken_over(world, tmp_path):
+    prepared = Prepared(world / 'prepared')
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    params = trainer.start_params(module, prepared, str(world / 'follower'), None, seed=9)
+    params['follower'] = jax.tree.map(lambda x: x * 2, params['follower'])
+    assert follow(world / 'memory').init(module, params)['follower'] is params['follower']
+
+
+def test_training_does_not_start_from_a_folder_that_is_no_training_run(world, tmp_path):
+    with pytest.raises(CheckpointError, match=f'{tmp_path}/none/model.json does not exist'):
+        tiny_training.run(world / 'prepared', tmp_path / 'work', init_from=str(tmp_path / 'none'))
+
+
+@pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])
+@pytest.mark.parametrize('other', ['vocabulary', 'tokenizer'])
+def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(world, tmp_path, other, use):
+    if other == 'vocabulary':
+        prepared = tiny_training.write_prepared(tmp_path / 'prepared', seed=1)
+        said = f'entity vocabulary of 40 entities, hash .*, but {prepared} has 40, hash'
+    else:
+        prepared = copied(world / 'prepared', tmp_path)
+        tokenizer = train_wordpiece(Prepared(prepared).passages['text'].to_pylist(), 120)  # trained to 400 before
+        (prepared / 'manifest.json').unlink()
+        tokenizer.save(str(prepared / 'tokenizer.json'))
+        tiny_prepared.tables.write_manifest(prepared, {})
+        said = f'tokenizer.json is not the tokenizer of {prepared}'
+    model = copied(world / 'model', tmp_path)
+    with pytest.raises(CheckpointError, match=f'^{model}.*{said}'):
+        if use == 'init_from':
+            tiny_training.run(prepared, tmp_path / 'work', init_from=str(model))
+        elif use == 'resume':
+            tiny_training.run(prepared, model, stages.RelationStage(rows=16))
+        else:
+            tiny_training.write_memory(prepared, model, tmp_path / 'memory')
+
+
+def test_following_does_not_start_over_a_memory_of_another_encoder(world, tmp_path):
+    other = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other', seed=1)
+    memory = tiny_training.write_memory(world / 'prepared', other, tmp_path / 'memory')
+    for start in ({'init_from': str(world / 'model')}, {}):  # a fresh encoder did not build it either
+        with pytest.raises(
+            MemoryFormatError, match=f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is'
+        ):
+            tiny_training.run(world / 'prepared', tmp_path / 'work', follow(memory), **start)
+        assert Checkpoints(tmp_path / 'work').latest_step() is None
+
+
+def test_following_does_not_start_over_a_memory_of_another_vocabulary(world, tmp_path):
+    prepared = tiny_training.write_prepared(tmp_path / 'prepared', seed=1)
+    model = tiny_training.write_untrained(prepared, tmp_path / 'model')
+    with pytest.raises(
+        MemoryFormatError, match=f'{world}/memory was built with the vocabulary [0-9a-f]+, but the vocabulary in'
+    ):
+        tiny_training.run(prepared, tmp_path / 'work', follow(world / 'memory'), init_from=str(model))
+    assert not (tmp_path / 'work').exists()
+
+
+def test_a_follow_run_does_not_go_on_over_another_memory(world, tmp_path):
+    workdir = copied(world / 'follower', tmp_path)
+    memory = tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory', mentions='average')
+    hashes = [Memory.open(folder).hash() for folder in (world / 'memory', memory)]
+    with pytest.raises(
+        trainer.TrainingError, match=f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}'
+    ):
+        tiny_training.run(world / 'prepared', workdir, follow(memory))
+    assert tiny_training.run(world / 'prepared', workdir, follow(world / 'memory'), num_steps=1) == {}
+
+
+def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
+    workdir = copied(world / 'model', tmp_path)
+    shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
+    before = content(workdir)
+    with pytest.raises(trainer.TrainingError, match=f'{workdir} is at step 5 already, and num_steps is 4: raise it'):
+        tiny_training.run(world / 'prepared', workdir, stages.RelationStage(rows=16), num_steps=4)
+    assert content(workdir) == before

@@ -1,0 +1,73 @@
+"""Memory that a process frees and keeps, so that its next step need not ask for it again."""
+
+import ast
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from opql_jax.training import malloc
+
+LIBC, VERSION = platform.libc_ver()
+CAN = LIBC == 'glibc' and tuple(map(int, VERSION.split('.'))) >= (2, 35)
+needs_glibc = pytest.mark.skipif(not CAN, reason='only glibc, from 2.35 on, can be told to keep what is freed')
+
+MEGABYTES = 600
+USED = f"""
+import re, numpy as np
+from opql_jax.training import heap
+print(heap.keep())
+array = np.ones(({MEGABYTES}, 1 << 20), np.uint8)
+del array
+print(int(re.search(r'VmRSS:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) >> 10)
+"""
+
+
+def kept(**environment):
+    """What `keep` says, and how many megabytes a process has after it freed an array."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(('MALLOC_', 'GLIBC_'))}
+    out = subprocess.run([sys.executable, '-c', USED], env=inherited | environment, capture_output=True, text=True, check=True)
+    says, megabytes = out.stdout.split()
+    return says == 'True', int(megabytes)
+
+
+@needs_glibc
+def test_what_is_freed_is_kept_for_steps_on_a_cpu():
+    says, megabytes = kept(JAX_PLATFORMS='cpu')
+    assert says and megabytes > MEGABYTES
+
+
+@needs_glibc
+@pytest.mark.parametrize('environment', [dict(JAX_PLATFORMS='tpu'), dict(JAX_PLATFORMS='cpu', MALLOC_ARENA_MAX='4')])
+def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_otherwise(environment):
+    says, megabytes = kept(**environment)
+    assert not says and megabytes < MEGABYTES
+
+
+def test_where_one_setting_is_refused_the_others_are_left_alone(monkeypatch):
+    tried = []
+
+    class Old:
+        def mallopt(self, name, value):
+            tried.append(name)
+            return 0
+
+    monkeypatch.setattr(malloc.ctypes, 'CDLL', lambda name: Old())
+    monkeypatch.setattr(malloc.platform, 'libc_ver', lambda: ('glibc', '2.31'))
+    monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
+    for name in [name for name in os.environ if name.startswith(('MALLOC_', 'GLIBC_'))]:
+        monkeypatch.delenv(name)
+    assert not malloc.keep() and tried == [malloc._MMAP_THRESHOLD]
+
+
+def test_training_sets_it_before_anything_that_starts_threads_is_imported():
+    body = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
+    assert ast.unparse(body[0]) == 'from opql_jax.training import heap'
+    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    heap.keep()"
+    code = 'import sys; before = set(sys.modules); from opql_jax.training import heap; print(*set(sys.modules) - before)'
+    out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
+    others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
+    assert others == {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}

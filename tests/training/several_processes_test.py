@@ -1,0 +1,157 @@
+"""Several processes that meet on the loopback train what one process trains."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from opql_jax.core import distributed
+from opql_jax.core.errors import Stopped
+from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.data.prepared import Prepared
+from opql_jax.training import lm_stages, stages
+from opql_jax.training import step as step_lib
+from opql_jax.training.trainer import TrainingError
+
+import tiny_training
+from train_in_processes import plain_optimizer
+
+TESTS = pathlib.Path(__file__).parents[1]
+# A process compiles for itself, so that four cost most.
+STAGES = {
+    1: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
+    2: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
+    4: ('relations',),
+}
+
+
+@pytest.fixture(scope='module')
+def inputs(tmp_path_factory):
+    """(prepared folder, a model, its memory); beside them a follower, a language model, and questions for it."""
+    root = tmp_path_factory.mktemp('inputs')
+    prepared = tiny_training.write_prepared(root / 'prepared')
+    tiny_training.write_untrained(prepared, root / 'model')
+    memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+    tiny_training.write_untrained(prepared, root / 'follower', stages.FollowStage(memory_dir=str(memory)))
+    tiny_training.write_untrained(
+        prepared, root / 'lm', lm_stages.ClozeStage(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
+    )
+    asked = [q for hops in (1, 2) for q in Prepared(prepared).questions(f'{hops}-hop/train')[:9]]
+    fields = [
+        {'id': q.id, 'question': q.text, 'mentions': [list(q.topic)], 'answers': ['Nobody'], 'hops': q.hops} for q in asked
+    ]
+    write_open_questions(root / 'asked.jsonl', fields)
+    return prepared, root / 'model', memory
+
+
+def start(processes, devices, *command):
+    """Starts a command in several processes with some devices each."""
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
+    given = {**os.environ, 'XLA_FLAGS': flags, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(TESTS.parent)}
+    if processes > 1:
+        given |= {'OPQL_COORDINATOR': f'127.0.0.1:{port}', 'OPQL_PROCESSES': str(processes)}
+    return [
+        subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            env={**given, 'OPQL_PROCESS': str(i)} if processes > 1 else given,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(processes)
+    ]
+
+
+def finish(running):
+    """The exit codes and the errors of processes."""
+    said = [process.communicate(timeout=400)[1] for process in running]
+    return [process.returncode for process in running], said
+
+
+@pytest.fixture(scope='module')
+def trained(inputs, tmp_path_factory):
+    """{processes: folder}, all with four devices."""
+    folders = {processes: tmp_path_factory.mktemp(f'of-{processes}') for processes in (1, 2, 4)}
+    for processes, folder in folders.items():
+        codes, said = finish(
+            start(processes, 4 // processes, TESTS / 'support' / 'train_in_processes.py', *inputs, folder, *STAGES[processes])
+        )
+        assert not any(codes), said[0][-3000:]
+    return folders
+
+
+@pytest.mark.parametrize(
+    ('processes', 'stage'),
+    [(n, stage) for n in (2, 4) for stage in STAGES[n] if stage not in ('memory', 'inject', 'eval', 'eval open')],
+)
+def test_processes_train_what_one_trains(inputs, trained, processes, stage):
+    one, several = (json.loads((trained[n] / 'metrics.json').read_text())[stage] for n in (1, processes))
+    assert several == pytest.approx(one, rel=1e-4)
+    before = tiny_training.params_of(inputs[1])
+    expected, found = (tiny_training.params_of(trained[n] / stage) for n in (1, processes))
+    assert expected.keys() == found.keys()
+    assert any(not np.array_equal(expected[name], before[name]) for name in before)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize('name', ['memory', 'inject'])
+def test_processes_encode_the_bytes_that_one_encodes(trained, name):
+    """All shards of a memory, or of what is added to one."""
+    content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+    one, two = (content(trained[n] / name) for n in (1, 2))
+    newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
+    shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
+    assert one == two and shards > 3
+    encoded = [int((trained[2] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
+    assert sum(encoded) == shards and min(encoded) == shards // 2
+
+
+def test_processes_answer_and_score_as_one_does(trained):
+    """But for TensorBoard's file, whose name holds the time."""
+    content = lambda folder: {path.relative_to(folder): path.read_bytes() for path in folder.rglob('*.json*') if path.is_file()}
+    one, two = (content(trained[n] / 'eval') for n in (1, 2))
+    assert one == two and pathlib.Path('1/2-hop/train.predictions.jsonl') in one
+    assert min(len(one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')].splitlines()) for hops in (1, 2)) > 4
+
+
+def test_processes_ask_a_language_model_as_one_does(trained):
+    content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
+    one, two = (content(trained[n] / 'eval open') for n in (1, 2))
+    assert one == two and one.keys() == {'asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json'}
+    assert len(one['asked.predictions.jsonl'].splitlines()) == 18
+
+
+@pytest.fixture
+def plainly(monkeypatch):
+    """Trains here with the optimizer of the processes."""
+    monkeypatch.setattr(step_lib, 'make_optimizer', plain_optimizer)
+
+
+def test_a_run_goes_on_with_another_number_of_processes_but_not_of_shards(inputs, trained, plainly):
+    folder = trained[4] / 'relations'
+    with pytest.raises(TrainingError, match='data_shards was 4 and is 1'):
+        tiny_training.run(inputs[0], folder, stages.RelationStage(rows=16), num_steps=4, init_from=inputs[1])
+    tiny_training.run(inputs[0], folder, stages.RelationStage(rows=16), num_steps=4, init_from=inputs[1], data_shards=4)
+
+
+def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, plainly):
+    codes, said = finish(start(2, 2, TESTS / 'support' / 'train_in_processes.py', *inputs, tmp_path, 'stopped'))
+    assert codes == [Stopped.CODE] * 2, said[0][-3000:]
+    (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
+    assert 3 <= step < 100
+    stage = stages.RelationStage(rows=16)
+    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], data_shards=4)
+
+
+def test_data_that_processes_cannot_share_are_refused(inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed, 'count', lambda: 2)
+    with pytest.raises(TrainingError, match='data_shards=3 cannot be shared out over 2 processes'):
+        tiny_training.run(inputs[0], tmp_path, data_shards=3)

@@ -1,0 +1,221 @@
+"""The train step: the same on any number of devices, changes what it may and nothing else, and can learn."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.parallel import mesh as mesh_lib
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.training import stages, step
+from opql_jax.training.passage_stages import PassageAlignStage
+from opql_jax.training.trainer import init_params
+
+import eight_devices
+import tiny_training
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """(prepared folder, a model trained a little on it, the memory it built)."""
+    root = tmp_path_factory.mktemp('trained')
+    prepared = tiny_training.write_prepared(root / 'prepared')
+    tiny_training.run(prepared, root / 'model', stages.RelationStage(rows=16), num_steps=2)
+    return prepared, root / 'model', tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+
+
+def make_stage(name, memory, **options):
+    return {
+        'entities': lambda: stages.EntityStage(rows=16),
+        'relations': lambda: stages.RelationStage(rows=16),
+        'align': lambda: stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
+        'align passages': lambda: PassageAlignStage(passages=8, topics=4, questions=16),
+        'follow': lambda: stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options),
+    }[name]()
+
+
+class Run:
+    """A stage at step 0, stepped by hand."""
+
+    def __init__(self, trained, stage, optimizer=None, dropout=0.1):
+        prepared = Prepared(trained[0])
+        stage.open(prepared)
+        self.encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout)
+        params = init_params(self.encoder, len(prepared.vocab), seed=1)
+        self.params = stage.init(self.encoder, params)
+        optimizer = optimizer or step.make_optimizer(4, warmup_steps=1)
+        self.state = step.init_state(jax.tree.map(jnp.copy, self.params), stage.trainable, optimizer)
+        self.source = stage.source(prepared, num_steps=4, seed=0)
+        mesh = mesh_lib.make_mesh(1)
+        self.stage, self.constants = stage, stage.constants(mesh)
+        layout = Layout(mesh, len(prepared.vocab))
+        loss = lambda *arguments: stage.loss(self.encoder, layout, *arguments)
+        self.jitted = step.make_train_step(loss, stage.trainable, optimizer, seed=0)
+
+    def step(self, batch):
+        batch = dict(batch)
+        static = self.stage.static(batch)
+        self.state, metrics = self.jitted(self.state, batch, self.constants, static)
+        return metrics
+
+
+def named(params):
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf) for path, leaf in leaves}
+
+
+@pytest.fixture(scope='module')
+def on_devices(trained, tmp_path_factory):
+    """Where up to 8 virtual devices left their runs."""
+    output = tmp_path_factory.mktemp('devices')
+    eight_devices.run('train_on_devices.py', *trained, output)
+    return output
+
+
+@pytest.mark.parametrize('stage', ['relations', 'sampled', 'passages', 'follow', 'whole memory'])
+def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
+    metrics = json.loads((on_devices / 'metrics.json').read_text())
+    one, before = tiny_training.params_of(on_devices / f'{stage}-1'), tiny_training.params_of(trained[1])
+    assert max(np.abs(one[name] - before[name]).max() for name in before) > 1e-3  # it was trained at all
+    others = [run for run in metrics if run.startswith(f'{stage}-') and run != f'{stage}-1']
+    assert others
+    for run in others:
+        assert metrics[run] == pytest.approx(metrics[f'{stage}-1'], abs=1e-5)
+        many = tiny_training.params_of(on_devices / run)
+        assert many.keys() == one.keys()
+        for name in one:
+            np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=f'{name} of {run}')
+
+
+def test_a_run_resumes_on_another_number_of_devices(on_devices):
+    """Eight devices, then three, whose table is padded, or four and one; that the result is the same is said above."""
+    metrics = json.loads((on_devices / 'metrics.json').read_text())
+    assert {'relations-8 then 3', 'relations-8 then 4 then 1'} <= metrics.keys()
+    assert tiny_training.params_of(on_devices / 'relations-8 then 3', step=2)['entity_table'].shape == (40, 8)
+    assert tiny_training.params_of(on_devices / 'relations-8 then 3')['entity_table'].shape == (40, 8)
+
+
+def test_a_sampled_softmax_is_another_loss(on_devices):
+    metrics = json.loads((on_devices / 'metrics.json').read_text())
+    assert abs(metrics['sampled-1']['L_el'] - metrics['relations-1']['L_el']) > 0.01
+    assert metrics['sampled-1']['L_el'] == pytest.approx(metrics['relations-1']['L_el'], rel=0.2)  # but an estimate of it
+
+
+def test_more_devices_than_there_are_is_an_error():
+    with pytest.raises(ValueError, match=r'a mesh of 99 x 1 devices was asked for, but JAX sees \d+'):
+        mesh_lib.make_mesh(data=99)
+
+
+TRAINED = {
+    'entities': ('encoder/', 'entity_table'),
+    'relations': ('encoder/', 'entity_table'),
+    'align': ('encoder/',),
+    'follow': ('encoder/', 'follower/w_q', 'follower/w_t'),
+    'follow with W_k': ('encoder/', 'follower/w_q', 'follower/w_t', 'follower/w_k'),
+}
+
+
+@pytest.mark.parametrize('name', TRAINED)
+def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
+    options = {'train_key_projection': True} if name == 'follow with W_k' else {}
+    run = Run(trained, make_stage(name.split()[0], trained[2], **options))
+    for batch in list(run.source)[:2]:  # the warm-up starts at a learning rate of 0
+        run.step(batch)
+    before, after = named(run.params), named(run.state.params)
+    changed = {key for key in before if not np.array_equal(before[key], after[key])}
+    assert changed == {key for key in before if key.startswith(TRAINED[name])}
+    assert changed != before.keys() or name in ('entities', 'relations')
+    moments = named(run.state.opt_state)
+    assert not any('w_k' in key or 'entity_table' in key for key in moments) or TRAINED[name][-1].endswith(('w_k', 'table'))
+
+
+def test_a_stage_that_trains_nothing_is_refused(trained):
+    params = {'encoder': {'kernel': jnp.ones(2)}}
+    with pytest.raises(ValueError, match='trains no parameter'):
+        step.init_state(params, lambda name: False, step.make_optimizer(2))
+
+
+def test_lower_layers_are_frozen_with_the_embeddings_below_them():
+    names = [
+        'token_embedding/embedding',
+        'embedding_norm/bias',
+        'layers_0/qkv/kernel',
+        'layers_1/qkv/kernel',
+        'layers_10/qkv/bias',
+    ]
+    names = [*(f'encoder/{name}' for name in [*names, 'w_r/kernel']), 'entity_table']
+    trained = lambda frozen: [name for name in names if stages.RelationStage(frozen_layers=frozen).trainable(name)]
+    assert trained(0) == names and trained(1) == names[3:] and trained(2) == names[4:]
+
+
+def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(tmp_path):
+    for folder, text in (('a', 'x'), ('b', 'x'), ('c', 'y')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'q.jsonl').write_text(text)
+    for stage in (stages.AlignStage, PassageAlignStage):
+        assert stage(split='1-hop/train').lineage()['split'] == '1-hop/train'
+        a, b, c = (stage(split=str(tmp_path / folder / 'q.jsonl')).lineage() for folder in 'abc')
+        assert a == b != c and str(tmp_path) not in str(a)
+
+
+def test_parameters_are_split_by_name_and_put_together_again():
+    params = {'encoder': {'a': {'kernel': 1, 'bias': 2}}, 'entity_table': 3}
+    trained, frozen = step.split_params(params, lambda name: name.endswith('bias'))
+    assert trained == {'encoder/a/bias': 2} and frozen == {'encoder/a/kernel': 1, 'entity_table': 3}
+    assert step.merge_params(trained, frozen) == params
+
+
+def test_gradients_are_clipped_before_adam_sees_them():
+    """A huge gradient must not fill Adam's second moment, and the size of a step is Adam's own, unclipped."""
+    params = {'bias': jnp.zeros(3)}
+    gradients = [np.array([300.0, 400, 0]), np.array([0.1, -0.2, 0.3])]
+    rate = 0.1
+    ours = step.make_optimizer(100, rate, warmup_steps=1, weight_decay=0.0, clip_norm=1.0)
+    schedule = optax.warmup_cosine_decay_schedule(0.0, rate, 1, 100, rate * 0.02)
+    adam = optax.adamw(schedule, b2=0.98, weight_decay=0.0)
+    state, reference = ours.init(params), adam.init(params)
+    for gradient in gradients:
+        clipped = gradient * min(1.0, 1.0 / np.linalg.norm(gradient))
+        update, state = ours.update({'bias': jnp.asarray(gradient, jnp.float32)}, state, params)
+        wanted, reference = adam.update({'bias': jnp.asarray(clipped, jnp.float32)}, reference, params)
+        np.testing.assert_allclose(update['bias'], wanted['bias'], rtol=1e-4)
+    assert np.linalg.norm(update['bias']) > 0.5 * rate  # a clip after Adam or a full second moment would leave less
+
+
+def test_only_matrices_decay():
+    params = {name: jnp.ones(2) for name in ('a/kernel', 'a/bias', 'norm/scale', 'token/embedding', 'entity_table', 'w_q')}
+    optimizer = step.make_optimizer(10, 1.0, warmup_steps=1, weight_decay=0.1)
+    state = optimizer.init(params)
+    for _ in range(2):
+        updates, state = optimizer.update(jax.tree.map(jnp.zeros_like, params), state, params)
+    assert {name for name in params if updates[name].any()} == {'a/kernel', 'token/embedding', 'w_q'}
+
+
+def test_dropout_is_a_function_of_seed_and_step(trained):
+    run, again = (Run(trained, make_stage('entities', None)) for _ in range(2))
+    batch = run.source[0]
+    losses = [float(run.step(batch)['loss']) for _ in range(2)]
+    assert losses == [float(again.step(batch)['loss']) for _ in range(2)]
+    # The first update has a learning rate of 0: only dropout differs between the two steps.
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize('name, rate', [('entities', 0.02), ('align', 0.01)])
+def test_a_stage_learns_ten_examples_by_heart(trained, name, rate):
+    optimizer = step.make_optimizer(300, rate, warmup_steps=5, weight_decay=0.0)
+    run = Run(trained, make_stage(name, None), optimizer, dropout=0.0)
+    batch = dict(run.source[0])
+    if name == 'entities':
+        (entity,) = (key for key in batch if key.startswith('entity_'))
+        batch[entity] = np.where(np.arange(len(batch[entity])) < 10, batch[entity], -1)
+    else:
+        asked = np.flatnonzero(batch['question_topic'] >= 0)[10:]
+        batch['question_topic'][asked] = -1
+    first = float(run.step(batch)['loss'])
+    for _ in range(250):
+        last = run.step(batch)['loss']
+    assert first > 0.5 and float(last) < 0.02, (first, float(last))

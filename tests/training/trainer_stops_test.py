@@ -1,0 +1,93 @@
+"""A training run whose loss or gradient is not finite stops before it spoils a checkpoint."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.training import stages, trainer
+
+import tiny_training
+
+BAD = {'nan loss': (np.nan, 0), 'infinite loss': (np.inf, 0), 'nan gradient': (0, 1)}
+
+
+@dataclasses.dataclass(frozen=True)
+class GoingWrong(stages.EntityStage):
+    """Training of E whose loss or gradient goes wrong at some steps."""
+
+    how: str = 'nan loss'
+    when: tuple[int, ...] = ()
+
+    def lineage(self):
+        # Resumed without going wrong, it is still the same run.
+        return {**super().lineage(), 'how': None, 'when': None}
+
+    def source(self, prepared, num_steps, seed):
+        return Marked(super().source(prepared, num_steps, seed), self)
+
+    def loss(self, encoder, layout, params, batch, constants, static, rng):
+        added, root = batch['wrong'][0]
+        loss, metrics = super().loss(encoder, layout, params, batch, constants, static, rng)
+        # With root = 1 this is 0, too, but its derivative is 0 * infinity.
+        nothing = jnp.sqrt((1 - root) + jnp.sum(params['entity_table']) * batch['zero'][0]) - (1 - root)
+        return loss + added + nothing, metrics
+
+
+class Marked:
+    """A source that says of every batch whether it is to go wrong."""
+
+    def __init__(self, source, stage):
+        self._source, self._stage = source, stage
+
+    def __len__(self):
+        return len(self._source)
+
+    def shard(self, index, count):
+        return Marked(self._source.shard(index, count), self._stage)
+
+    def __getitem__(self, step):
+        wrong = BAD[self._stage.how] if step in self._stage.when else (0, 0)
+        return {**self._source[step], 'wrong': np.array([wrong], np.float32), 'zero': np.zeros(1, np.float32)}
+
+
+@pytest.fixture(scope='module')
+def prepared(tmp_path_factory):
+    return tiny_training.write_prepared(tmp_path_factory.mktemp('prepared'))
+
+
+def steps_of(workdir):
+    return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir())
+
+
+def train_wrongly(prepared, workdir, how, when):
+    stage = GoingWrong(rows=16, how=how, when=when)
+    # Windows end after 3, 4, 6, 8, 9 and 10 steps.
+    return tiny_training.run(prepared, workdir, stage, num_steps=10, log_every=4, checkpoint_every=3)
+
+
+def test_a_run_that_does_not_go_wrong_is_not_stopped(prepared, tmp_path):
+    assert np.isfinite(train_wrongly(prepared, tmp_path, 'nan loss', ())['loss'])
+    assert steps_of(tmp_path) == [9, 10]
+
+
+@pytest.mark.parametrize(
+    'how, when, checkpoints, said',
+    [
+        ('nan loss', (4, 5), [3], r'step 5: the loss is nan \(gradient norm '),
+        ('nan loss', (0,), [], 'step 1: the loss is nan '),
+        ('nan loss', (9,), [6, 9], 'step 10: the loss is nan '),
+        ('infinite loss', (3,), [3], 'step 4: the loss is inf '),
+        ('nan gradient', (8,), [3, 6], r'step 9: the loss is \d+\.\d+ \(gradient norm nan\)'),
+    ],
+)
+def test_a_loss_or_gradient_that_is_not_finite_stops_the_run(prepared, tmp_path, how, when, checkpoints, said):
+    with pytest.raises(trainer.TrainingError, match=f'^{said}'):
+        train_wrongly(prepared, tmp_path, how, when)
+    assert steps_of(tmp_path) == checkpoints
+    for step in checkpoints:
+        assert all(np.isfinite(value).all() for value in tiny_training.params_of(tmp_path, step).values())
+    if len(checkpoints) == 1:  # and once the cause is gone, it goes on from there
+        train_wrongly(prepared, tmp_path, how, ())
+        assert steps_of(tmp_path) == [9, 10]

@@ -1,0 +1,221 @@
+"""A training run: what it leaves, what it tells, and how it goes on after it was killed."""
+
+import collections
+import logging
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.format import Memory, params_hash
+from opql_jax.training.checkpoints import Checkpoints
+
+import tiny_training
+import train_until_killed
+from event_files import scalars
+from train_until_killed import OPTIONS, STEPS
+
+TESTS = pathlib.Path(__file__).parents[1]
+STAGES = ('relations', 'follow')
+# What a run tells of itself on a CPU beside the metrics.
+SPEED = {'steps_per_second', 'sequences_per_second', 'step_seconds', 'data_seconds', 'checkpoint_seconds', 'tflops_per_device'}
+Finished = collections.namedtuple('Finished', 'workdir metrics')
+
+
+@pytest.fixture(scope='module')
+def inputs(tmp_path_factory):
+    """(prepared folder, model to start from, memory it built)."""
+    root = tmp_path_factory.mktemp('inputs')
+    prepared = tiny_training.write_prepared(root / 'prepared')
+    model = tiny_training.write_untrained(prepared, root / 'model')
+    return prepared, model, tiny_training.write_memory(prepared, model, root / 'memory')
+
+
+def go_on(inputs, stage, workdir):
+    prepared, model, memory = inputs
+    stage = train_until_killed.make_stage(stage, memory)
+    return tiny_training.run(prepared, workdir, stage, init_from=str(model), gin_config=lambda: 'a.b = 1', **OPTIONS)
+
+
+@pytest.fixture(scope='module')
+def uninterrupted(inputs, tmp_path_factory):
+    """A whole run of each stage."""
+    workdirs = {stage: tmp_path_factory.mktemp('uninterrupted') / stage for stage in STAGES}
+    return {stage: Finished(workdir, go_on(inputs, stage, workdir)) for stage, workdir in workdirs.items()}
+
+
+def steps_of(workdir):
+    return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit())
+
+
+def assert_same_end(workdir, metrics, uninterrupted):
+    assert metrics == uninterrupted.metrics
+    state, wanted = tiny_training.state_of(workdir, STEPS), tiny_training.state_of(uninterrupted.workdir, STEPS)
+    assert state.keys() == wanted.keys() and len(wanted) > 40
+    for name in wanted:
+        np.testing.assert_array_equal(state[name], wanted[name], err_msg=name)
+    told, wanted = scalars(workdir), scalars(uninterrupted.workdir)
+    for name in wanted.keys() - SPEED:
+        assert told[name][STEPS] == wanted[name][STEPS], name
+
+
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupted, stage, tmp_path, caplog):
+    shutil.copytree(uninterrupted[stage].workdir / 'checkpoints' / '4', tmp_path / 'checkpoints' / '4')
+    for name in ('model.json', 'tokenizer.json'):
+        shutil.copy(uninterrupted[stage].workdir / name, tmp_path / name)
+    before, after = (tiny_training.state_of(uninterrupted[stage].workdir, step) for step in (4, STEPS))
+    assert any(not np.array_equal(before[name], after[name]) for name in before)  # there was something left to do
+    with caplog.at_level(logging.INFO, 'opql_jax'):
+        metrics = go_on(inputs, stage, tmp_path)
+    assert f'resuming {tmp_path} at step 4 of 6' in caplog.text
+    assert_same_end(tmp_path, metrics, uninterrupted[stage])
+
+
+def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupted, tmp_path, monkeypatch):
+    workdir = shutil.copytree(uninterrupted['relations'].workdir, tmp_path / 'work')
+    shutil.rmtree(workdir / 'checkpoints' / '6')
+    meta = Checkpoints.meta
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, 'meta', lambda *arguments: {**meta(*arguments), 'seconds': 1e5})
+        go_on(inputs, 'relations', workdir)
+    store = Checkpoints(workdir, read_only=True)
+    assert 1e5 < store.meta()['seconds'] < 2e5
+    store.close()
+
+
+def run_and_kill(moment, stage, inputs, workdir, code=-signal.SIGKILL):
+    command = [sys.executable, str(TESTS / 'support' / 'train_until_killed.py'), moment, stage, *map(str, inputs), str(workdir)]
+    environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        if moment == 'step':
+            assert process.stdout.readline() == 'ready\n'
+            time.sleep(2)  # scalars are written within a second
+            process.kill()
+        _, errors = process.communicate()
+    assert process.returncode == code, errors[-3000:]
+
+
+@pytest.fixture(scope='module')
+def killed(inputs, tmp_path_factory):
+    """The workdir of a follow run that was killed in its sixth step."""
+    workdir = tmp_path_factory.mktemp('killed')
+    run_and_kill('step', 'follow', inputs, workdir)
+    return workdir
+
+
+def test_a_run_killed_within_a_step_goes_on_from_its_newest_checkpoint(inputs, uninterrupted, killed, tmp_path):
+    assert steps_of(killed) == [2, 4]
+    workdir = shutil.copytree(killed, tmp_path / 'work')
+    assert_same_end(workdir, go_on(inputs, 'follow', workdir), uninterrupted['follow'])
+
+
+def test_the_scalars_of_a_killed_run_reach_to_its_newest_checkpoint(killed):
+    assert list(scalars(killed)['loss']) == [2, 4]
+
+
+def test_a_checkpoint_half_written_when_the_run_was_killed_is_not_read(inputs, uninterrupted, tmp_path, caplog):
+    run_and_kill('save', 'relations', inputs, tmp_path)
+    (partial,) = (path for path in (tmp_path / 'checkpoints').iterdir() if not path.name.isdigit())
+    assert partial.name.startswith('4.') and any(partial.rglob('*'))
+    reader = Checkpoints(tmp_path, read_only=True)
+    assert reader.latest_step() == 2 and reader.meta()['step'] == 2
+    reader.close()
+    with caplog.at_level(logging.INFO, 'opql_jax'):
+        metrics = go_on(inputs, 'relations', tmp_path)
+    assert 'at step 2 of 6' in caplog.text
+    assert_same_end(tmp_path, metrics, uninterrupted['relations'])
+    assert steps_of(tmp_path) == [4, 6] and not partial.exists()
+
+
+def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(inputs, uninterrupted, tmp_path):
+    run_and_kill('stop', 'relations', inputs, tmp_path, code=75)
+    assert steps_of(tmp_path) == [2, 3]
+    assert_same_end(tmp_path, go_on(inputs, 'relations', tmp_path), uninterrupted['relations'])
+
+
+def test_a_finished_run_is_left_as_it_is(inputs, uninterrupted):
+    workdir = uninterrupted['relations'].workdir
+    content = lambda: {path: path.read_bytes() for path in (workdir / 'checkpoints').rglob('*') if path.is_file()}
+    before = content()
+    go_on(inputs, 'relations', workdir)
+    assert content() == before
+
+
+def test_a_run_starts_from_the_parameters_it_was_given_and_keeps_the_frozen_ones(inputs, uninterrupted):
+    given, ended = tiny_training.params_of(inputs[1]), tiny_training.params_of(uninterrupted['follow'].workdir)
+    np.testing.assert_array_equal(ended['entity_table'], given['entity_table'])
+    # Six steps move a parameter by at most six learning rates, while another seed's parameters are anywhere.
+    for name in given.keys() - {'entity_table'}:
+        np.testing.assert_allclose(ended[name], given[name], atol=STEPS * 1.1e-3, err_msg=name)
+    assert not np.array_equal(ended['encoder/w_r/kernel'], given['encoder/w_r/kernel'])
+
+
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, stage):
+    store = Checkpoints(uninterrupted[stage].workdir, read_only=True)
+    for step in (4, 6):
+        meta = store.meta(step)
+        lineage = meta.pop('lineage')
+        assert meta.pop('seconds') > 0 and re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
+        assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1', 'params_hash': params_hash(store.params(step))}
+        assert lineage['stage'] == {'relations': 'RelationStage', 'follow': 'FollowStage'}[stage]
+        assert lineage['init_hash'] == params_hash(Checkpoints(inputs[1], read_only=True).params())
+        assert lineage['prepared_hash'] == Prepared(inputs[0]).hash() and lineage['seed'] == 0
+        if stage == 'follow':
+            assert lineage['memory_hash'] == Memory.open(inputs[2]).hash() and lineage['memory_dir'] is None
+    store.close()
+
+
+def test_scalars_are_written_for_tensorboard(uninterrupted):
+    told, metrics = scalars(uninterrupted['relations'].workdir), uninterrupted['relations'].metrics
+    assert told.keys() == metrics.keys() | SPEED
+    assert {'loss', 'grad_norm', 'L_rel', 'L_el', 'relation_accuracy'} <= metrics.keys()
+    for name, values in told.items():
+        assert list(values) == [2, 4, 6], name
+    assert {name: values[6] for name, values in told.items() if name in metrics} == pytest.approx(metrics, rel=1e-6)
+    assert all(value > 0 for name in SPEED - {'checkpoint_seconds'} for value in told[name].values())
+    assert [value > 0 for value in told['checkpoint_seconds'].values()] == [False, True, True]
+
+
+def printed_parameters(text, title):
+    """{name: shape} of the parameters listed under `# title: n parameters`, and n."""
+    head, *lines = re.search(rf'^# {title}: (.*?)^#', text + '#', re.M | re.S)[1].splitlines()
+    shapes = {line.split('  ')[0]: line.split('  ')[1] for line in lines}
+    return shapes, int(head.removesuffix(' parameters').replace(',', ''))
+
+
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, stage, tmp_path, capsys):
+    prepared, model, memory = inputs
+    stamps = lambda: {path: path.stat().st_mtime_ns for root in inputs for path in root.rglob('*')}
+    before = stamps()
+    module = train_until_killed.make_stage(stage, memory)
+    assert tiny_training.run(prepared, tmp_path / 'work', module, init_from=str(model), dry_run=True) == {}
+    assert not any(tmp_path.iterdir()) and stamps() == before
+
+    text = capsys.readouterr().out
+    trained, num_trained = printed_parameters(text, 'trained')
+    frozen, num_frozen = printed_parameters(text, 'frozen')
+    saved = tiny_training.params_of(model)
+    follower = {'follower/w_q': (16, 16), 'follower/w_k': (16, 16), 'follower/w_t': (3, 8, 8)} if stage == 'follow' else {}
+    wanted = {name: value.shape for name, value in saved.items()} | follower
+    assert trained | frozen == {name: str(shape) for name, shape in wanted.items()}
+    assert frozen.keys() == ({'entity_table', 'follower/w_k'} if stage == 'follow' else set())
+    for shapes, count in ((trained, num_trained), (frozen, num_frozen)):
+        assert count == sum(np.prod(wanted[name]) for name in shapes)
+
+    batch = text.split('# first batch\n')[1].splitlines()
+    if stage == 'follow':
+        assert {'hops  ()  int32', 'question_topic  (16,)  int32', 'answers  (16, 8)  int32'} <= set(batch)
+    else:
+        rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if line.startswith('tokens_')]
+        assert sum(rows) == 16 and all(re.fullmatch(r'\w+  \([\d, ]*\)  (int32|bool)', line) for line in batch)
