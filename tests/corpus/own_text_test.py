@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.memory.store import Memory
+from opql_jax.memory.format import Memory
 
 from forked_binaries import ENCODER, Binaries
 
