@@ -101,7 +101,7 @@ setup(
     packages=PACKAGES,
     # `tasks` is too common a name to install.
     package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
-    package_data={'opql_jax_tasks': ['checksums.tsv']},
+    package_data={'opql_jax_tasks': ['checksums.tsv'], 'opql_jax.datasets.synthetic': ['*.toml']},
     install_requires=CORE,
     extras_require=EXTRAS,
 )

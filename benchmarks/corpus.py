@@ -35,7 +35,7 @@ from opql_jax.corpus import pairs, prepare, tables
 from opql_jax.corpus.pair_sql import MODES
 from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
-from opql_jax.datasets.synthetic import world
+from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 from opql_jax.datasets.wikipedia.writer import write_world
@@ -54,7 +54,7 @@ def cpu_seconds(call) -> tuple[float, object]:
 
 def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
     """Two lines: the dump reader, and what is done with its articles."""
-    (part,) = write_world(folder / 'world.xml.bz2', world.World(0, options.documents))
+    (part,) = write_world(folder / 'world.xml.bz2', generate(0, options.documents))
     reader = Wikipedia(str(part), str(folder / 'work'), processes=1, min_links=0)
     left_out = dump.LeftOut(reader.left_out_titles, reader.left_out_templates)
     texts = [page.text for _, page in dump.pages(part)]

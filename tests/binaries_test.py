@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.datasets.synthetic.questions import QUESTION_SETS, metaqa_line, questions
+from opql_jax.datasets.synthetic.world import generate
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
@@ -108,8 +109,8 @@ def chain(tmp_path_factory):
     run('train', *train('follow', prepared, root / 'follow', *follow, "--gin.stages.FollowStage.splits=('2-hop/train',)"))
 
     kb, file = virtual_kb(root), root / 'mine.txt'
-    world = synthetic.World(0, DOCUMENTS)
-    lines = [synthetic.question_line(world, question) for question in world.questions('dev', 2)][:6]
+    world = generate(0, DOCUMENTS)
+    lines = [metaqa_line(world, question) for question in questions(world, 'dev', 2)][:6]
     lines.insert(2, 'who starred in the films directed by [Nobody Known]\tNobody Else')
     file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
     sentences = [
@@ -122,7 +123,7 @@ def chain(tmp_path_factory):
         ]
     ]
     (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
-    known = [q for q, _ in zip(world.questions('train', 1), range(2))]
+    known = [q for q, _ in zip(questions(world, 'train', 1), range(2))]
     rows = [
         {
             'id': str(i),
@@ -162,7 +163,7 @@ def test_prepare_writes_passages_whose_mentions_and_pairs_stand_in_the_text(chai
         assert [entities[i] for i in at] == [topic, target]
         assert is_title == (entities.index(passages[passage]['title_entity']) in at)  # its first mention stands for the title
     splits = {path.relative_to(prepared.directory / 'questions').as_posix() for path in prepared.directory.rglob('*-hop/*')}
-    assert splits == {f'{h}-hop/{s}.parquet' for h in (1, 2, 3) for s in synthetic.SPLITS} | {'1-hop/unseen_wording.parquet'}
+    assert splits == {f'{hops}-hop/{split}.parquet' for hops, split in QUESTION_SETS}
 
 
 def test_stages_train_what_they_say_and_start_where_they_are_told(chain):

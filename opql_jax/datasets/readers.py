@@ -9,7 +9,6 @@ Those of knowledge bases, which OPQL does not read, are in `triples`.
 
 import collections
 import dataclasses
-import functools
 import itertools
 import json
 import logging
@@ -22,7 +21,6 @@ from opql_jax.corpus.documents import CorpusError, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.prepare import about_titles, vocab_from_documents
 from opql_jax.datasets import docred, metaqa, slot_filling, wikispeedia
-from opql_jax.datasets.synthetic import world
 
 _log = logging.getLogger(__name__)
 
@@ -244,46 +242,4 @@ class SlotFilling:
             raise CorpusError(
                 f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so there is no query'
             )
-        return out
-
-
-@dataclasses.dataclass(frozen=True)
-class Synthetic:
-    """The generated world (see `synthetic`), with its questions.
-
-    Attributes:
-        seed: of the world; the same seed gives the same bytes.
-        num_documents: its size.
-        num_train, num_eval: questions per number of hops, at most: for training; for each other split.
-    """
-
-    paths: ClassVar = ()
-    seed: int = 0
-    num_documents: int = 2000
-    num_train: int = 6000
-    num_eval: int = 500
-
-    def files(self):
-        return {}
-
-    @functools.cached_property
-    def _world(self) -> world.World:
-        return world.World(self.seed, self.num_documents)
-
-    def read(self, rejected_path):
-        return self._world.vocab(), list(self._world.documents())
-
-    def questions(self, vocab):
-        out = {}
-        for hops, split in [(h, s) for h in (1, 2, 3) for s in world.SPLITS] + [(1, 'unseen_wording')]:
-            limit = self.num_train if split == 'train' else self.num_eval
-            rows = itertools.islice(self._world.questions(split, hops), limit)
-            name = f'{hops}-hop/{split}'
-            out[name] = [
-                dataclasses.replace(
-                    questions_lib.parse_question(world.question_line(self._world, row), vocab, hops, f'{name}/{i}'),
-                    via=[list(entities) for entities in row.via],
-                )
-                for i, row in enumerate(rows, 1)
-            ]
         return out

@@ -15,7 +15,7 @@ from opql_jax.corpus import pairs, prepare, spark, tables
 from opql_jax.corpus.pair_sql import MODES
 from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
-from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.datasets.synthetic import pages, world
 
 JAVA = 17
 
@@ -96,10 +96,10 @@ def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit
 
 
 def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
-    world = synthetic.World(0, 60)
-    documents = list(world.documents())
+    films = world.generate(0, 60)
+    documents = list(pages.documents(films))
     tokenizer = train_wordpiece([document.text for document in documents], 600)
-    (linked,), _ = prepare.link_documents(documents, world.vocab())
+    (linked,), _ = prepare.link_documents(documents, films.vocab())
     split = functools.partial(prepare.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30, title_prefix='missing')
     tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=tokenizer)
     wanted = split(linked)

@@ -11,6 +11,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import readers, triples
+from opql_jax.datasets.synthetic.reader import Synthetic
 
 NAMES = ['Up', 'Ann Low', 'Bo Ek', 'drama', 'Down', '1999']
 KB = [
@@ -144,7 +145,7 @@ def test_the_identity_of_a_reader_of_triples_is_that_of_its_text_too_wherever_bo
     assert readers.identity(as_text(folder)) == readers.identity(as_text(other))
     assert readers.identity(as_text(folder)) != readers.identity(as_text(folder, about_text=True))
     kb = str(folder / 'kb.txt')
-    worlds = [triples.WithTriples(readers.Synthetic(seed=seed), kb) for seed in (0, 1)]
+    worlds = [triples.WithTriples(Synthetic(seed=seed), kb) for seed in (0, 1)]
     assert readers.identity(worlds[0]) != readers.identity(worlds[1])
     (other / 'entities.txt').write_text('Up\nAnn Low\n')
     assert readers.identity(as_text(folder)) != readers.identity(as_text(other))

@@ -4,10 +4,10 @@ import hashlib
 import itertools
 import re
 
-from opql_jax.datasets.synthetic.templates import DISTRACTORS, REFERENCES, RELATIONS, SENTENCES
+from opql_jax.datasets.synthetic.texts import PAGES, RELATIONS
 
 NAMED = r'<Q\d+>(?:, <Q\d+>)*(?: and <Q\d+>)?'
-PRONOUN = '|'.join(sorted({word for forms in REFERENCES.values() for form in forms for word in form}, key=len)[::-1])
+PRONOUN = '|'.join(sorted({word for forms in PAGES['references'].values() for form in forms for word in form}, key=len)[::-1])
 SLOT = re.compile(r'\\\{([so])(?:\\\.(?:him|his|name))?\\\}')
 
 
@@ -16,8 +16,8 @@ def pattern(template):
     return re.compile(text.replace(r'\ was', r'\ (?:was|were)') + r'\.', re.IGNORECASE)
 
 
-PATTERNS = [(relation, pattern(template)) for relation, templates in SENTENCES.items() for template in templates]
-OTHER_PATTERNS = [pattern(template) for _, template in itertools.chain.from_iterable(DISTRACTORS.values())]
+PATTERNS = [(relation.name, pattern(template)) for relation in RELATIONS.values() for template in relation.sentences]
+OTHER_PATTERNS = [pattern(template) for _, template in itertools.chain.from_iterable(PAGES['distractors'].values())]
 
 
 def sentences_of(document):

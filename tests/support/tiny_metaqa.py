@@ -2,22 +2,24 @@
 
 import json
 
-from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.datasets.synthetic.pages import documents
+from opql_jax.datasets.synthetic.questions import metaqa_line, questions
+from opql_jax.datasets.synthetic.world import generate
 
 HOPS = (1, 2, 3)
 
 
 def write(folder):
     """Writes them into a folder, made if need be, and returns it."""
-    world = synthetic.World(0, 60)
+    world = generate(0, 60)
     folder.mkdir(parents=True, exist_ok=True)
-    documents = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(world.documents())]
-    (folder / 'passages.jsonl').write_text('\n'.join(json.dumps(d) for d in documents), encoding='utf-8')
+    passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
+    (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
     (folder / 'kb.txt').write_text('a|is|b\n', encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
     for hops in HOPS:
         (folder / f'{hops}-hop').mkdir()
         for split in ('train', 'dev'):
-            lines = [synthetic.question_line(world, q) for q in world.questions(split, hops)][:40]
+            lines = [metaqa_line(world, q) for q in questions(world, split, hops)][:40]
             (folder / f'{hops}-hop' / f'{split}.txt').write_text('\n'.join(lines) + '\n', encoding='utf-8')
     return folder

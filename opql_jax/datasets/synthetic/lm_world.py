@@ -7,35 +7,22 @@ The same arguments give the same bytes in every process.
 """
 
 import collections
-import copy
+import dataclasses
 import itertools
 import json
 import os
 import random
-import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
-from opql_jax.datasets.synthetic.conjunctions import CONJUNCTIONS
-from opql_jax.datasets.synthetic.templates import RELATIONS
-from opql_jax.datasets.synthetic.wordings import WORDINGS
-from opql_jax.datasets.synthetic.world import (
-    MAX_ANSWERS,
-    SPLITS,
-    Facts,
-    World,
-    document_line,
-    ends,
-    entity_line,
-    in_passes,
-    in_turn,
-    question_type,
-    write_lines,
-)
+from opql_jax.datasets.synthetic import pages
+from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, fill, in_passes, in_turn, question_type
+from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
+from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
 
 # Relations that give a subject one object, which may change.
 FUNCTIONAL = tuple(name for name in RELATIONS if name not in ('starring', 'married_to'))
@@ -43,7 +30,6 @@ FUNCTIONAL = tuple(name for name in RELATIONS if name not in ('starring', 'marri
 MIN_MENTIONS = 3
 MAX_CONJUNCTION_ANSWERS = 5
 QUESTION_FILES = ('train', 'dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
-_EVALUATION_SHARE = 0.1  # of the pairs of topics
 
 
 def split_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
@@ -67,13 +53,13 @@ def split_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts
     """
     if not 0 < fraction < 1:
         raise InputError(f'fraction of facts to hold out: must be between 0 and 1, got {fraction}')
-    pages, held_out = _Pages(world), {}
+    remaining, held_out = _Pages(world), {}
     for name, facts in world.facts.items():
         subjects = np.unique(facts.subjects).tolist()
         random.Random(f'{seed} held-out {name}').shuffle(subjects)
-        hidden = (subject for subject in subjects if pages.hide(name, subject))
+        hidden = (subject for subject in subjects if remaining.hide(name, subject))
         chosen = list(itertools.islice(hidden, round(fraction * len(subjects))))
-        held_out[name] = _select(facts, np.isin(facts.subjects, chosen))
+        held_out[name] = facts.select(np.isin(facts.subjects, chosen))
     return held_out
 
 
@@ -89,7 +75,7 @@ class _Pages:
         self.wanted = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
 
     def _count(self, entity: int, hidden: frozenset) -> collections.Counter:
-        return collections.Counter(mention.entity for mention in self.world.page('', entity, hidden).mentions)
+        return collections.Counter(mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions)
 
     def hide(self, name: str, subject: int) -> bool:
         """Takes a group of facts from all pages, unless `split_facts` passes it over; whether it did."""
@@ -128,20 +114,9 @@ def _related(world: World, entity: int) -> collections.Counter:
     return collections.Counter(other for _, _, others in world.facts_about(entity, on_page=False) for other in others)
 
 
-def _select(facts: Facts, rows: np.ndarray) -> Facts:
-    return Facts(facts.subjects[rows], facts.objects[rows], facts.sides[rows])
-
-
-def _with_facts(world: World, facts: dict[str, Facts]) -> World:
-    """The same entities with other facts."""
-    other = copy.copy(world)
-    other.facts = facts
-    return other
-
-
 def known_facts(world: World, held_out: dict[str, Facts]) -> dict[str, Facts]:
     """The facts of the world that are not held out."""
-    return {name: _select(facts, ~np.isin(facts.subjects, held_out[name].subjects)) for name, facts in world.facts.items()}
+    return {name: facts.select(~np.isin(facts.subjects, held_out[name].subjects)) for name, facts in world.facts.items()}
 
 
 def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> dict[str, Facts]:
@@ -164,9 +139,9 @@ def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> di
 
 def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
     """The pages of the world, stating only some of its facts; every page needs one that it states."""
-    some = _with_facts(world, facts)
+    some = dataclasses.replace(world, facts=facts)
     for number, entity in enumerate(world.page_order):
-        yield world.page(f'page-{number}', entity, _stated(world, entity) - _stated(some, entity))
+        yield pages.page(world, f'page-{number}', entity, _stated(world, entity) - _stated(some, entity))
 
 
 def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
@@ -175,10 +150,10 @@ def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Itera
     An entity has one where a fact is stated on its side; with the prefix `news`, `news-7` is about what `page-7` is about.
     """
     empty = Facts(*np.zeros((3, 0), np.int32))
-    some = _with_facts(world, {name: facts.get(name, empty) for name in world.facts})
+    some = dataclasses.replace(world, facts={name: facts.get(name, empty) for name in world.facts})
     for number, entity in enumerate(world.page_order):
         if _stated(some, entity):
-            yield world.writer.short_page(f'{prefix}-{number}', entity, some.facts_about(entity, on_page=True))
+            yield pages.short_page(some, f'{prefix}-{number}', entity)
 
 
 def questions(
@@ -204,7 +179,7 @@ def questions(
     Raises:
         InputError: the world is too small for one of the files.
     """
-    known = _with_facts(world, known_facts(world, held_out))
+    known = dataclasses.replace(world, facts=known_facts(world, held_out))
     train = (
         _about_one('train', world, known, 1, ('train', 'test')),
         _about_one('train', world, known, 2, ('train',)),
@@ -243,7 +218,7 @@ def _about_one(file: str, world: World, known: World, hops: int, splits: tuple[s
     for key, wordings in WORDINGS.items():
         chain = tuple(key.split('>'))
         if len(chain) == hops:
-            topics = [(topic,) for topic in world.ranges[ends(chain[0])[0]] if allowed[topic]]
+            topics = [(topic,) for topic in world.ranges[ends(chain[0]).start_kind] if allowed[topic]]
             streams.append(_stream(file, world, known, (chain,), question_type(chain), wordings, topics))
     return streams
 
@@ -266,7 +241,7 @@ def _about_two(file: str, world: World, known: World) -> list[Iterator[dict]]:
         (x, answer), (y, _) = (ends(step)[2:] for step in steps)
         pairs = {
             topics
-            for entity in world.ranges[ends(steps[0])[1]]
+            for entity in world.ranges[ends(steps[0]).end_kind]
             for topics in itertools.product(*(world.neighbours(entity, _reverse(step)) for step in steps))
             if topics[0] != topics[1] and _file_of_pair(world, topics) == file
         }
@@ -282,7 +257,7 @@ def _reverse(step: str) -> str:
 
 def _file_of_pair(world: World, topics: tuple[int, int]) -> str:
     """The file for questions about a pair of topics, in whatever order and type of question; '' for none."""
-    if random.Random(f'{world.seed} conjunction {sorted(topics)}').random() < _EVALUATION_SHARE:
+    if random.Random(f'{world.seed} conjunction {sorted(topics)}').random() < EVALUATION_SHARE:
         return 'conjunction'
     return '' if SPLITS.index('dev') in world.split[list(topics)] else 'train'
 
@@ -315,18 +290,11 @@ def _stream(
     rows = ((row, _answers(world, row, chains)) for row in topics)
     rows = ((row, found) for row, found in rows if 0 < len(found) <= most and found == _answers(known, row, chains))
     for (row, answers), wording in in_passes(rows, wordings, rng):
-        text, mentions, entities = '', [], []
-        for literal, place, _, _ in string.Formatter().parse(wording):
-            text += literal
-            if place is not None:
-                topic = row['xy'.index(place)]
-                mentions.append([len(text), len(text) + len(world.names[topic])])
-                entities.append(world.keys[topic])
-                text += world.names[topic]
+        text, spans = fill(world, wording, dict(zip('xy', row)))
         yield {
             'question': text,
-            'mentions': mentions,
-            'entities': entities,
+            'mentions': [[start, end] for start, end, _ in spans],
+            'entities': [world.keys[topic] for _, _, topic in spans],
             'answers': [world.keys[answer] for answer in answers],
             'hops': max(map(len, chains)),
             'type': label,
@@ -360,7 +328,7 @@ def write_lm_world(
     Raises:
         InputError: an argument is out of range.
     """
-    directory, world = Path(directory), World(seed, num_documents)
+    directory, world = Path(directory), generate(seed, num_documents)
     hidden = split_facts(world, held_out, seed)
     changed = changed_facts(world, hidden, seed)
     files = questions(world, hidden, changed, num_train=num_train, num_eval=num_eval)
@@ -371,17 +339,29 @@ def write_lm_world(
     }
     for folder in (*corpora, 'questions', 'linked/1-hop'):
         (directory / folder).mkdir(parents=True, exist_ok=True)
-    for name, pages in corpora.items():
-        write_lines(directory / name / 'corpus.jsonl', pages, document_line)
-    write_lines(directory / 'entities.jsonl', zip(world.keys, world.names), entity_line)
-    for name, rows in files.items():
-        write_lines(directory / 'questions' / f'{name}.jsonl', rows, lambda row: json.dumps(row, ensure_ascii=False))
+    for name, texts in corpora.items():
+        _write_lines(directory / name / 'corpus.jsonl', map(_document_record, texts))
     names = dict(zip(world.keys, world.names))
+    _write_lines(directory / 'entities.jsonl', ({'id': key, 'name': name} for key, name in names.items()))
+    for name, rows in files.items():
+        _write_lines(directory / 'questions' / f'{name}.jsonl', rows)
     asked = (row for row in files['train'] if row['hops'] == 1 and len(row['mentions']) == 1)
-    write_lines(directory / 'linked/1-hop/train.txt', asked, lambda row: _metaqa_line(row, names))
+    text = ''.join(_metaqa_line(row, names) + '\n' for row in asked)
+    (directory / 'linked/1-hop/train.txt').write_text(text, encoding='utf-8', newline='\n')
 
 
 def _metaqa_line(row: dict, names: dict[str, str]) -> str:
     ((start, end),), text = row['mentions'], row['question']
     answers = '|'.join(names[answer] for answer in row['answers'])
     return '\t'.join((f'{text[:start]}[{text[start:end]}]{text[end:]}', answers, row['type']))
+
+
+def _document_record(document: Document) -> dict:
+    mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions]
+    fields = {'id': document.id, 'title': document.title, 'text': document.text, 'title_entity': document.title_entity}
+    return {**fields, 'mentions': mentions}
+
+
+def _write_lines(path: Path, records: Iterable[dict]) -> None:
+    with open(path, 'w', encoding='utf-8', newline='\n') as file:
+        file.writelines(json.dumps(record, ensure_ascii=False) + '\n' for record in records)

@@ -1,66 +1,30 @@
-"""A synthetic world of any size: linked documents about it and questions over it.
+"""The entities and facts of the synthetic world, drawn from a seed.
 
-The world holds films, people, companies, cities, books, countries and universities, with facts between
-them (`synthetic_templates.RELATIONS`). Every film, person, company, city and book has one document; each fact
-is a sentence of the page of one side or of both, so a question against the direction in which a fact is
-told needs the reversed pair. Every fact is stated, so every answer is supported by text. The same
-arguments give the same bytes in every process. Documents and questions are made one by one: memory is
-proportional to the number of entities and facts, not to the text.
+The world holds films, people, companies, cities, books, countries and universities, with facts between them
+(`texts.RELATIONS`). Every film, person, company, city and book has one document (`pages`); each fact is a sentence of the page
+of one side or of both, so a question against the direction in which a fact is stated needs the reversed pair. Every fact is
+stated, so every answer is supported by text. The same arguments give the same world in every process, and memory grows with
+the number of entities and facts, not with the text.
 """
 
 import dataclasses
-import json
-import os
 import random
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets.synthetic.names import make_names
-from opql_jax.datasets.synthetic.pages import PageWriter
-from opql_jax.datasets.synthetic.templates import KINDS, PAGE_KINDS, RELATIONS, Relation
-from opql_jax.datasets.synthetic.wordings import UNSEEN_WORDINGS, WORDINGS
+from opql_jax.datasets.synthetic.texts import KINDS, PAGE_KINDS, RELATIONS, Relation
 
 MIN_DOCUMENTS = 20
 SPLITS = ('train', 'dev', 'test')
-# A question with more answers says little about a system and would be hard to read.
-MAX_ANSWERS = 20
+EVALUATION_SHARE = 0.1  # of the entities of each kind, for dev and again for test
 
 # Documents of each kind per document of the world; countries and universities per document.
 _SHARES = {'film': 0.2, 'company': 0.06, 'city': 0.08, 'book': 0.10, 'country': 0.01, 'university': 0.02}
-_EVALUATION_SHARE = 0.1  # of the entities of each kind, for dev and again for test
-
 _ON_SUBJECT, _ON_OBJECT = 1, 2
-
-
-@dataclasses.dataclass(frozen=True)
-class WorldQuestion:
-    """A question with its gold chain.
-
-    Attributes:
-        text: the question, the topic's name in brackets.
-        topic: entity id.
-        answers: entity ids, ascending.
-        via: of each hop but the last, the entities reached, ascending.
-        chain: relation names to follow, `^-1` when from object to subject.
-        type: what the chain passes through, e.g. `film_to_director_to_film`.
-    """
-
-    text: str
-    topic: int
-    answers: tuple[int, ...]
-    via: tuple[tuple[int, ...], ...]
-    chain: tuple[str, ...]
-    type: str
-
-    @property
-    def hops(self) -> int:
-        return len(self.chain)
 
 
 class Facts:
@@ -73,16 +37,17 @@ class Facts:
 
     def __init__(self, subjects: np.ndarray, objects: np.ndarray, sides: np.ndarray):
         order = np.lexsort((objects, subjects))
-        self.subjects, self.objects, self.sides = (
-            subjects[order].astype(np.int32),
-            objects[order].astype(np.int32),
-            sides[order].astype(np.uint8),
-        )
+        self.subjects, self.objects = subjects[order].astype(np.int32), objects[order].astype(np.int32)
+        self.sides = sides[order].astype(np.uint8)
         self._by_object = np.argsort(self.objects, kind='stable')
         self._sorted_objects = self.objects[self._by_object]
 
     def __len__(self) -> int:
         return len(self.subjects)
+
+    def select(self, rows: np.ndarray) -> 'Facts':
+        """Some of the facts, by a mask or by rows."""
+        return Facts(self.subjects[rows], self.objects[rows], self.sides[rows])
 
     def objects_of(self, subject: int, on: int = 0) -> list[int]:
         """Objects of `subject`; with `on` = 1 or 2 only of facts stated on the page of that side."""
@@ -95,57 +60,26 @@ class Facts:
         return self.subjects[rows][(self.sides[rows] & on) == on].tolist()
 
 
+@dataclasses.dataclass(frozen=True)
 class World:
-    """Entities and facts, drawn from a seed.
+    """Entities and facts.
 
     Attributes:
         seed: the seed.
         names, keys: name and opaque key of every entity; an entity's id is its row.
         ranges: the ids of each kind of entity.
-        facts: by relation name.
         split: `[n]` int8 per entity: the index in SPLITS of the questions it may be the topic of.
+        facts: by relation name.
         page_order: the entities that have a page, in an order that mixes the kinds.
-        writer: of its pages.
     """
 
-    def __init__(self, seed: int = 0, num_documents: int = 2000):
-        """Draws a world.
-
-        Args:
-            seed: at least 0; another seed gives another world.
-            num_documents: how many documents it has, at least MIN_DOCUMENTS.
-
-        Raises:
-            InputError: an argument is out of range.
-        """
-        if seed < 0:
-            raise InputError(f'seed: must be at least 0, got {seed}')
-        if num_documents < MIN_DOCUMENTS:
-            raise InputError(f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}')
-        self.seed = seed
-        counts = {kind: max(2, round(share * num_documents)) for kind, share in _SHARES.items()}
-        counts['person'] = num_documents - sum(counts[kind] for kind in PAGE_KINDS if kind != 'person')
-        rng, taken = np.random.default_rng(seed), set()
-        self.names: list[str] = []
-        self.ranges: dict[str, range] = {}
-        for kind in KINDS:
-            start = len(self.names)
-            self.names += make_names(kind, counts[kind], random.Random(f'{seed} names of {kind}'), taken)
-            self.ranges[kind] = range(start, len(self.names))
-        # Drawn in one go over all kinds, so that a key says nothing about what it stands for.
-        self.keys = [f'Q{number}' for number in (rng.permutation(9 * len(self.names)) + 1)[: len(self.names)]]
-        self.split = np.zeros(len(self.names), np.int8)
-        for ids in self.ranges.values():
-            size = max(1, round(_EVALUATION_SHARE * len(ids))) if len(ids) > 2 else 0
-            shuffled = rng.permutation(ids)
-            self.split[shuffled[:size]] = SPLITS.index('dev')
-            self.split[shuffled[size : 2 * size]] = SPLITS.index('test')
-        self.facts = {
-            name: Facts(subjects, objects, _sides(RELATIONS[name], len(subjects), rng))
-            for name, (subjects, objects) in _draw_pairs(self.ranges, rng).items()
-        }
-        self.page_order: list[int] = rng.permutation(num_documents).tolist()
-        self.writer = PageWriter(self.seed, self.names, self.keys, self.ranges)
+    seed: int
+    names: list[str]
+    keys: list[str]
+    ranges: dict[str, range]
+    split: np.ndarray
+    facts: dict[str, Facts]
+    page_order: list[int]
 
     def kind(self, entity: int) -> str:
         """The kind of an entity."""
@@ -155,17 +89,18 @@ class World:
         """The entities as a vocabulary; ids agree with this world's."""
         return EntityVocab(self.keys, self.names, [[]] * len(self.names))
 
-    def documents(self) -> Iterator[Document]:
-        """The page of every entity that has one, in `page_order`."""
-        return (self.page(f'page-{number}', entity) for number, entity in enumerate(self.page_order))
-
-    def page(self, document_id: str, entity: int, hidden: Container[tuple[str, str, int]] = frozenset()) -> Document:
-        """The page of `entity`, without what is `hidden` (see `PageWriter.page`)."""
-        related = {other for _, _, others in self.facts_about(entity, on_page=False) for other in others}
-        return self.writer.page(document_id, entity, self.kind(entity), self.facts_about(entity, on_page=True), related, hidden)
+    def spell(self, pieces: Iterable[str | int]) -> tuple[str, list[tuple[int, int, int]]]:
+        """Joins strings and entity ids to a text; also (start, end, entity id) of every entity in it, in code points."""
+        text, length, spans = [], 0, []
+        for piece in pieces:
+            text.append(piece if isinstance(piece, str) else self.names[piece])
+            if not isinstance(piece, str):
+                spans.append((length, length + len(text[-1]), piece))
+            length += len(text[-1])
+        return ''.join(text), spans
 
     def facts_about(self, entity: int, on_page: bool) -> Iterator[tuple[str, str, list[int]]]:
-        """Relation, the side of `entity` ('s' or 'o') and who is on the other; all, or what its page states."""
+        """Relation, side of `entity` ('s' or 'o') and entities of the other side, of all facts or of those on its page."""
         kind = self.kind(entity)
         for name, relation in RELATIONS.items():
             if relation.subject == kind:
@@ -175,102 +110,63 @@ class World:
 
     def neighbours(self, entity: int, step: str) -> list[int]:
         """Entities one step of a chain away, e.g. step `directed_by^-1` from a director to films."""
-        name, inverse = step.removesuffix('^-1'), step.endswith('^-1')
+        name = step.removesuffix('^-1')
         facts = self.facts[name]
         if RELATIONS[name].symmetric:
             return facts.objects_of(entity) + facts.subjects_of(entity)
-        return facts.subjects_of(entity) if inverse else facts.objects_of(entity)
+        return facts.subjects_of(entity) if step.endswith('^-1') else facts.objects_of(entity)
 
     def answers(self, topic: int, chain: Iterable[str]) -> list[int]:
         """Entities at the end of `chain`, ascending.
 
-        As in MetaQA a chain never comes back to its topic, not even on the way: the *other* films of the
-        director of X.
+        As in MetaQA a chain never comes back to its topic, not even on the way: the *other* films of the director of X.
         """
         frontier = {topic}
         for step in chain:
-            frontier = {found for entity in frontier for found in self.neighbours(entity, step)} - {topic}
+            frontier = {neighbour for entity in frontier for neighbour in self.neighbours(entity, step)} - {topic}
         return sorted(frontier)
 
-    def questions(self, split: str, hops: int) -> Iterator[WorldQuestion]:
-        """All questions of a split, types in turn; take as many as needed from the front.
 
-        Each type passes over its topics again and again, with another wording for a topic each time, until
-        all wordings are used. Topics of a split are in no other split, whatever the number of hops.
+def generate(seed: int = 0, num_documents: int = 2000) -> World:
+    """Draws a world.
 
-        Args:
-            split: `train`, `dev`, `test`, or `unseen_wording`: 1-hop questions about test topics in wordings
-                that no other split uses.
-            hops: 1, 2 or 3.
+    Args:
+        seed: at least 0; another seed gives another world.
+        num_documents: how many documents it has, at least MIN_DOCUMENTS.
 
-        Raises:
-            InputError: there are no such questions.
-        """
-        wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
-        chains = [chain for chain in wordings if len(chain.split('>')) == hops]
-        if split not in (*SPLITS, 'unseen_wording') or not chains:
-            raise InputError(
-                f'there are no {hops}-hop questions of split {split!r}; splits are {", ".join(SPLITS)} '
-                'with 1 to 3 hops, and unseen_wording with 1'
-            )
-        yield from in_turn([self._questions_of_type(split, chain, wordings[chain]) for chain in chains])
-
-    def _questions_of_type(self, split: str, key: str, wordings: Sequence[str]) -> Iterator[WorldQuestion]:
-        chain = tuple(key.split('>'))
-        kind = ends(chain[0])[0]
-        index = SPLITS.index('test' if split == 'unseen_wording' else split)
-        rng = random.Random(f'{self.seed} questions {split} {key}')
-        ids = self.ranges[kind]
-        topics = (np.flatnonzero(self.split[ids.start : ids.stop] == index) + ids.start).tolist()
-        rng.shuffle(topics)
-        rows = ((topic, tuple(self.answers(topic, chain))) for topic in topics)
-        rows = (row for row in rows if 0 < len(row[1]) <= MAX_ANSWERS)
-        for (topic, answers), wording in in_passes(rows, wordings, rng):
-            via = tuple(tuple(self.answers(topic, chain[:hop])) for hop in range(1, len(chain)))
-            text = wording.format(x=f'[{self.names[topic]}]')
-            yield WorldQuestion(text, topic, answers, via, chain, question_type(chain))
+    Raises:
+        InputError: an argument is out of range.
+    """
+    if seed < 0:
+        raise InputError(f'seed: must be at least 0, got {seed}')
+    if num_documents < MIN_DOCUMENTS:
+        raise InputError(f'num_documents: a world needs at least {MIN_DOCUMENTS}, got {num_documents}')
+    counts = {kind: max(2, round(share * num_documents)) for kind, share in _SHARES.items()}
+    counts['person'] = num_documents - sum(counts[kind] for kind in PAGE_KINDS if kind != 'person')
+    rng, names, ranges, taken = np.random.default_rng(seed), [], {}, set()
+    for kind in KINDS:
+        ranges[kind] = range(len(names), len(names) + counts[kind])
+        names += make_names(kind, counts[kind], random.Random(f'{seed} names of {kind}'), taken)
+    # Drawn in one go over all kinds, so that a key says nothing about the kind of its entity.
+    keys = [f'Q{number}' for number in (rng.permutation(9 * len(names)) + 1)[: len(names)]]
+    split = np.zeros(len(names), np.int8)
+    for ids in ranges.values():
+        size = max(1, round(EVALUATION_SHARE * len(ids))) if len(ids) > 2 else 0
+        shuffled = rng.permutation(ids)
+        split[shuffled[:size]] = SPLITS.index('dev')
+        split[shuffled[size : 2 * size]] = SPLITS.index('test')
+    facts = {
+        name: Facts(subjects, objects, _draw_sides(RELATIONS[name], len(subjects), rng))
+        for name, (subjects, objects) in _draw_pairs(ranges, rng).items()
+    }
+    return World(seed, names, keys, ranges, split, facts, page_order=rng.permutation(num_documents).tolist())
 
 
-def in_turn(streams: Sequence[Iterator]) -> Iterator:
-    """One of each stream, then another of each, until all are used up."""
-    while streams:
-        drawn = [(stream, next(stream, None)) for stream in streams]
-        yield from (item for _, item in drawn if item)
-        streams = [stream for stream, item in drawn if item]
-
-
-def in_passes(rows: Iterable, wordings: Sequence[str], rng: random.Random) -> Iterator[tuple[Any, str]]:
-    """All rows, each with one of the wordings, then all with another, until all wordings are used."""
-    asked = []
-    for row in rows:
-        asked.append((row, rng.randrange(len(wordings))))
-        yield row, wordings[asked[-1][1]]
-    for turn in range(1, len(wordings)):
-        for row, first in asked:
-            yield row, wordings[(first + turn) % len(wordings)]
-
-
-def ends(step: str) -> tuple[str, str, str, str]:
-    """Kinds of entity a step leads from and to, and what types call the two."""
-    relation = RELATIONS[step.removesuffix('^-1')]
-    if step.endswith('^-1'):
-        return relation.object, relation.subject, relation.target, relation.source
-    return relation.subject, relation.object, relation.source, relation.target
-
-
-def question_type(chain: Sequence[str]) -> str:
-    """The label of a chain, e.g. `director_to_film_to_actor` for directed_by^-1, starring."""
-    return '_to_'.join([ends(chain[0])[2]] + [ends(step)[3] for step in chain])
-
-
-def _sides(relation: Relation, count: int, rng: np.random.Generator) -> np.ndarray:
+def _draw_sides(relation: Relation, count: int, rng: np.random.Generator) -> np.ndarray:
     """On whose pages each of `count` facts is stated, `[count]` uint8."""
     draw = rng.random(count)
-    return np.where(
-        draw < relation.both,
-        _ON_SUBJECT | _ON_OBJECT,
-        np.where(draw < relation.both + relation.object_only, _ON_OBJECT, _ON_SUBJECT),
-    )
+    one_page = np.where(draw < relation.both + relation.object_only, _ON_OBJECT, _ON_SUBJECT)
+    return np.where(draw < relation.both, _ON_SUBJECT | _ON_OBJECT, one_page)
 
 
 def _draw_pairs(ranges: dict[str, range], rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -319,68 +215,3 @@ def _draw_pairs(ranges: dict[str, range], rng: np.random.Generator) -> dict[str,
     pairs['headquartered_in'] = companies, partners(companies, ids['city'])
     pairs['located_in'] = ids['city'], partners(ids['city'], ids['country'])
     return pairs
-
-
-def write(
-    directory: str | os.PathLike,
-    world: World,
-    *,
-    num_train: int = 6000,
-    num_eval: int = 500,
-) -> None:
-    """Writes a world as files.
-
-    corpus.jsonl (see `records.document_from_json`), entities.jsonl (`{id, name}`, a row per entity in the
-    order of ids), questions/{1,2,3}-hop/{train,dev,test}.txt and questions/1-hop/unseen_wording.txt in
-    the format of MetaQA, with the gold chain (`directed_by>starring^-1`) as the fourth column.
-
-    Args:
-        directory: made if need be; files of these names are replaced.
-        world: what to write.
-        num_train: questions per number of hops in train, at most; a small world has fewer.
-        num_eval: the same for dev, test and unseen_wording.
-    """
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    write_lines(directory / 'corpus.jsonl', world.documents(), document_line)
-    write_lines(directory / 'entities.jsonl', zip(world.keys, world.names), entity_line)
-    files = [(hops, split) for hops in (1, 2, 3) for split in SPLITS] + [(1, 'unseen_wording')]
-    for hops, split in files:
-        folder = directory / 'questions' / f'{hops}-hop'
-        folder.mkdir(parents=True, exist_ok=True)
-        limit = num_train if split == 'train' else num_eval
-        rows = (question for question, _ in zip(world.questions(split, hops), range(limit)))
-        write_lines(folder / f'{split}.txt', rows, lambda question: question_line(world, question))
-
-
-def document_line(document: Document) -> str:
-    """A document as a line of corpus.jsonl."""
-    mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions]
-    return json.dumps(
-        {
-            'id': document.id,
-            'title': document.title,
-            'text': document.text,
-            'title_entity': document.title_entity,
-            'mentions': mentions,
-        },
-        ensure_ascii=False,
-    )
-
-
-def entity_line(row: tuple[str, str]) -> str:
-    """An entity's key and name as a line of entities.jsonl."""
-    return json.dumps({'id': row[0], 'name': row[1]}, ensure_ascii=False)
-
-
-def question_line(world: World, question: WorldQuestion) -> str:
-    """A question as a line of a MetaQA file, with the gold chain as the fourth column."""
-    answers = '|'.join(world.names[answer] for answer in question.answers)
-    return '\t'.join((question.text, answers, question.type, '>'.join(question.chain)))
-
-
-def write_lines(path: Path, rows: Iterable, line: Callable) -> None:
-    """Writes a line per row, replacing the file."""
-    with open(path, 'w', encoding='utf-8', newline='\n') as file:
-        for row in rows:
-            file.write(line(row) + '\n')

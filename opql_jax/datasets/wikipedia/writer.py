@@ -18,6 +18,7 @@ from xml.sax.saxutils import quoteattr
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.datasets.synthetic import pages
 from opql_jax.datasets.synthetic.world import World
 from opql_jax.datasets.wikipedia.titles import Site
 
@@ -73,7 +74,7 @@ _SITE = Site()
 def write_world(path: str | os.PathLike, world: World, *, parts: int = 1) -> list[Path]:
     """Writes a generated world as a dump: see `write_dump`; the keys of entities are redirects, and its articles are furnished."""
     vocab = EntityVocab(world.keys, world.names, [[key] for key in world.keys])
-    return write_dump(path, world.documents(), vocab, parts=parts, furnished=True)
+    return write_dump(path, pages.documents(world), vocab, parts=parts, furnished=True)
 
 
 def write_dump(

@@ -14,18 +14,17 @@ from opql_jax.corpus import documents as records
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.questions import parse_metaqa_file
 from opql_jax.datasets.readers import read_entities
-from opql_jax.datasets.synthetic import lm_world
-from opql_jax.datasets.synthetic import world as synthetic
-from opql_jax.datasets.synthetic.conjunctions import CONJUNCTIONS
-from opql_jax.datasets.synthetic.templates import RELATIONS
-from opql_jax.datasets.synthetic.wordings import WORDINGS
+from opql_jax.datasets.synthetic import lm_world, pages
+from opql_jax.datasets.synthetic.questions import question_type
+from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
+from opql_jax.datasets.synthetic.world import generate
 
 from synthetic_text import digest, read_facts, sentences_of, walk
 
 SIZE, SHARE = 400, 0.15
 CORPORA = ('train', 'facts', 'changed')
 EVALUATION = ('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
-CHAINS = {synthetic.question_type(key.split('>')): key.split('>') for key in WORDINGS}
+CHAINS = {question_type(key.split('>')): key.split('>') for key in WORDINGS}
 
 
 @pytest.fixture(scope='module', params=(0, 7))
@@ -35,7 +34,7 @@ def seed(request):
 
 @pytest.fixture(scope='module')
 def world(seed):
-    return synthetic.World(seed, num_documents=SIZE)
+    return generate(seed, num_documents=SIZE)
 
 
 @pytest.fixture(scope='module')
@@ -108,11 +107,11 @@ def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(c
 
 def test_as_much_as_can_be_held_out_is_not_said_either(world):
     held_out = lm_world.split_facts(world, 0.99)
-    pages = list(lm_world.documents(world, lm_world.known_facts(world, held_out)))
-    assert_silent(pages, {frozenset(fact[1:]) for fact in keys_of(world, held_out)})
+    remaining = list(lm_world.documents(world, lm_world.known_facts(world, held_out)))
+    assert_silent(remaining, {frozenset(fact[1:]) for fact in keys_of(world, held_out)})
     total = sum(map(len, world.facts.values()))
     assert 0.3 < sum(map(len, held_out.values())) / total < 0.8
-    before, after = mentions_in(world.documents()), mentions_in(pages)
+    before, after = mentions_in(pages.documents(world)), mentions_in(remaining)
     assert all(after[key] >= min(3, count) for key, count in before.items())
 
 
@@ -132,14 +131,14 @@ def test_a_share_of_the_subjects_of_every_relation_is_held_out_with_all_objects(
 
 
 def test_training_pages_are_those_of_the_world_and_mention_entities_as_often_up_to_3_times(world, corpora):
-    pages = list(world.documents())
-    assert [(d.id, d.title, d.title_entity) for d in corpora['train']] == [(d.id, d.title, d.title_entity) for d in pages]
-    before, after = mentions_in(pages), mentions_in(corpora['train'])
+    of_world = list(pages.documents(world))
+    assert [(d.id, d.title, d.title_entity) for d in corpora['train']] == [(d.id, d.title, d.title_entity) for d in of_world]
+    before, after = mentions_in(of_world), mentions_in(corpora['train'])
     assert before and all(after[key] >= min(3, count) for key, count in before.items())
 
 
 def test_with_nothing_held_out_the_pages_are_the_worlds(world):
-    assert list(lm_world.documents(world, world.facts)) == list(world.documents())
+    assert list(lm_world.documents(world, world.facts)) == list(pages.documents(world))
 
 
 @pytest.mark.parametrize('name,prefix', [('facts', 'news'), ('changed', 'changed')])
@@ -159,7 +158,7 @@ def test_held_out_facts_are_told_on_the_pages_that_told_them_in_the_world(world,
                 told[canonical(fact)].add(document.title_entity)
         return told
 
-    before, after = pages_of(world.documents()), pages_of(corpora['facts'])
+    before, after = pages_of(pages.documents(world)), pages_of(corpora['facts'])
     assert after == {fact: before[fact] for fact in stated['facts']}
 
 
@@ -215,8 +214,8 @@ def constraints_of(row, facts):
     (steps,) = [
         steps
         for steps in CONJUNCTIONS
-        if [synthetic.question_type((step,)).split('_to_')[0] for step in steps] == sources.split('_and_')
-        and synthetic.question_type((steps[0],)).endswith(f'_{target}')
+        if [question_type((step,)).split('_to_')[0] for step in steps] == sources.split('_and_')
+        and question_type((steps[0],)).endswith(f'_{target}')
     ]
     # A wording may name the topics in either order; only one order fits the kinds or, of two people, the roles.
     orders = [row['entities'], row['entities'][::-1]]

@@ -15,7 +15,8 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.prepare import link_documents, split_batch
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic import world as synthetic
+from opql_jax.datasets.synthetic.pages import documents as documents_of
+from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump as wikidump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 from opql_jax.datasets.wikipedia.writer import write_dump, write_world
@@ -287,16 +288,16 @@ def as_given(document):
 
 
 def test_a_world_is_read_as_it_was_written(reader, tmp_path):
-    world = synthetic.World(3, 60)
-    files = write_dump(tmp_path / 'world.xml.bz2', world.documents(), world.vocab(), parts=3)
+    world = generate(3, 60)
+    files = write_dump(tmp_path / 'world.xml.bz2', documents_of(world), world.vocab(), parts=3)
     assert [file.name for file in files] == ['world1.xml.bz2', 'world2.xml.bz2', 'world3.xml.bz2']
     vocab, documents, rejected = read(reader(), tmp_path)
-    assert sorted(map(as_given, documents.values())) == sorted(as_read(d, world.vocab()) for d in world.documents())
+    assert sorted(map(as_given, documents.values())) == sorted(as_read(d, world.vocab()) for d in documents_of(world))
     assert sorted(vocab.keys) == sorted(world.names) and not rejected
 
 
 def test_a_world_with_redirects_and_furniture_gives_the_same_passages(reader, tmp_path):
-    world = synthetic.World(3, 60)
+    world = generate(3, 60)
     (file,) = write_world(tmp_path / 'world.xml.bz2', world)
     pages = {page.title: page for _, page in wikidump.pages(file)}
     assert all(pages[key].redirect == name for key, name in zip(world.keys, world.names))
@@ -311,7 +312,7 @@ def test_a_world_with_redirects_and_furniture_gives_the_same_passages(reader, tm
             yield row['title'], row['text'], row['sentence_starts'], mentions
 
     vocab, documents, rejected = read(reader(), tmp_path)
-    assert sorted(passages(list(documents.values()), vocab)) == sorted(passages(list(world.documents()), world.vocab()))
+    assert sorted(passages(list(documents.values()), vocab)) == sorted(passages(list(documents_of(world)), world.vocab()))
     assert sorted(vocab.keys) == sorted(world.names) and not rejected
 
 

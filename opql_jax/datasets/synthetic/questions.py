@@ -1,0 +1,138 @@
+"""Questions about the synthetic world, in the wordings of questions.toml.
+
+A question follows a chain of relations from its topic: `directed_by^-1>starring` leads from a director to the actors of their
+films, `^-1` being a relation from object to subject.
+"""
+
+import dataclasses
+import random
+import string
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.datasets.synthetic.texts import RELATIONS, UNSEEN_WORDINGS, WORDINGS
+from opql_jax.datasets.synthetic.world import SPLITS, World
+
+# All question sets: number of hops and split.
+QUESTION_SETS = [(hops, split) for hops in (1, 2, 3) for split in SPLITS] + [(1, 'unseen_wording')]
+# A question with more answers says little about a system and would be hard to read.
+MAX_ANSWERS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class WorldQuestion:
+    """A question with its gold chain.
+
+    Attributes:
+        text: the question, the topic's name in brackets.
+        topic: entity id.
+        answers: entity ids, ascending.
+        via: of each hop but the last, the entities reached, ascending.
+        chain: relation names to follow, `^-1` when from object to subject.
+        type: what the chain passes through, e.g. `film_to_director_to_film`.
+    """
+
+    text: str
+    topic: int
+    answers: tuple[int, ...]
+    via: tuple[tuple[int, ...], ...]
+    chain: tuple[str, ...]
+    type: str
+
+    @property
+    def hops(self) -> int:
+        return len(self.chain)
+
+
+def questions(world: World, split: str, hops: int) -> Iterator[WorldQuestion]:
+    """All questions of a split, types in turn; take as many as needed from the front.
+
+    Each type passes over its topics again and again, with another wording for a topic each time, until all wordings are used.
+    Topics of a split are in no other split, whatever the number of hops.
+
+    Args:
+        world: entities and facts.
+        split: `train`, `dev`, `test`, or `unseen_wording`: 1-hop questions about test topics in wordings that no other split
+            uses.
+        hops: 1, 2 or 3.
+
+    Raises:
+        InputError: there are no such questions.
+    """
+    if (hops, split) not in QUESTION_SETS:
+        raise InputError(
+            f'there are no {hops}-hop questions of split {split!r}; splits are {", ".join(SPLITS)} '
+            'with 1 to 3 hops, and unseen_wording with 1'
+        )
+    wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
+    chains = [chain for chain in wordings if len(chain.split('>')) == hops]
+    yield from in_turn([_of_type(world, split, chain, wordings[chain]) for chain in chains])
+
+
+def _of_type(world: World, split: str, key: str, wordings: Sequence[str]) -> Iterator[WorldQuestion]:
+    chain, rng = tuple(key.split('>')), random.Random(f'{world.seed} questions {split} {key}')
+    index = SPLITS.index('test' if split == 'unseen_wording' else split)
+    ids = world.ranges[ends(chain[0]).start_kind]
+    topics = (np.flatnonzero(world.split[ids.start : ids.stop] == index) + ids.start).tolist()
+    rng.shuffle(topics)
+    rows = ((topic, tuple(world.answers(topic, chain))) for topic in topics)
+    rows = (row for row in rows if 0 < len(row[1]) <= MAX_ANSWERS)
+    for (topic, answers), wording in in_passes(rows, wordings, rng):
+        via = tuple(tuple(world.answers(topic, chain[:hop])) for hop in range(1, len(chain)))
+        text = wording.format(x=f'[{world.names[topic]}]')
+        yield WorldQuestion(text, topic, answers, via, chain, question_type(chain))
+
+
+def fill(world: World, wording: str, topics: dict[str, int]) -> tuple[str, list[tuple[int, int, int]]]:
+    """A wording with its topics, and where they are in it (see `World.spell`); `topics` are those of {x} and {y}."""
+    parsed = string.Formatter().parse(wording)
+    return world.spell(piece for literal, slot, _, _ in parsed for piece in (literal, topics.get(slot)) if piece is not None)
+
+
+def in_turn(streams: Sequence[Iterator]) -> Iterator:
+    """One item of each stream, then another of each, until all are used up."""
+    while streams:
+        drawn = [(stream, next(stream, None)) for stream in streams]
+        yield from (item for _, item in drawn if item)
+        streams = [stream for stream, item in drawn if item]
+
+
+def in_passes(rows: Iterable, wordings: Sequence[str], rng: random.Random) -> Iterator[tuple[Any, str]]:
+    """All rows, each with one of the wordings, then all with another, until all wordings are used."""
+    asked = []
+    for row in rows:
+        asked.append((row, rng.randrange(len(wordings))))
+        yield row, wordings[asked[-1][1]]
+    for turn in range(1, len(wordings)):
+        for row, first in asked:
+            yield row, wordings[(first + turn) % len(wordings)]
+
+
+class Ends(NamedTuple):
+    """Kinds of entity that a step of a chain leads from and to, and what question types call the two."""
+
+    start_kind: str
+    end_kind: str
+    start_label: str
+    end_label: str
+
+
+def ends(step: str) -> Ends:
+    """The ends of a step, e.g. `directed_by^-1`."""
+    relation = RELATIONS[step.removesuffix('^-1')]
+    if step.endswith('^-1'):
+        return Ends(relation.object, relation.subject, relation.target, relation.source)
+    return Ends(relation.subject, relation.object, relation.source, relation.target)
+
+
+def question_type(chain: Sequence[str]) -> str:
+    """The label of a chain, e.g. `director_to_film_to_actor` for directed_by^-1, starring."""
+    return '_to_'.join([ends(chain[0]).start_label, *(ends(step).end_label for step in chain)])
+
+
+def metaqa_line(world: World, question: WorldQuestion) -> str:
+    """A question as a line of a MetaQA file."""
+    return '\t'.join((question.text, '|'.join(world.names[answer] for answer in question.answers), question.type))

@@ -1,0 +1,45 @@
+"""The words of the synthetic world, read from the TOML files of this folder, which say what each table is for."""
+
+import dataclasses
+import tomllib
+from importlib import resources
+
+PAGE_KINDS = ('film', 'person', 'company', 'city', 'book')
+KINDS = PAGE_KINDS + ('country', 'university')
+
+
+@dataclasses.dataclass(frozen=True)
+class Relation:
+    """A relation of the world.
+
+    Attributes:
+        name: the relation's name, as in the chains of questions.
+        subject, object: kinds of entity.
+        source, target: what a question type calls the two sides (`film`, `director`).
+        sentences: templates of sentences that state a fact of the relation.
+        both: share of the facts stated on the pages of both sides.
+        object_only: share of the facts stated on the object's page alone.
+        symmetric: whether the fact also holds with subject and object exchanged.
+    """
+
+    name: str
+    subject: str
+    object: str
+    source: str
+    target: str
+    sentences: list[str]
+    both: float = 0.3
+    object_only: float = 0.1
+    symmetric: bool = False
+
+
+def _load(name: str) -> dict:
+    return tomllib.loads((resources.files(__package__) / f'{name}.toml').read_text(encoding='utf-8'))
+
+
+NAMES, PAGES, QUESTIONS = map(_load, ('names', 'pages', 'questions'))
+RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations'].items()}
+# From chains such as 'directed_by>directed_by^-1' to wordings.
+WORDINGS, UNSEEN_WORDINGS = QUESTIONS['wordings'], QUESTIONS['unseen_wordings']
+# From the steps of the two topics to wordings.
+CONJUNCTIONS = {tuple(steps.split(' & ')): wordings for steps, wordings in QUESTIONS['conjunctions'].items()}
