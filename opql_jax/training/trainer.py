@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import time
-from typing import Callable
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp

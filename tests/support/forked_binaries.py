@@ -89,11 +89,11 @@ class Binaries:
 
 def _serve():
     """Forks a child for each request and reports its end; returns the request in the child, None at the end of the input."""
-    import opql_jax.data.prepare  # noqa: F401
-    import opql_jax.gin_utils  # noqa: F401
-    import opql_jax.kb.build_memory  # noqa: F401
-    import opql_jax.kb.evaluate  # noqa: F401
-    import opql_jax.kb.update_memory  # noqa: F401
+    import opql_jax.data.prepare
+    import opql_jax.gin_utils
+    import opql_jax.kb.build_memory
+    import opql_jax.kb.evaluate
+    import opql_jax.kb.update_memory
     import opql_jax.training.trainer  # noqa: F401
 
     gc.freeze()  # so that no child's collector touches, and thereby copies, what it got from here
