@@ -1,9 +1,7 @@
 """prepare and build_memory when they are killed or the disk is full: the next run ends as if nothing had happened."""
 
-import contextlib
 import hashlib
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -11,13 +9,14 @@ import time
 import numpy as np
 import pytest
 
-from opql_jax.memory.format import MemoryFormatError
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
+import full_disk
 import memory_tables
 import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
+from own_process import own_process
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
 WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
@@ -248,22 +247,10 @@ def test_a_read_only_folder_is_named_and_stays_as_it_was(binaries, world, tmp_pa
     succeed(binaries, command)
 
 
-@contextlib.contextmanager
-def limit_of_files(size):
-    """Yields a function that lifts the limit again."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    lift = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield lift
-    finally:
-        lift()
-
-
 def test_a_memory_is_whole_though_the_disk_was_full_for_a_while(tmp_path):
     make, table = memory_tables.make, memory_tables.make_table(400)
-    with limit_of_files(1000) as lift, contextlib.suppress(OSError, MemoryFormatError):
-        make(tmp_path / 'full', table, lambda rows: lift() or memory_tables.relations_of(rows))
+    with own_process() as call:
+        call(full_disk.build_on_a_disk_that_is_full_for_a_while, tmp_path / 'full', table)
     make(tmp_path / 'full', table)
     make(tmp_path / 'whole', table)
     assert files(tmp_path / 'full') == files(tmp_path / 'whole')
@@ -280,18 +267,10 @@ def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(bin
     assert Checkpoints(tmp_path, read_only=True).steps() == [2]
 
 
-def test_training_keeps_its_last_checkpoint_when_the_disk_is_full_and_goes_on_from_it(tmp_path, monkeypatch):
+def test_training_keeps_its_last_checkpoint_when_the_disk_is_full_and_goes_on_from_it(tmp_path):
     prepared, options = tiny_training.write_prepared(tmp_path / 'prepared'), dict(num_steps=4, checkpoint_every=2)
-    save = Checkpoints.save
-
-    def save_on_a_small_disk(store, step, *state):
-        with limit_of_files(2000) if step == 4 else contextlib.nullcontext():
-            save(store, step, *state)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Checkpoints, 'save', save_on_a_small_disk)
-        with pytest.raises(CheckpointError, match='checkpoints/4 cannot be written'):
-            tiny_training.run(prepared, tmp_path / 'full', **options)
+    with own_process() as call, pytest.raises(CheckpointError, match='checkpoints/4 cannot be written'):
+        call(full_disk.train_until_the_disk_is_full, prepared, tmp_path / 'full', **options)
     assert Checkpoints(tmp_path / 'full', read_only=True).steps() == [2]
     for name in ('full', 'whole'):
         tiny_training.run(prepared, tmp_path / name, **options)
