@@ -20,7 +20,7 @@ import gin
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import Synthetic
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.build_memory import entries_of, pair_rows
 from opql_jax.memory.build import EntryTable
 from opql_jax.models.encoder import RelationEncoder

@@ -46,7 +46,7 @@ from opql_jax.data import batching
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources import RelationSource
-from opql_jax.datasets.readers import Synthetic
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.entity_table import Layout

@@ -6,7 +6,7 @@
     public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
 
 Examples are what the readers of `opql_jax.corpus` make of the files: questions as `corpus.open_questions` describes them
-(`question_sets` trains on and scores files of these), and passages as a JSON Lines corpus has them (`readers.JsonLines`).
+(`question_sets` trains on and scores files of these), and passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`).
 `write_jsonl` writes either.
 
     data set              configurations                              splits                    files

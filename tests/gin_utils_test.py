@@ -14,13 +14,13 @@ from opql_jax import gin_utils
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
-from opql_jax.datasets import readers
+from opql_jax.datasets.jsonl import JsonLines
 
 ROOT = pathlib.Path(__file__).parents[1]
 
 CONFIG = """
     from __gin__ import dynamic_registration
-    from opql_jax.corpus import readers
+    from opql_jax.datasets import jsonl
     from opql_jax.data import prepare
 
     OUT = %gin.REQUIRED
@@ -28,9 +28,9 @@ CONFIG = """
 
     prepare.prepare:
       output_dir = %OUT
-      reader = @readers.JsonLines()
+      reader = @jsonl.JsonLines()
       wordpieces = %WORDS
-    readers.JsonLines.path = 'x.jsonl'
+    jsonl.JsonLines.path = 'x.jsonl'
 """
 
 
@@ -104,7 +104,7 @@ def test_the_function_itself_stays_as_it_is(config):
     gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
     with pytest.raises(TypeError, match='output_dir'):
         prepare()
-    assert readers.JsonLines('y').path == 'y'
+    assert JsonLines('y').path == 'y'
 
 
 def test_a_required_macro_must_be_given(config):

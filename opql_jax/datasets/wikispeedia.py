@@ -8,14 +8,17 @@ a mention of a target is its title where the article's text has it.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import gzip
 import itertools
 import json
 import os
+import pathlib
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote
 
 from opql_jax.corpus.documents import CorpusError, Document, Mention
@@ -213,3 +216,25 @@ def _prose(item: tuple[bool, str]) -> str:
     if len(text.split()) < _MIN_WORDS or _NOTICES.match(text) or not any(map(str.islower, text)):
         return ''
     return text if is_item or _STOP.search(text) else ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Wikispeedia:
+    """Whole articles of the 2007 Schools Wikipedia with their links; no questions.
+
+    Attributes:
+        folder: holds articles.jsonl.gz and links.tsv.
+    """
+
+    paths: ClassVar = ('folder',)
+    folder: str
+
+    def files(self):
+        return {name: pathlib.Path(self.folder, name) for name in ('articles.jsonl.gz', 'links.tsv')}
+
+    def read(self, rejected_path):
+        vocab = entity_vocab(self.folder)
+        return vocab, list(documents(self.folder, vocab))
+
+    def questions(self, vocab):
+        return {}

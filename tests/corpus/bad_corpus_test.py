@@ -96,7 +96,7 @@ def test_bad_records_stop_the_run_naming_file_line_and_field(binaries, folder):
 def test_few_enough_bad_records_are_left_out_and_listed(binaries, folder):
     command = folder.with_entities()
     folder.file('my.jsonl', *three_bad_documents())
-    done = binaries(*command, '--gin.readers.JsonLines.max_reject_fraction=0.1')
+    done = binaries(*command, '--gin.jsonl.JsonLines.max_reject_fraction=0.1')
     assert done.returncode == 0, done.stderr
     prepared = Prepared(folder.out)
     assert prepared.passages['doc_id'].to_pylist() == ['d0', *(f'd{i}' for i in range(4, 30))]

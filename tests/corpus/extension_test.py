@@ -9,7 +9,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus import linking
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import JsonLines
+from opql_jax.datasets.jsonl import JsonLines
 
 OLD = [
     {'id': 'up', 'title': 'Up', 'text': 'Up was made by Ann Low. It is a film.'},

@@ -10,7 +10,7 @@ import pytest
 
 from opql_jax.corpus import prepare as corpus_prepare
 from opql_jax.data import passage_records, prepare
-from opql_jax.datasets.readers import JsonLines
+from opql_jax.datasets.jsonl import JsonLines
 
 import killed_everywhere
 

@@ -7,7 +7,8 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import JsonLines, Synthetic
+from opql_jax.datasets.jsonl import JsonLines
+from opql_jax.datasets.synthetic.reader import Synthetic
 
 DOCUMENTS = [
     {'id': 'a', 'title': 'Up', 'text': 'Up was made by Ann.', 'title_entity': 'Up', 'mentions': [

@@ -16,7 +16,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import special_ids, train_wordpiece
-from opql_jax.datasets.readers import JsonLines
+from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.models.pair_encoding import PairEncoder
 from opql_jax.training.trainer import init_params
 

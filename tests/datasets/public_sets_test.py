@@ -18,7 +18,7 @@ from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.questions import parse_metaqa_file
 from opql_jax.datasets import msf, open_question_formats, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
-from opql_jax.datasets.readers import JsonLines
+from opql_jax.datasets.jsonl import JsonLines
 from opql_jax_tasks import public_sets
 
 tfds.disable_progress_bar()

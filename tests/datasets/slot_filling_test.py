@@ -13,7 +13,7 @@ from opql_jax.data import sources
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import docred, slot_filling
-from opql_jax.datasets.readers import SlotFilling
+from opql_jax.datasets.slot_filling import SlotFilling
 from opql_jax.training import stages
 
 import tiny_docred

@@ -11,6 +11,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import readers, triples
+from opql_jax.datasets.metaqa import MetaQA
 from opql_jax.datasets.synthetic.reader import Synthetic
 
 NAMES = ['Up', 'Ann Low', 'Bo Ek', 'drama', 'Down', '1999']
@@ -37,11 +38,11 @@ def folder(tmp_path):
 
 
 def with_triples(folder):
-    return triples.WithTriples(readers.MetaQA(str(folder)), str(folder / 'kb.txt'))
+    return triples.WithTriples(MetaQA(str(folder)), str(folder / 'kb.txt'))
 
 
 def as_text(folder, **options):
-    return triples.Triples(readers.MetaQA(str(folder)), str(folder / 'kb.txt'), **options)
+    return triples.Triples(MetaQA(str(folder)), str(folder / 'kb.txt'), **options)
 
 
 def named(vocab, found):
@@ -91,7 +92,7 @@ def test_every_triple_is_asked_for_from_both_ends(folder):
 
 
 def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
-    plain = prepared_of(readers.MetaQA(str(folder)), folder / 'plain')
+    plain = prepared_of(MetaQA(str(folder)), folder / 'plain')
     beside = prepared_of(with_triples(folder), folder / 'beside')
     assert beside.splits == ['1-hop/kb', *plain.splits]
     different = {name for name in plain.manifest['files'] if plain.manifest['files'][name] != beside.manifest['files'][name]}
@@ -99,7 +100,7 @@ def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
 
 
 def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder):
-    text = prepared_of(readers.MetaQA(str(folder)), folder / 'text')
+    text = prepared_of(MetaQA(str(folder)), folder / 'text')
     prepared = prepared_of(as_text(folder), folder / 'prepared', tokenizer=str(text.tokenizer_path))
     # A model of the text can be trained on.
     assert prepared.vocab.hash() == text.vocab.hash() and prepared.splits == text.splits
@@ -124,7 +125,7 @@ def test_triples_can_be_those_about_the_text(folder):
 
 def test_only_the_baselines_depend_on_the_knowledge_base(folder):
     """OPQL reads text: neither its files nor what identifies its prepared folder know of kb.txt."""
-    plain = readers.MetaQA(str(folder))
+    plain = MetaQA(str(folder))
     before = [readers.identity(reader) for reader in (plain, with_triples(folder), as_text(folder))]
     assert all(pathlib.Path(path).name != 'kb.txt' for path in plain.files().values())
     assert all('kb.txt' in [pathlib.Path(p).name for p in r.files().values()] for r in (with_triples(folder), as_text(folder)))

@@ -12,7 +12,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import SlotFilling
+from opql_jax.datasets.slot_filling import SlotFilling
 from opql_jax.kb.build_memory import pair_rows
 from opql_jax.kb.evaluate import evaluate_sets
 from opql_jax.kb.update_memory import delete, inject

@@ -7,7 +7,7 @@ import pytest
 
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import JsonLines
+from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import update_memory
 from opql_jax.kb.update_memory import delete
 from opql_jax.memory.format import Memory, MemoryFormatError

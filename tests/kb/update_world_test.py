@@ -14,7 +14,7 @@ from opql_jax.corpus.open_questions import write_open_questions
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import JsonLines
+from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import new_entities
 from opql_jax.kb.build_memory import entries_of, pair_rows
 from opql_jax.kb.update_memory import compact, delete, inject

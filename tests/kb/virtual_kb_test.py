@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.data import markup
-from opql_jax.datasets.readers import Synthetic
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.predictions import bracketed, predict
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import update

@@ -9,7 +9,8 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import JsonLines, Synthetic
+from opql_jax.datasets.jsonl import JsonLines
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory.format import Memory
 from opql_jax.models.pair_encoding import encoder_of

@@ -9,7 +9,7 @@ import pytest
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import Synthetic
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.bag_of_words import BagOfWords

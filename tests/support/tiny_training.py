@@ -8,7 +8,7 @@ import numpy as np
 
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.readers import Synthetic
+from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.build_memory import build_memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import model_config, stages, step

@@ -13,7 +13,7 @@ import pytest
 from opql_jax.corpus import documents as records
 from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.questions import parse_metaqa_file
-from opql_jax.datasets.readers import read_entities
+from opql_jax.datasets.jsonl import read_entities
 from opql_jax.datasets.synthetic import lm_world, pages
 from opql_jax.datasets.synthetic.questions import question_type
 from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS

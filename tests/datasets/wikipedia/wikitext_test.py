@@ -99,8 +99,8 @@ def test_a_page_on_which_the_parser_fails_is_an_error():
 def test_the_extra_is_asked_for_when_it_is_needed():
     blocked = (
         'import sys; sys.modules["mwparserfromhell"] = None\n'
-        'from opql_jax.corpus import wiki_reader, wikitext, wiki_titles\n'
-        'wikitext.Converter(wiki_titles.Site())'
+        'from opql_jax.datasets.wikipedia import reader, titles, wikitext\n'
+        'wikitext.Converter(titles.Site())'
     )
     done = subprocess.run([sys.executable, '-c', blocked], capture_output=True, text=True)
     assert "install the extra 'wiki'" in done.stderr
