@@ -16,15 +16,15 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data import lm_sources, passages, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 
 def open_questions(prepared: Prepared, *, questions: str | os.PathLike, **fields) -> lm_sources.OpenQuestionSource:
-    """The source over a file of open questions, see `corpus.open_questions`; `fields` are its other arguments."""
-    return lm_sources.OpenQuestionSource(prepared, read_open_questions(questions, prepared.vocab), **fields)
+    """The source over a question file, see `corpus.questions`; `fields` are its other arguments."""
+    return lm_sources.OpenQuestionSource(prepared, read_questions(questions, prepared.vocab), **fields)
 
 
 KINDS = {

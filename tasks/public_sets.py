@@ -5,7 +5,7 @@
         'download_config': tfds.download.DownloadConfig(manual_dir='/data/metaqa')})
     public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
 
-Examples are what the readers of `opql_jax.corpus` make of the files: questions as `corpus.open_questions` describes them
+Examples are what the readers of `opql_jax.corpus` make of the files: questions as `corpus.questions` describes them
 (`question_sets` trains on and scores files of these), and passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`).
 `write_jsonl` writes either.
 
@@ -91,7 +91,7 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
             features = {'id': text, 'title': text, 'text': text, 'title_entity': text, 'mentions': spans, 'entities': texts}
             features['linked'] = np.bool_
         else:
-            features = {'id': text, 'question': text, 'mentions': spans, 'entities': texts, 'answers': texts}
+            features = {'id': text, 'question': text, 'topics': spans, 'entities': texts, 'answers': texts}
             features |= {'hops': np.int32, 'type': text}
         return self.dataset_info_from_configs(
             features=tfds.features.FeaturesDict(features),
@@ -130,7 +130,8 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, records: Iterable[dict]) -> Iterator[tuple[int, dict]]:
         empty = np.zeros((0, 2), np.int32)
         for number, record in enumerate(records):
-            yield number, {**record, 'mentions': np.array(record['mentions'], np.int32) if record['mentions'] else empty}
+            spans = 'topics' if 'topics' in record else 'mentions'
+            yield number, {**record, spans: np.array(record[spans], np.int32) if record[spans] else empty}
 
 
 class OpqlMetaqa(_PublicSet):
@@ -280,7 +281,7 @@ def records(examples) -> Iterator[dict]:
 
 
 def write_jsonl(examples, path: str | os.PathLike) -> None:
-    """Writes questions as a file of open questions, and passages as a JSON Lines corpus; the file appears whole or not at all."""
+    """Writes questions as a question file, and passages as a JSON Lines corpus; the file appears whole or not at all."""
     with tables.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
         for record in records(examples):
             file.write(json.dumps(record, ensure_ascii=False) + '\n')

@@ -22,7 +22,7 @@ import numpy as np
 import seqio
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
+from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, lm_markup, lm_sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import check_length, round_up
@@ -41,11 +41,11 @@ class EachQuestion(Source):
     where there is none, so only unused rows hold nothing else), and `label` is the first one, -1 if the vocabulary lacks them all.
     """
 
-    def __init__(self, prepared: Prepared, questions: Sequence[OpenQuestion], *, rows: int = 64):
+    def __init__(self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64):
         """Takes questions and the rows of a batch; InputError names a question that has no answers or is too long."""
         self._questions, self._special, self._rows = sorted(questions, key=lambda q: q.hops), prepared.special, rows
         self._inputs = [
-            lm_markup.mark_open_question(prepared.tokenizer, q.text, q.mentions, prepared.special) for q in self._questions
+            lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, prepared.special) for q in self._questions
         ]
         self._answers = [[*q.answers, *[UNKNOWN] * len(q.unknown_answers)] for q in self._questions]
         for question, marked, answers in zip(self._questions, self._inputs, self._answers):
@@ -55,7 +55,7 @@ class EachQuestion(Source):
                 )
             check_length(question.id, len(marked.tokens))
         self._length = round_up(max(len(marked.tokens) for marked in self._inputs), 8)
-        self._topics = max(len(q.mentions) for q in self._questions)
+        self._topics = max(len(q.topics) for q in self._questions)
         self._width = round_up(max(map(len, self._answers)), 8)
         hops = np.array([q.hops for q in self._questions])
         runs = [np.flatnonzero(hops == h) for h in np.unique(hops)]
@@ -124,7 +124,7 @@ def register_questions(
         ValueError: a name that is already registered.
     """
     prepared = Prepared(prepared_dir)
-    asked = {split: read_open_questions(path, prepared.vocab) for split, path in files.items()}
+    asked = {split: read_questions(path, prepared.vocab) for split, path in files.items()}
 
     def opener(split):
         if split != 'train':

@@ -123,7 +123,7 @@ READERS = {
     'entities.parquet': lambda w, folder: w.ask(prepared=folder),
     'passages.parquet': lambda w, folder: w.ask(prepared=folder),
     'pairs.parquet': lambda w, folder: w.build(prepared=folder),
-    'questions/1-hop/train.parquet': lambda w, folder: w.train('align', '--gin.INIT_FROM=None', prepared=folder),
+    'questions/1-hop/train.jsonl': lambda w, folder: w.train('align', '--gin.INIT_FROM=None', prepared=folder),
     'passages.array_record': lambda w, folder: w.train('entities', prepared=folder),
     'tokenizer.json': lambda w, folder: w.train('entities', prepared=folder),
 }

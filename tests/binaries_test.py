@@ -128,7 +128,7 @@ def chain(tmp_path_factory):
         {
             'id': str(i),
             'question': q.text,
-            'mentions': [[q.text.index('['), q.text.index(']')]],
+            'topics': [[q.text.index('['), q.text.index(']')]],
             'answers': [world.keys[q.answers[0]]],
         }
         for i, q in enumerate(known)

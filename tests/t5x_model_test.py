@@ -23,7 +23,7 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax import t5x_model
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.corpus.questions import write_questions
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.follower import follow_loss
@@ -59,14 +59,14 @@ def world(tmp_path_factory):
         {
             'id': q.id,
             'question': q.text,
-            'mentions': [q.topic],
+            'topics': [q.topic],
             'answers': [opened.vocab.keys[a] for a in q.answers] or ['nobody'],
             'hops': hops,
         }
         for hops in (1, 2)
         for q in opened.questions(f'{hops}-hop/train')[:8]
     ]
-    write_open_questions(root / 'asked.jsonl', records)
+    write_questions(root / 'asked.jsonl', records)
     return prepared, root / 'model', memory, root / 'asked.jsonl'
 
 

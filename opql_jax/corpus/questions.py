@@ -1,153 +1,237 @@
-"""Multi-hop questions about entities, in the format of MetaQA, and their table."""
+"""Multi-hop questions about entities, and the JSON Lines files they are kept in.
+
+One question a line:
+
+    {"id": "q1", "question": "who founded Rome?", "topics": [[12, 16]], "entities": ["Rome"], "answers": ["Romulus"], "hops": 1}
+
+`topics` are the `[start, end)` spans, in code points, of the entities that the question is about, in order and disjoint; without
+the field they are the names of the vocabulary that the text mentions. `entities` says which entity each topic is, or null.
+`answers`, `hops` (default 1), `type` (a label) and `via` (for each hop but the last, the entities it should reach) are optional,
+and other fields are ignored. Entities and answers are keys of a vocabulary, or else names or aliases.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import io
+import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
-import pyarrow as pa
-
-from opql_jax.core import files
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import check_string, read_json_lines
+from opql_jax.corpus.linking import MentionLinker
 
 RELATION_SEPARATOR = ' > '
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A question with its topic and, if known, its answers.
+    """A question, the entities it is about and, if known, its answers.
 
     Attributes:
-        text: the question without the brackets around its topic.
-        topic: `(start, end)` of the topic in `text`, code points, half-open.
-        topic_entity: entity id, or -1 when the vocabulary does not have it.
+        id: unique in its file.
+        text: the question.
+        topics: `(start, end)` of each topic in `text`, code points, half-open; at least one, by start, disjoint.
+        entities: the entity id of each topic, -1 where it is unknown or not in the vocabulary.
         answers: entity ids, in the order given, each once.
         unknown_answers: the answers that the vocabulary does not have.
         hops: the number of hops, at least 1.
         type: a free label, may be empty; 'P27 > P36' names the relations that the question needs.
-        id: unique in its file.
-        via: of each hop but the last, the entities it should reach; empty where nobody knows.
+        via: for each hop but the last, the ids of the entities it should reach, -1 for those that the vocabulary does not have;
+            empty where nobody knows.
     """
 
-    text: str
-    topic: tuple[int, int]
-    topic_entity: int
-    answers: list[int]
-    unknown_answers: list[str]
-    hops: int
-    type: str
     id: str
-    via: list[list[int]] = dataclasses.field(default_factory=list)
+    text: str
+    topics: tuple[tuple[int, int], ...]
+    entities: tuple[int, ...]
+    answers: tuple[int, ...] = ()
+    unknown_answers: tuple[str, ...] = ()
+    hops: int = 1
+    type: str = ''
+    via: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def topic(self) -> tuple[int, int]:
+        """The span of the first topic: all there is for a model that follows from one topic."""
+        return self.topics[0]
+
+    @property
+    def topic_entity(self) -> int:
+        """The entity id of the first topic, or -1."""
+        return self.entities[0]
 
     def needs(self, relations: Collection[str]) -> bool:
         """Whether its type names one of some relations."""
         return not set(relations).isdisjoint(self.type.split(RELATION_SEPARATOR))
 
 
-def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
-
-    The brackets are the first '[' and the last ']', as a topic may hold brackets itself. Answers and type
-    are optional, and a fourth column is ignored. A topic or an answer that the
-    vocabulary does not have is kept, as -1 and in `unknown_answers`.
+def read_questions(path: str | os.PathLike, vocab: EntityVocab) -> list[Question]:
+    """Reads a question file in its order; blank lines are skipped.
 
     Raises:
-        CorpusError: a wrong number of columns, or no topic in brackets.
+        CorpusError: naming the file, the line and the field; or the file when it is missing or has no question.
     """
-    columns = line.split('\t')
-    if len(columns) > 4:
-        raise CorpusError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
-    marked = columns[0]
+    questions, line_of_id, linker = [], {}, None
+    for number, record in read_json_lines(path):
+        try:
+            _check(record, line_of_id, f'line {number}')
+            if 'topics' in record:
+                topics = tuple((start, end) for start, end in record['topics'])
+                entities = [name and vocab.get(name) for name in record.get('entities') or [None] * len(topics)]
+            else:
+                linker = linker or MentionLinker(vocab)
+                spans = linker.link(record['question'])
+                topics, entities = tuple((start, end) for start, end, _ in spans), [entity for _, _, entity in spans]
+                if not spans:
+                    raise CorpusError('topics: missing, and the text mentions no name of the vocabulary')
+        except CorpusError as error:
+            raise CorpusError(f'{path}:{number}: {error}') from error
+        answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
+        questions.append(
+            Question(
+                id=str(record['id']),
+                text=record['question'],
+                topics=topics,
+                entities=_ids(entities),
+                answers=answers,
+                unknown_answers=unknown_answers,
+                hops=record.get('hops', 1),
+                type=record.get('type', ''),
+                via=tuple(_ids(map(vocab.get, names)) for names in record.get('via', ())),
+            )
+        )
+    if not questions:
+        raise CorpusError(f'{path}: no question in the file')
+    return questions
+
+
+def look_up_answers(names: Iterable[str], vocab: EntityVocab) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The entity ids that keys, names or aliases mean, and the names that the vocabulary lacks; each once, in order."""
+    ids, unknown = {}, {}
+    for name in names:
+        entity = vocab.get(name)
+        (unknown if entity is None else ids).setdefault(name if entity is None else entity)
+    return tuple(ids), tuple(unknown)
+
+
+def _ids(entities: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(-1 if entity is None else entity for entity in entities)
+
+
+def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None:
+    """Writes records of the form above (see `to_record`); the file appears whole or not at all.
+
+    Raises:
+        CorpusError: naming the record, counting from 1, and the field that cannot be read back.
+    """
+    seen = {}
+    with tables.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
+        for number, record in enumerate(records, 1):
+            try:
+                _check(record, seen, f'record {number}')
+            except CorpusError as error:
+                raise CorpusError(f'{path}: record {number}: {error}') from error
+            file.write(json.dumps(record, ensure_ascii=False) + '\n')
+
+
+def to_record(question: Question, vocab: EntityVocab) -> dict:
+    """The JSON form of a question; with the same vocabulary it is read back as it is."""
+    keys = lambda ids: [vocab.keys[entity] if entity >= 0 else None for entity in ids]
+    record = {
+        'id': question.id,
+        'question': question.text,
+        'topics': [list(span) for span in question.topics],
+        'entities': keys(question.entities),
+        'answers': [*keys(question.answers), *question.unknown_answers],
+        'hops': question.hops,
+        'type': question.type,
+    }
+    return record | ({'via': [keys(ids) for ids in question.via]} if question.via else {})
+
+
+def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
+    """Splits 'who starred in [Up]?' into its text and the `(start, end)` of its topic.
+
+    The brackets are the first '[' and the last ']', as a topic may hold brackets itself.
+
+    Raises:
+        CorpusError: there is no topic in brackets.
+    """
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:
         raise CorpusError(f'the question has no topic in brackets: {marked!r}')
     topic = marked[start + 1 : stop]
     if not topic.strip():
         raise CorpusError(f'the topic in brackets is empty: {marked!r}')
-    answers, unknown = {}, {}
-    for name in columns[1].split('|') if len(columns) > 1 else ():
-        if name := name.strip():
-            entity = vocab.get(name)
-            (unknown if entity is None else answers).setdefault(name if entity is None else entity)
-    topic_entity = vocab.get(topic)
-    return Question(
-        text=marked[:start] + topic + marked[stop + 1 :],
-        topic=(start, start + len(topic)),
-        topic_entity=-1 if topic_entity is None else topic_entity,
-        answers=list(answers),
-        unknown_answers=list(unknown),
-        hops=hops,
-        type=columns[2].strip() if len(columns) > 2 else '',
-        id=id,
-    )
+    return marked[:start] + topic + marked[stop + 1 :], (start, start + len(topic))
 
 
-def parse_metaqa_file(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
-    """Reads a question file, a question per line (see `parse_question`); blank lines are skipped.
+def bracketed(question: Question) -> str:
+    """The text of a question with its topics in brackets."""
+    text = question.text
+    for start, end in reversed(question.topics):
+        text = f'{text[:start]}[{text[start:end]}]{text[end:]}'
+    return text
 
-    Ids are `{hops}-hop/{file stem}/{line number}`.
 
-    Raises:
-        CorpusError: naming the file and the line, or the file when it is missing or has no question.
+def _check(record: object, seen: dict[str, str], place: str) -> None:
+    """Raises CorpusError, naming the field, unless a record has the form above and an id of its own.
+
+    Args:
+        record: what to check.
+        seen: the ids of the records before, and their places; that of this one is added.
+        place: of this record, for messages.
     """
-    path = files.path(path)
-    questions = []
-    try:
-        source = io.TextIOWrapper(files.reader(path), encoding='utf-8', newline='\n')
-    except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
-    with source:
-        try:
-            for number, line in enumerate(source, 1):
-                line = line.rstrip('\r\n')
-                if line.strip():
-                    try:
-                        questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-                    except CorpusError as error:
-                        raise CorpusError(f'{path}:{number}: {error}') from error
-        except UnicodeDecodeError as error:
-            raise CorpusError(f'{path}: not UTF-8 after line {len(questions)} ({error.reason})') from error
-    if not questions:
-        raise CorpusError(f'{path}: no question in the file')
-    return questions
+    if not isinstance(record, Mapping):
+        raise CorpusError(f'expected a JSON object, found {type(record).__name__}')
+    for field in ('id', 'question'):
+        if field not in record:
+            raise CorpusError(f'{field}: missing')
+    check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
+    if (first := seen.setdefault(str(record['id']), place)) != place:
+        raise CorpusError(f'id: {record["id"]!r} is already that of {first}')
+    check_string('question', record['question'])
+    if 'topics' in record:
+        _check_spans(record['topics'], record['question'])
+    _check_names('answers', record.get('answers', []))
+    if (entities := record.get('entities')) is not None:
+        _check_names('entities', entities, nullable=True)
+        if len(entities) != len(record.get('topics', ())):
+            raise CorpusError(f'entities: {len(entities)} of {len(record.get("topics", ()))} topics; give one each, or null')
+    hops, label, via = record.get('hops', 1), record.get('type', ''), record.get('via', [])
+    if type(hops) is not int or hops < 1:
+        raise CorpusError(f'hops: expected a whole number of at least 1, found {hops!r}')
+    if label != '':
+        check_string('type', label)
+    if not isinstance(via, list) or (via and len(via) != hops - 1):
+        raise CorpusError(f'via: expected a list of entities for each of {hops - 1} hops before the last, found {via!r}')
+    for i, names in enumerate(via):
+        _check_names(f'via[{i}]', names)
+        if not names:
+            raise CorpusError(f'via[{i}]: no entity; leave via out where nobody knows them')
 
 
-def save_questions(path: str | os.PathLike, questions: Sequence[Question]) -> None:
-    """Writes questions/<name>.parquet (`tables.QUESTIONS`), in order."""
-    columns = {
-        'id': [q.id for q in questions],
-        'question': [q.text for q in questions],
-        'topic_start': [q.topic[0] for q in questions],
-        'topic_end': [q.topic[1] for q in questions],
-        'topic': [q.topic_entity for q in questions],
-        'answers': [q.answers for q in questions],
-        'unknown_answers': [q.unknown_answers for q in questions],
-        'hops': [q.hops for q in questions],
-        'type': [q.type for q in questions],
-        'via': [q.via for q in questions],
-    }
-    table = pa.table(columns, schema=tables.QUESTIONS)
-    tables.write_table(path, table.to_batches(), tables.QUESTIONS)
+def _check_names(field: str, names: object, nullable: bool = False) -> None:
+    if not isinstance(names, list):
+        raise CorpusError(f'{field}: expected a list, found {names!r}')
+    for i, name in enumerate(names):
+        if not (nullable and name is None):
+            check_string(f'{field}[{i}]', name)
 
 
-def load_questions(path: str | os.PathLike) -> list[Question]:
-    """Reads what `save_questions` wrote; CorpusError when the file is missing or broken."""
-    rows = tables.read_table(path, tables.QUESTIONS).to_pylist()
-    return [
-        Question(
-            r['question'],
-            (r['topic_start'], r['topic_end']),
-            r['topic'],
-            r['answers'],
-            r['unknown_answers'],
-            r['hops'],
-            r['type'],
-            r['id'],
-            r['via'],
-        )
-        for r in rows
-    ]
+def _check_spans(spans: object, text: str) -> None:
+    if not (isinstance(spans, list | tuple) and spans):
+        raise CorpusError(f'topics: expected a list of at least one [start, end], found {spans!r}')
+    before = 0
+    for i, span in enumerate(spans):
+        if not (isinstance(span, list | tuple) and len(span) == 2 and all(type(offset) is int for offset in span)):
+            raise CorpusError(f'topics[{i}]: expected [start, end] in code points, found {span!r}')
+        start, end = span
+        if not 0 <= start < end <= len(text) or not text[start:end].strip():
+            raise CorpusError(f'topics[{i}]: [{start}, {end}) marks no text in a question of {len(text)} code points')
+        if start < before:
+            raise CorpusError(f'topics[{i}]: [{start}, {end}) begins before topics[{i - 1}] ends; order them by start')
+        before = end

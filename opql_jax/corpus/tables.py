@@ -22,7 +22,7 @@ VERSION = 1
 MANIFEST = 'manifest.json'
 PLAN = 'plan.json'
 # What `prepare` writes into its directory; other files there are none of its business.
-CONTENTS = ('*.parquet', 'questions/*/*.parquet', 'tokenizer.json', '*.array_record', 'rejected.jsonl')
+CONTENTS = ('*.parquet', 'questions/*/*.jsonl', 'tokenizer.json', '*.array_record', 'rejected.jsonl')
 
 _AGAIN = 'delete the prepared directory and run prepare again'
 
@@ -56,21 +56,6 @@ PAIRS = pa.schema(
         ('topic_mention', pa.int32()),
         ('target_mention', pa.int32()),
         ('is_title', pa.bool_()),
-    ]
-)
-
-QUESTIONS = pa.schema(
-    [
-        ('id', pa.string()),
-        ('question', pa.string()),
-        ('topic_start', pa.int32()),
-        ('topic_end', pa.int32()),
-        ('topic', pa.int32()),
-        ('answers', pa.list_(pa.int32())),
-        ('unknown_answers', pa.list_(pa.string())),
-        ('hops', pa.int32()),
-        ('type', pa.string()),
-        ('via', pa.list_(pa.list_(pa.int32()))),
     ]
 )
 

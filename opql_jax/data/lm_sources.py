@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import OpenQuestion
+from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import Epochs, HopTurns, answer_width, check_length, pad_answers, round_up
@@ -180,7 +180,7 @@ class OpenQuestionSource(Source):
     def __init__(
         self,
         prepared: Prepared,
-        questions: Sequence[OpenQuestion],
+        questions: Sequence[Question],
         *,
         num_steps: int,
         seed: int,
@@ -200,13 +200,13 @@ class OpenQuestionSource(Source):
                 '%d of %d questions have no answer in the vocabulary and teach nothing', self.num_left_out, len(questions)
             )
         self._special, self._count, self._absent_rate = prepared.special, rows, absent_rate
-        self._inputs = [lm_markup.mark_open_question(prepared.tokenizer, q.text, q.mentions, self._special) for q in usable]
+        self._inputs = [lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, self._special) for q in usable]
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         self._width = answer_width(self._answers, max_answers)
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
         check_length(question.id, len(longest.tokens))
         self.capacities = {round_up(len(longest.tokens), 8): rows}
-        self._topics = max(len(q.mentions) for q in usable)
+        self._topics = max(len(q.topics) for q in usable)
         self._turns = HopTurns(np.array([q.hops for q in usable]), seed)
         self.hop_counts = self._turns.counts
 
@@ -233,7 +233,7 @@ class NameSource(Source):
     def __init__(
         self,
         prepared: Prepared,
-        questions: Sequence[OpenQuestion],
+        questions: Sequence[Question],
         *,
         num_steps: int,
         seed: int,
@@ -243,9 +243,9 @@ class NameSource(Source):
     ):
         """Takes questions about one topic; one drawn at random asks about each entity, under its name or one of its aliases."""
         super().__init__(num_steps, seed, shard_index, shard_count)
-        self._asked = [(q.text, *q.mentions[0]) for q in questions if len(q.mentions) == 1]
+        self._asked = [(q.text, *q.topics[0]) for q in questions if len(q.topics) == 1]
         if not self._asked:
-            raise InputError('no question has just one mention, in whose place other names could be put')
+            raise InputError('no question has just one topic, in whose place other names could be put')
         vocab = prepared.vocab
         self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
         self._tokenizer, self._special, self._rows = prepared.tokenizer, prepared.special, rows

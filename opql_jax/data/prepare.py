@@ -22,7 +22,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.batch_cache import Kept
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.extension import Earlier
-from opql_jax.corpus.questions import save_questions
+from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data import batching, markup, passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
@@ -135,6 +135,7 @@ def prepare(
         )
 
     questions = _added(old, reader.questions(vocab)) if old else reader.questions(vocab)
+    questions = {name: asked for name, asked in questions.items() if asked}
     if old:
         wordpiece = old.tokenizer
     elif tokenizer:
@@ -174,7 +175,7 @@ def prepare(
         passage_records.write_records(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
     for name, asked in questions.items():
-        save_questions(directory / 'questions' / f'{name}.parquet', asked)
+        write_questions(directory / 'questions' / f'{name}.jsonl', (to_record(q, vocab) for q in asked))
         unknown = sum(q.topic_entity < 0 for q in asked)
         clock(f'{name}: {len(asked):,} questions, {unknown} with an unknown topic')
     if old:

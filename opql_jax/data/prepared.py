@@ -12,7 +12,7 @@ from opql_jax.core import files
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import Question, load_questions
+from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.corpus.sentences import sentences_begun
 from opql_jax.data import passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
@@ -117,10 +117,10 @@ class Prepared:
     def splits(self) -> list[str]:
         """The names of the question sets, such as '2-hop/dev', sorted."""
         folder = self.directory / 'questions'
-        return sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.parquet'))
+        return sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.jsonl'))
 
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; CorpusError names the splits there are."""
         if split not in self.splits:
             raise CorpusError(f'{self.directory} has no questions {split!r}, but {", ".join(self.splits) or "none at all"}')
-        return load_questions(self.directory / 'questions' / f'{split}.parquet')
+        return read_questions(self.directory / 'questions' / f'{split}.jsonl', self.vocab)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import read_open_questions
-from opql_jax.corpus.questions import Question
+from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
@@ -168,28 +167,24 @@ def _permutation(n, key, epoch):
 
 
 def is_file(questions: str) -> bool:
-    """Whether a name of questions is that of a file of open ones, `....jsonl`, and not a split of a prepared folder."""
+    """Whether a name of questions is that of a file, `....jsonl`, and not a split of a prepared folder."""
     return questions.endswith('.jsonl')
 
 
 def one_hop(prepared: Prepared, name: str) -> list[Question]:
-    """The questions of a split, or those of one hop of a file of open questions whose only mention says which entity it is.
+    """The questions of a split, or those of one hop of a question file whose only topic is a known entity.
 
     Raises:
         InputError: the file has no such question.
     """
     if not is_file(name):
         return prepared.questions(name)
-    asked = read_open_questions(name, prepared.vocab)
-    found = [
-        Question(q.text, q.mentions[0], q.entities[0], q.answers, q.unknown_answers, q.hops, q.type, q.id)
-        for q in asked
-        if q.hops == 1 and len(q.mentions) == 1 and q.entities[0] >= 0
-    ]
-    _log.info('%s: %d of %d questions have one hop and one mention whose entity is known', name, len(found), len(asked))
+    asked = read_questions(name, prepared.vocab)
+    found = [q for q in asked if q.hops == 1 and len(q.topics) == 1 and q.entities[0] >= 0]
+    _log.info('%s: %d of %d questions have one hop and one topic whose entity is known', name, len(found), len(asked))
     if not found:
         raise InputError(
-            f'{name}: no question has one hop and one mention, of an entity that `entities` tells and the vocabulary has'
+            f'{name}: no question has one hop and one topic, of an entity that `entities` tells and the vocabulary has'
         )
     return found
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.open_questions import text_of, texts_of
+from opql_jax.corpus.json_lines import string_field, string_list_field
 from opql_jax.datasets.docred import read_json
 
 _WORD = re.compile(r'\w+')
@@ -126,7 +126,11 @@ def _read_labels(path) -> dict[str, list[str]]:
 
 def spellings_of(entry: dict, aliases: str = 'aliases', at: str = '') -> list[str]:
     """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `at`."""
-    names = [page_title(text_of(entry, 'wikipedia', '', at)), text_of(entry, 'label', '', at), *texts_of(entry, aliases, at)]
+    names = [
+        page_title(string_field(entry, 'wikipedia', '', at)),
+        string_field(entry, 'label', '', at),
+        *string_list_field(entry, aliases, at),
+    ]
     return [name for name in dict.fromkeys(names) if name]
 
 

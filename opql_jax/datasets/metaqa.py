@@ -1,4 +1,4 @@
-"""Reader of MetaQA with Wikipedia passages.
+"""Reader of MetaQA with Wikipedia passages, and of question files in its format.
 
 The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA entity),
 `entities.txt` (a name per line) and `{1,2,3}-hop/<split>.txt`. The knowledge base that MetaQA comes
@@ -8,14 +8,16 @@ with is not read: all that is known here comes from the text.
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import pathlib
 from pathlib import Path
 from typing import ClassVar
 
+from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError, Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import Question, parse_metaqa_file
+from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
@@ -51,9 +53,62 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: s
     return read
 
 
-def questions(folder: str | os.PathLike, vocab: EntityVocab, split: str, hops: int) -> list[Question]:
-    """The questions of `{hops}-hop/{split}.txt`; split is 'train', 'dev', ..."""
-    return parse_metaqa_file(Path(folder) / f'{hops}-hop' / f'{split}.txt', vocab, hops)
+def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
+    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
+
+    Answers and type are optional, and a fourth column is ignored. A topic or an answer that the vocabulary does not have is
+    kept, as -1 and in `unknown_answers`.
+
+    Raises:
+        CorpusError: a wrong number of columns, or no topic in brackets.
+    """
+    columns = line.split('\t')
+    if len(columns) > 4:
+        raise CorpusError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
+    text, topic = parse_bracketed(columns[0])
+    entity = vocab.get(text[slice(*topic)])
+    names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()
+    answers, unknown_answers = look_up_answers(filter(None, names), vocab)
+    return Question(
+        id=id,
+        text=text,
+        topics=(topic,),
+        entities=(-1 if entity is None else entity,),
+        answers=answers,
+        unknown_answers=unknown_answers,
+        hops=hops,
+        type=columns[2].strip() if len(columns) > 2 else '',
+    )
+
+
+def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
+    """Reads a question file in the MetaQA format, a question per line (see `parse_question`); blank lines are skipped.
+
+    Ids are `{hops}-hop/{file stem}/{line number}`.
+
+    Raises:
+        CorpusError: naming the file and the line, or the file when it is missing or has no question.
+    """
+    path = files.path(path)
+    questions = []
+    try:
+        source = io.TextIOWrapper(files.reader(path), encoding='utf-8', newline='\n')
+    except OSError as error:
+        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
+    with source:
+        try:
+            for number, line in enumerate(source, 1):
+                line = line.rstrip('\r\n')
+                if line.strip():
+                    try:
+                        questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
+                    except CorpusError as error:
+                        raise CorpusError(f'{path}:{number}: {error}') from error
+        except UnicodeDecodeError as error:
+            raise CorpusError(f'{path}: not UTF-8 after line {len(questions)} ({error.reason})') from error
+    if not questions:
+        raise CorpusError(f'{path}: no question in the file')
+    return questions
 
 
 def read_question_folder(folder, vocab: EntityVocab) -> dict:
@@ -63,7 +118,7 @@ def read_question_folder(folder, vocab: EntityVocab) -> dict:
         hops = path.parent.name.removesuffix('-hop')
         if not hops.isdigit() or int(hops) < 1:
             raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
-        out[f'{hops}-hop/{path.stem}'] = parse_metaqa_file(path, vocab, int(hops))
+        out[f'{hops}-hop/{path.stem}'] = read_questions(path, vocab, int(hops))
     if not out:
         raise CorpusError(f'{folder}: no question file such as {folder}/1-hop/train.txt')
     return out

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
-from opql_jax.corpus.open_questions import json_lines, objects_of, of_records, text_of
+from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 
 
@@ -24,20 +24,20 @@ def documents(path: str | os.PathLike) -> list[Document]:
     Raises:
         CorpusError: the file cannot be read, or a record is not of this form; names the line and the field.
     """
-    read = [document for _, document in of_records(path, json_lines(path), _document)]
+    read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:
         raise CorpusError(f'{path}: no paragraph in the file')
     return read
 
 
 def queries(path: str | os.PathLike) -> list[dict]:
-    """The records, in the form of `open_questions`, of queries.json: 'Douglas Adams, educated at, country', answers as ids.
+    """The records, in the form of `corpus.questions`, of queries.json: 'Douglas Adams, educated at, country', answers as ids.
 
     A record's type names its relations, 'P69 > P17'. Queries without an object, which DrKIT trains on as facts that the text
     does not state, are left out. For errors see `documents`.
     """
     one = lambda query: None if query.get('object') is None else _query(query)
-    records = [record for _, record in of_records(path, json_lines(path), one) if record]
+    records = [record for _, record in map_records(path, read_json_lines(path), one) if record]
     if not records:
         raise CorpusError(f'{path}: no query with an object in the file')
     return records
@@ -46,33 +46,35 @@ def queries(path: str | os.PathLike) -> list[dict]:
 def _query(query: dict) -> dict:
     subject, target = (_object(query, side) for side in ('subject', 'object'))
     relation = query.get('relation')
-    chain = objects_of({'relation': relation if isinstance(relation, list) else [relation]}, 'relation')
+    chain = object_list_field({'relation': relation if isinstance(relation, list) else [relation]}, 'relation')
     aliases = subject.get('aliases')
-    name = text_of(subject, 'name', '', 'subject.') or (next(iter(aliases), '') if isinstance(aliases, list | dict) else '')
+    name = string_field(subject, 'name', '', 'subject.') or (
+        next(iter(aliases), '') if isinstance(aliases, list | dict) else ''
+    )
     topic, answer = _id(subject, 'subject.'), _id(target, 'object.')
     if not (topic and answer and chain):
         raise CorpusError('subject and object need a wikidata_id, and there must be a relation')
     name = name or topic
     return {
-        'id': text_of(query, 'id'),
+        'id': string_field(query, 'id'),
         'question': ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)]),
-        'mentions': [[0, len(name)]],
+        'topics': [[0, len(name)]],
         'entities': [topic],
         'answers': [answer],
         'hops': len(chain),
-        'type': RELATION_SEPARATOR.join(text_of(relation, 'wikidata_id', at=at) for at, relation in chain),
+        'type': RELATION_SEPARATOR.join(string_field(relation, 'wikidata_id', prefix=at) for at, relation in chain),
     }
 
 
 def _relation_name(relation: dict, at: str) -> str:
     names = relation.get('text')
-    return text_of({'text': names[0] if isinstance(names, list) and names else names}, 'text', at=at)
+    return string_field({'text': names[0] if isinstance(names, list) and names else names}, 'text', prefix=at)
 
 
 def _document(record: dict) -> Document:
     about, mentions, title = _id(record, ''), [], ''
-    for at, mention in objects_of(record, 'mentions'):
-        text, start, entity = text_of(mention, 'text', at=at), mention.get('start'), _id(mention, at)
+    for at, mention in object_list_field(record, 'mentions'):
+        text, start, entity = string_field(mention, 'text', prefix=at), mention.get('start'), _id(mention, at)
         if type(start) is not int:
             raise CorpusError(f'{at}start: expected a number, found {start!r}')
         if entity:
@@ -84,7 +86,7 @@ def _document(record: dict) -> Document:
             kept.append(mention)
     if type(record.get('id')) not in (int, str):
         raise CorpusError(f'id: expected a number or a string, found {record.get("id")!r}')
-    document = Document(str(record['id']), title or about, text_of(record, 'context'), tuple(kept), about or None)
+    document = Document(str(record['id']), title or about, string_field(record, 'context'), tuple(kept), about or None)
     validate(document)
     return document
 
@@ -100,4 +102,4 @@ def _id(record: dict, at: str) -> str:
     value = record.get('wikidata_id')
     if value is None:
         return ''
-    return str(value) if type(value) is int else text_of(record, 'wikidata_id', at=at)
+    return str(value) if type(value) is int else string_field(record, 'wikidata_id', prefix=at)

@@ -1,4 +1,4 @@
-"""Other formats of question answering, turned into open questions (see `open_questions`).
+"""Other formats of question answering, turned into question files (see `corpus.questions`).
 
 Entities are told by the keys and names of a vocabulary and by optional tables of Freebase MIDs and Wikidata QIDs; nothing
 else is looked up. Questions in which no topic can be marked are left out, and counted.
@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.open_questions import json_lines, objects_of, of_records, text_of, texts_of, write_open_questions
-from opql_jax.corpus.questions import RELATION_SEPARATOR, parse_metaqa_file
+from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field, string_list_field
+from opql_jax.corpus.questions import RELATION_SEPARATOR, write_questions
+from opql_jax.datasets import metaqa
 from opql_jax.datasets.docred import read_json
 from opql_jax.datasets.entity_resolution import EntityResolver, Name, find_mentions, find_name, spellings_of
 
@@ -93,23 +94,23 @@ def webqsp(path: str | os.PathLike, resolve: EntityResolver) -> tuple[list[dict]
     """
 
     def one(record) -> Found:
-        text, topics, answers, chains = text_of(record, 'RawQuestion'), [], [], []
-        for at, parse in objects_of(record, 'Parses'):
-            mid, name = text_of(parse, 'TopicEntityMid', '', at), text_of(parse, 'TopicEntityName', '', at)
-            mention = text_of(parse, 'PotentialTopicEntityMention', '', at)
+        text, topics, answers, chains = string_field(record, 'RawQuestion'), [], [], []
+        for at, parse in object_list_field(record, 'Parses'):
+            mid, name = string_field(parse, 'TopicEntityMid', '', at), string_field(parse, 'TopicEntityName', '', at)
+            mention = string_field(parse, 'PotentialTopicEntityMention', '', at)
             if mid or name or mention:
                 topic = Name(resolve.entity(mid, names=[name or mention]), name or mention or mid)
                 marked = find_name(text, [mention]) if mention else None
                 topics.append((topic, [mention] if marked else [mention, name, *resolve.names(mid)]))
-            chains.append(texts_of(parse, 'InferentialChain', at))
-            for here, answer in objects_of(parse, 'Answers', at):
-                value = text_of(answer, 'AnswerArgument', at=here)
-                name = text_of(answer, 'EntityName', '', here) or value
-                mid = value if text_of(answer, 'AnswerType', at=here) == 'Entity' else ''
+            chains.append(string_list_field(parse, 'InferentialChain', at))
+            for here, answer in object_list_field(parse, 'Answers', at):
+                value = string_field(answer, 'AnswerArgument', prefix=here)
+                name = string_field(answer, 'EntityName', '', here) or value
+                mid = value if string_field(answer, 'AnswerType', prefix=here) == 'Entity' else ''
                 answers.append(Name(resolve.entity(mid, names=[name]), name))
         chain = next(filter(None, chains), [])
         return Found(
-            text_of(record, 'QuestionId'), text, find_mentions(text, topics), answers, 1, RELATION_SEPARATOR.join(chain)
+            string_field(record, 'QuestionId'), text, find_mentions(text, topics), answers, 1, RELATION_SEPARATOR.join(chain)
         )
 
     questions = read_json(path)
@@ -126,18 +127,18 @@ def webqsp_lines(path: str | os.PathLike, resolve: EntityResolver) -> tuple[list
     """
 
     def one(record) -> Found:
-        text, mid = text_of(record, 'question'), text_of(record, 'topic_mid')
+        text, mid = string_field(record, 'question'), string_field(record, 'topic_mid')
         about = record.get('topic') or {}
         if not isinstance(about, dict):
             raise CorpusError(f'topic: expected an object, found {about!r}')
-        names, qid = spellings_of(about, 'alternatives', 'topic.'), text_of(about, 'wikidata_id', '', 'topic.')
-        topic = Name(resolve.entity(mid, qid, names), text_of(about, 'label', '', 'topic.') or mid)
-        answers = [Name(resolve.entity(names=[name]), name) for name in texts_of(record, 'answers')]
-        relations = texts_of(record, 'relations')
+        names, qid = spellings_of(about, 'alternatives', 'topic.'), string_field(about, 'wikidata_id', '', 'topic.')
+        topic = Name(resolve.entity(mid, qid, names), string_field(about, 'label', '', 'topic.') or mid)
+        answers = [Name(resolve.entity(names=[name]), name) for name in string_list_field(record, 'answers')]
+        relations = string_list_field(record, 'relations')
         mentions = find_mentions(text, [(topic, [*names, *resolve.names(mid, qid)])])
-        return Found(text_of(record, 'qId'), text, mentions, answers, 1, RELATION_SEPARATOR.join(relations))
+        return Found(string_field(record, 'qId'), text, mentions, answers, 1, RELATION_SEPARATOR.join(relations))
 
-    return _records(_each(path, json_lines(path), one, ':'), resolve.vocab)
+    return _records(_each(path, read_json_lines(path), one, ':'), resolve.vocab)
 
 
 def complexwebq(path: str | os.PathLike, resolve: EntityResolver) -> tuple[list[dict], Coverage]:
@@ -148,19 +149,19 @@ def complexwebq(path: str | os.PathLike, resolve: EntityResolver) -> tuple[list[
     """
 
     def one(record) -> Found:
-        text, kind = text_of(record, 'question'), text_of(record, 'compositionality_type')
+        text, kind = string_field(record, 'question'), string_field(record, 'compositionality_type')
         topics, answers = [], []
-        for mid in dict.fromkeys(_SPARQL_MID.findall(text_of(record, 'sparql'))):
+        for mid in dict.fromkeys(_SPARQL_MID.findall(string_field(record, 'sparql'))):
             names = resolve.names(mid)
             topics.append((Name(resolve.entity(mid), names[0] if names else mid), names))
-        for at, answer in objects_of(record, 'answers'):
-            mid, name = text_of(answer, 'answer_id', '', at), text_of(answer, 'answer', '', at)
-            entity = resolve.entity(mid, names=[name, *texts_of(answer, 'aliases', at)])
+        for at, answer in object_list_field(record, 'answers'):
+            mid, name = string_field(answer, 'answer_id', '', at), string_field(answer, 'answer', '', at)
+            entity = resolve.entity(mid, names=[name, *string_list_field(answer, 'aliases', at)])
             if not (name or mid):
                 raise CorpusError(f'{at}answer: there is neither a name nor an answer_id')
             answers.append(Name(entity, name or mid))
         hops = 2 if kind == 'composition' else 1
-        return Found(text_of(record, 'ID'), text, find_mentions(text, topics), answers, hops, kind)
+        return Found(string_field(record, 'ID'), text, find_mentions(text, topics), answers, hops, kind)
 
     questions = read_json(path)
     if not isinstance(questions, list):
@@ -169,9 +170,9 @@ def complexwebq(path: str | os.PathLike, resolve: EntityResolver) -> tuple[list[
 
 
 def metaqa_lines(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> tuple[list[dict], Coverage]:
-    """A file in the MetaQA format, the topic in brackets being the mention; for errors see `questions.parse_metaqa_file`."""
+    """A file in the MetaQA format, the topic in brackets being the mention; for errors see `metaqa.read_questions`."""
     found = []
-    for question in parse_metaqa_file(path, vocab, hops):
+    for question in metaqa.read_questions(path, vocab, hops):
         entity = None if question.topic_entity < 0 else question.topic_entity
         topic = (*question.topic, Name(entity, question.text[slice(*question.topic)]))
         answers = [Name(entity, vocab.keys[entity]) for entity in question.answers]
@@ -212,7 +213,7 @@ def convert(
         raise CorpusError(f'format={format!r}: expected one of {", ".join([*converters, "metaqa"])}')
     if not records:
         raise CorpusError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
-    write_open_questions(output, records)
+    write_questions(output, records)
     with tables.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
         counts = {**dataclasses.asdict(coverage), 'no_mention': coverage.no_mention}
         partial.write_text(json.dumps(counts, indent=2) + '\n', encoding='utf-8')
@@ -222,7 +223,7 @@ def convert(
 def _each(path, records: Iterable[tuple[int, object]], one: Callable[[dict], Found], at: str) -> list[Found]:
     """What `one` makes of each numbered record of a file; errors name the place of the record."""
     found, places = [], {}
-    for number, made in of_records(path, records, one, at):
+    for number, made in map_records(path, records, one, at):
         found.append(made)
         if (first := places.setdefault(made.id, number)) != number:
             raise CorpusError(f'{path}{at}{number}: id {made.id!r} is already that of number {first}')
@@ -244,7 +245,7 @@ def _records(found: Iterable[Found], vocab: EntityVocab) -> tuple[list[dict], Co
                 {
                     'id': question.id,
                     'question': question.text,
-                    'mentions': [[start, end] for start, end, _ in question.mentions],
+                    'topics': [[start, end] for start, end, _ in question.mentions],
                     'entities': [written(name) for _, _, name in question.mentions],
                     'answers': list(once),
                     'hops': question.hops,

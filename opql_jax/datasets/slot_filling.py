@@ -91,17 +91,16 @@ def question(query: Query, vocab: EntityVocab, relations: Mapping[str, str], id:
     """The query as a question, in words; its type names the chain, 'P27 > P36'."""
     topic = vocab.id_of_key[query.topic]
     name = vocab.names[topic]
-    *via, answers = ([vocab.id_of_key[key] for key in keys] for keys in query.reached)
+    *via, answers = (tuple(vocab.id_of_key[key] for key in keys) for keys in query.reached)
     return Question(
+        id=id,
         text=', '.join([name, *(relations[relation] for relation in query.chain)]),
-        topic=(0, len(name)),
-        topic_entity=topic,
+        topics=((0, len(name)),),
+        entities=(topic,),
         answers=answers,
-        unknown_answers=[],
         hops=len(query.chain),
         type=RELATION_SEPARATOR.join(query.chain),
-        id=id,
-        via=via,
+        via=tuple(via),
     )
 
 

@@ -70,14 +70,12 @@ def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question
         answers.setdefault((tail, f'inverse of {relation}'), {})[head] = None
     return [
         Question(
-            text=f'{vocab.names[topic]}, {asked}',
-            topic=(0, len(vocab.names[topic])),
-            topic_entity=topic,
-            answers=list(of),
-            unknown_answers=[],
-            hops=1,
-            type=asked,
             id=f'{SPLIT}/{number}',
+            text=f'{vocab.names[topic]}, {asked}',
+            topics=((0, len(vocab.names[topic])),),
+            entities=(topic,),
+            answers=tuple(of),
+            type=asked,
         )
         for number, ((topic, asked), of) in enumerate(answers.items(), 1)
     ]

@@ -40,7 +40,7 @@ def entity_vocab(path: str | os.PathLike) -> EntityVocab:
 
 
 def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
-    """The records, in the form of `open_questions`, of a file of questions; ids are `{file name}/{line number}`.
+    """The records, in the form of `corpus.questions`, of a file of questions; ids are `{file name}/{line number}`.
 
     Topics are found by name. Questions in which no entity is named are left out.
 
@@ -59,7 +59,7 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
                 {
                     'id': f'{os.path.basename(path)}/{number}',
                     'question': text,
-                    'mentions': [[start, end] for start, end, _ in mentions],
+                    'topics': [[start, end] for start, end, _ in mentions],
                     'entities': [vocab.keys[entity] for _, _, entity in mentions],
                     'answers': _names(answers.strip(), vocab),
                     'hops': 1,

@@ -10,12 +10,13 @@ import numpy as np
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import Question, parse_metaqa_file
+from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.corpus.tables import atomic_path
+from opql_jax.datasets import metaqa
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.checkpoints import score_steps
 from opql_jax.kb.ask import format_hops
-from opql_jax.kb.predictions import PredictionError, bracketed, check_same_questions, infer, read_predictions
+from opql_jax.kb.predictions import PredictionError, check_same_questions, infer, read_predictions
 from opql_jax.kb.virtual_kb import VirtualKB
 
 # Questions whose reachable entities are held at once, a byte for each entity and hop.
@@ -128,7 +129,7 @@ def infer_file(
     resumes, and `output` appears only when it is whole.
     """
     kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
-    questions = parse_metaqa_file(question_file, kb.vocab, hops)
+    questions = metaqa.read_questions(question_file, kb.vocab, hops)
     if dry_run:
         print(f'# {len(questions):,} questions of {hops} hops over {len(kb.memory):,} entries')
         return
@@ -188,7 +189,7 @@ def evaluate_sets(
     def score(step, directory):
         kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k, exclude_topic=exclude_topic, filter=filter)
         if question_file:
-            sets = {pathlib.Path(question_file).stem: parse_metaqa_file(question_file, kb.vocab, hops)}
+            sets = {pathlib.Path(question_file).stem: metaqa.read_questions(question_file, kb.vocab, hops)}
         else:
             sets = {split: [q for q in kb.prepared.questions(split) if not needs or q.needs(needs)] for split in splits}
         for name, questions in sets.items():

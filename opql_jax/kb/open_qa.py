@@ -11,7 +11,7 @@ import numpy as np
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import OpenQuestion, read_open_questions
+from opql_jax.corpus.questions import Question, bracketed, read_questions
 from opql_jax.corpus.tables import atomic_path
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
@@ -147,7 +147,7 @@ class OpenQA:
         parts = self._given, memory, self._tokenizer.to_str(), repr(self._model), *map(str, self._settings)
         return hashlib.sha256('\0'.join(parts).encode()).hexdigest()[:12]
 
-    def records(self, questions: list[OpenQuestion], batch_size: int = 64) -> list[dict]:
+    def records(self, questions: list[Question], batch_size: int = 64) -> list[dict]:
         """The record of each question, which may be of different numbers of hops; InputError names one that is too long."""
         out: list = [None] * len(questions)
         for hops in sorted({q.hops for q in questions}):
@@ -158,11 +158,11 @@ class OpenQA:
                     out[i] = self.record(questions[i], answer) | {'by': self.identity}
         return out
 
-    def answer(self, questions: list[OpenQuestion], hops: int) -> list[Answer]:
+    def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops; InputError names one that is too long."""
         if not questions:
             return []
-        inputs = [lm_markup.mark_open_question(self._tokenizer, q.text, q.mentions, self._special) for q in questions]
+        inputs = [lm_markup.mark_open_question(self._tokenizer, q.text, q.topics, self._special) for q in questions]
         # Lengths and counts are rounded up, so that few shapes are compiled.
         length, topics = round_up(max(len(m.tokens) for m in inputs), 16), max(len(m.r1) for m in inputs)
         if length > self._model.encoder.max_length:
@@ -196,7 +196,7 @@ class OpenQA:
             float(weights[0]), self.memory.ids[read.entries[row][found]], weights[1:][found], read.targets[row][found]
         )
 
-    def record(self, question: OpenQuestion, answer: Answer, shown: int = 3) -> dict:
+    def record(self, question: Question, answer: Answer, shown: int = 3) -> dict:
         """A question's answer and its trace as JSON values: what each hop retrieved, lambda, the model's own top answers.
 
         `found` is the key of the target of a hop's best entry, for one topic.
@@ -213,7 +213,7 @@ class OpenQA:
                         for found, weight in zip(self._evidence(read.entries[:shown]), read.weights)
                     ],
                 }
-                for mention, read in zip(question.mentions, reads)
+                for mention, read in zip(question.topics, reads)
             ]
             for reads in answer.hops
         ]
@@ -235,15 +235,13 @@ class OpenQA:
         return [{'topic': names[int(self.memory.topic[row])], 'target': names[int(self.memory.target[row])]} for row in rows]
 
 
-def marked(question: OpenQuestion) -> str:
+def marked(question: Question) -> str:
     """A question as its record has it: mentions in brackets, and after it the number of hops if that is not one."""
-    text = question.text
-    for start, end in reversed(question.mentions):
-        text = f'{text[:start]}[{text[start:end]}]{text[end:]}'
+    text = bracketed(question)
     return text if question.hops == 1 else f'{text} ({question.hops} hops)'
 
 
-def evaluate(model: OpenQA, questions: list[OpenQuestion], records: list[dict], cases_path=None) -> dict:
+def evaluate(model: OpenQA, questions: list[Question], records: list[dict], cases_path=None) -> dict:
     """Scores the records of questions, see `OpenQA.record`; answers that the vocabulary lacks count as answers that cannot be found.
 
     Returns:
@@ -335,7 +333,7 @@ def evaluate_files(
 
     Args:
         prepared_dir, model_dir, memory_dir, k: see `OpenQA.open`.
-        questions: the files, see `corpus.open_questions`.
+        questions: the files, see `corpus.questions`.
         output_dir: receives <file stem>.predictions.jsonl, with traces, <file stem>.cases.jsonl (wrong ones first) and metrics.json.
         step, patience: the checkpoint; the newest if None; or several, see `score_steps`.
         show: questions of each file, from its start, that are printed with their traces.
@@ -357,7 +355,7 @@ def evaluate_files(
 
     def score(step, directory):
         model = OpenQA.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
-        sets = {name: read_open_questions(path, model.vocab) for name, path in paths.items()}
+        sets = {name: read_questions(path, model.vocab) for name, path in paths.items()}
         if dry_run:
             for name, asked in sets.items():
                 print(f'# {name}: {len(asked):,} questions')

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import Question
+from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.corpus.tables import atomic_path
 from opql_jax.kb.virtual_kb import Hop, VirtualKB
 
@@ -148,12 +148,6 @@ def _check_origin(predictions: list[dict], by: str, path) -> None:
                 f'{path}, line {number} comes from another model, memory or setting ({record.get("by")}, this one is {by}):'
                 ' delete the file to answer again, or choose another output'
             )
-
-
-def bracketed(question: Question) -> str:
-    """The question as it stands in its file, with its topic in brackets."""
-    start, end = question.topic
-    return f'{question.text[:start]}[{question.text[start:end]}]{question.text[end:]}'
 
 
 def read_predictions(path) -> list[dict]:

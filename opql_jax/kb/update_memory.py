@@ -8,8 +8,8 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import read_open_questions
 from opql_jax.corpus.pairs import mutual_information
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import is_file
 from opql_jax.kb import pair_selection
@@ -119,7 +119,7 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
 
 def _topics_of(prepared, name):
     if is_file(name):
-        return [entity for question in read_open_questions(name, prepared.vocab) for entity in question.entities]
+        return [entity for question in read_questions(name, prepared.vocab) for entity in question.entities]
     return [question.topic_entity for question in prepared.questions(name)]
 
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import Question, parse_question
+from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.coverage import covered
@@ -179,10 +179,9 @@ class VirtualKB:
         Raises:
             CorpusError: no brackets, or an unknown entity; names the nearest ones.
         """
-        question = parse_question(text, self.vocab, hops, 'ask')
-        if question.topic_entity < 0:
-            self.vocab.id(question.text[slice(*question.topic)])  # raises, naming the nearest entities
-        return self.follow([question], hops)[0]
+        text, topic = parse_bracketed(text)
+        entity = self.vocab.id(text[slice(*topic)])
+        return self.follow([Question('ask', text, (topic,), (entity,), hops=hops)], hops)[0]
 
     def evidence(self, entries) -> list[dict]:
         """Where each memory entry was read, see the function `evidence`."""

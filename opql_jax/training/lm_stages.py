@@ -8,7 +8,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data import batching, lm_sources
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.memory.coverage import covered
@@ -209,7 +209,7 @@ class NameStage(LanguageModelStage):
 
     def open(self, prepared):
         self._open_memory(prepared)
-        object.__setattr__(self, '_questions', read_open_questions(self.questions, prepared.vocab))
+        object.__setattr__(self, '_questions', read_questions(self.questions, prepared.vocab))
         object.__setattr__(self, '_prepared', prepared)
 
     def init(self, encoder, params):
@@ -264,7 +264,7 @@ class OpenQuestionStage(LanguageModelStage):
     """Finetuning on questions whose topics are marked but not linked: L_mel + L_re of the last hop.
 
     Attributes:
-        questions: a file of open questions, see `corpus.open_questions`.
+        questions: a question file, see `corpus.questions`.
         text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question of
             the file names are forgotten (see WORKSPACE.md).
         text_topics: their topics, at most.
@@ -283,7 +283,7 @@ class OpenQuestionStage(LanguageModelStage):
 
     def open(self, prepared):
         super().open(prepared)
-        asked = read_open_questions(self.questions, prepared.vocab)
+        asked = read_questions(self.questions, prepared.vocab)
         if deep := [question for question in asked if question.hops > self.max_hops]:
             raise InputError(f'{self.questions}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {self.max_hops}')
         object.__setattr__(self, '_questions', asked)

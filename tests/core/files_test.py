@@ -12,9 +12,9 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
-from opql_jax.corpus.open_questions import read_open_questions
-from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets import metaqa
 from opql_jax.kb import predictions
 from opql_jax.memory import update
 from opql_jax.memory.format import Memory, MemoryFormatError
@@ -172,7 +172,7 @@ def test_what_is_not_in_a_bucket_is_said_to_be_missing():
     with pytest.raises(CheckpointError, match='gs://b/nothing/model.json does not exist'):
         model_config.read('gs://b/nothing')
     with pytest.raises(CorpusError, match='gs://b/nothing.txt: cannot be read'):
-        parse_metaqa_file('gs://b/nothing.txt', VOCAB, 2)
+        metaqa.read_questions('gs://b/nothing.txt', VOCAB, 2)
 
 
 def test_a_memory_in_a_bucket_is_not_changed_there():
@@ -209,10 +209,10 @@ def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
     assert len(predictions.read_predictions('gs://b/out/a.jsonl')) == len(QUESTIONS)
     assert predictions.infer(ring(), QUESTIONS, 'gs://b/out/a.jsonl', **options) == 0
     files.path('gs://b/questions.txt').write_text('who met [plain]\t北京\n')
-    (question,) = parse_metaqa_file('gs://b/questions.txt', VOCAB, 1)
-    assert (question.id, question.answers) == ('1-hop/questions/1', [VOCAB.id('北京')])
+    (question,) = metaqa.read_questions('gs://b/questions.txt', VOCAB, 1)
+    assert (question.id, question.answers) == ('1-hop/questions/1', (VOCAB.id('北京'),))
     files.path('gs://b/open.jsonl').write_text(
-        '{"id": "1", "question": "who met plain", "mentions": [[8, 13]], "hops": 1, "answers": ["北京"]}\n'
+        '{"id": "1", "question": "who met plain", "topics": [[8, 13]], "hops": 1, "answers": ["北京"]}\n'
     )
-    (question,) = read_open_questions('gs://b/open.jsonl', VOCAB)
-    assert question.answers == [VOCAB.id('北京')]
+    (question,) = read_questions('gs://b/open.jsonl', VOCAB)
+    assert question.answers == (VOCAB.id('北京'),)

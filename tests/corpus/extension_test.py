@@ -93,7 +93,7 @@ def test_questions_stay_and_new_ones_follow(old, new):
     before, after = old.questions('1-hop/train'), new.questions('1-hop/train')
     assert after[: len(before)] == before and before[1].topic_entity == -1
     assert [(q.id, q.topic_entity, q.answers) for q in after[len(before) :]] == [
-        ('1-hop/train/1+2', new.vocab.id('Down'), [new.vocab.id('Cy Dee')])
+        ('1-hop/train/1+2', new.vocab.id('Down'), (new.vocab.id('Cy Dee'),))
     ]
 
 

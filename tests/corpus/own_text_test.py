@@ -250,7 +250,7 @@ def test_a_folder_of_metaqa_is_linked_by_name(binaries, tmp_path):
     assert prepared.manifest['dropped_entities'] == {'film': 0.75}
     assert {mention for passage in named(tmp_path / 'prepared') for mention in passage} == {(name, name) for name in KEYS}
     (question,) = prepared.questions('1-hop/dev')
-    assert [prepared.vocab.names[a] for a in question.answers] == ['黒澤 明'] and question.unknown_answers == ['Nobody']
+    assert [prepared.vocab.names[a] for a in question.answers] == ['黒澤 明'] and question.unknown_answers == ('Nobody',)
 
 
 def test_a_folder_of_wikispeedia_is_linked_by_its_hyperlinks(binaries, tmp_path):

@@ -1,73 +1,168 @@
-"""Question files in the MetaQA format, and their table."""
+"""Question files: what a record may hold, what is written and read back, and what is refused."""
+
+import json
 
 import pytest
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import Question, load_questions, parse_metaqa_file, save_questions
+from opql_jax.corpus.questions import Question, bracketed, parse_bracketed, read_questions, to_record, write_questions
 
-VOCAB = EntityVocab.from_names(['[REC]', 'Up', 'Ann Low', 'drama', 'Drama'])
-
-
-def parse(tmp_path, text, hops=1):
-    (tmp_path / 'dev.txt').write_text(text, encoding='utf-8')
-    return parse_metaqa_file(tmp_path / 'dev.txt', VOCAB, hops)
-
-
-def test_a_line_becomes_a_question_with_its_topic_marked(tmp_path):
-    (question,) = parse(tmp_path, 'who acted in [Up] then\tAnn Low|Bob|Ann Low\tmovie_to_actor\t2\n', hops=2)
-    assert question == Question('who acted in Up then', (13, 15), 1, [2], ['Bob'], 2, 'movie_to_actor', '2-hop/dev/1')
-    assert question.text[slice(*question.topic)] == 'Up'
-
-
-def test_type_and_answers_may_be_missing(tmp_path):
-    official, open_ = parse(tmp_path, 'genre of [Up]\tDrama\r\n\ngenre of [Up]\t\n')
-    assert (official.answers, official.type, official.id) == ([3], '', '1-hop/dev/1')
-    assert (open_.answers, open_.unknown_answers, open_.id) == ([], [], '1-hop/dev/3')
-
-
-def test_topics_may_hold_brackets(tmp_path):
-    (question,) = parse(tmp_path, 'who directed [[REC]]\tAnn Low\n')
-    assert (question.text, question.topic_entity) == ('who directed [REC]', 0)
-
-
-def test_an_unknown_topic_is_kept(tmp_path):
-    (question,) = parse(tmp_path, 'who directed [Down]\tAnn Low\n')
-    assert question.topic_entity == -1 and question.answers == [2]
-
-
-def test_a_question_without_answers_is_kept(tmp_path):
-    for line in ('who directed [Up]', 'who directed [Up]\t'):
-        (question,) = parse(tmp_path, line + '\n')
-        assert (question.text, question.topic_entity) == ('who directed Up', 1)
-        assert (question.answers, question.unknown_answers, question.via) == ([], [], [])
-
-
-@pytest.mark.parametrize(
-    'line, reason',
-    [
-        ('[Up]\ta\tb\tc\td', 'expected at most 4 columns separated by tabs .* found 5'),
-        ('who directed Up\tAnn Low', 'no topic in brackets'),
-        ('who directed ]Up[\tAnn Low', 'no topic in brackets'),
-        ('who directed []\tAnn Low', 'topic in brackets is empty'),
-    ],
+# The third key is the first one's name.
+VOCAB = EntityVocab(
+    ['Q1', 'Q2', 'Rome', 'Q4', 'Café Élan'],
+    ['Rome', 'Ann Low', 'Rome (film)', 'Bergen', 'Café Élan'],
+    [['Roma'], [], [], ['Bjørgvin'], []],
 )
-def test_errors_name_file_and_line(tmp_path, line, reason):
-    with pytest.raises(CorpusError, match=rf'dev\.txt:2: .*{reason}'):
-        parse(tmp_path, f'who directed [Up]\tAnn Low\n{line}\n')
+RECORD = {'id': 'q', 'question': 'who left Bergen?', 'topics': [[9, 15]], 'answers': ['Ann Low']}
 
 
-def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
-    with pytest.raises(CorpusError, match='none.txt: cannot be read'):
-        parse_metaqa_file(tmp_path / 'none.txt', VOCAB, 1)
-    with pytest.raises(CorpusError, match='no question in the file'):
-        parse(tmp_path, '\n')
-    (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
-    with pytest.raises(CorpusError, match='latin.txt: not UTF-8'):
-        parse_metaqa_file(tmp_path / 'latin.txt', VOCAB, 1)
+@pytest.fixture
+def file(tmp_path):
+    """Writes a text, or a list as JSON Lines, and gives its path."""
+
+    def file(value):
+        text = value if isinstance(value, str) else ''.join(json.dumps(line) + '\n' for line in value)
+        (tmp_path / 'q.jsonl').write_text(text, encoding='utf-8')
+        return tmp_path / 'q.jsonl'
+
+    return file
 
 
-def test_the_table_gives_back_the_questions(tmp_path):
-    questions = parse(tmp_path, 'who acted in [Up]\tAnn Low|Bob\tx\nwho acted in [Down]\t\n')
-    save_questions(tmp_path / 'questions' / 'dev.parquet', questions)
-    assert load_questions(tmp_path / 'questions' / 'dev.parquet') == questions
+def test_a_line_becomes_a_question_with_its_topics_in_code_points(file):
+    text = '🎬🎬 did the Café Élan of Ann Low leave Bergen?'
+    record = {
+        'id': 7,
+        'question': text,
+        'topics': [[11, 20], [24, 31], [38, 44]],
+        'entities': ['Café Élan', None, 'Nowhere'],
+        'answers': ['Rome', 'Bob', 'Roma', 'Rome', 'Bjørgvin', 'Bob'],
+        'hops': 2,
+        'type': 'composition',
+        'via': [['Roma', 'Nobody']],
+    }
+    (question,) = read_questions(file([record]), VOCAB)
+    assert [text[start:end] for start, end in question.topics] == ['Café Élan', 'Ann Low', 'Bergen']
+    # 'Rome' is a key, though another entity is called so too.
+    topics, via = ((11, 20), (24, 31), (38, 44)), ((0, -1),)
+    assert question == Question('7', text, topics, (4, -1, -1), (2, 0, 3), ('Bob',), 2, 'composition', via)
+    assert (question.topic, question.topic_entity) == ((11, 20), 4)
+
+
+def test_entities_answers_hops_and_type_may_be_missing(file):
+    first = {name: value for name, value in RECORD.items() if name != 'answers'}
+    questions = read_questions(file(f'{json.dumps(first)}\n\n{json.dumps({**RECORD, "id": "r"})}\n'), VOCAB)
+    assert questions == [
+        Question('q', 'who left Bergen?', ((9, 15),), (-1,)),
+        Question('r', 'who left Bergen?', ((9, 15),), (-1,), (1,)),
+    ]
+
+
+def test_without_topics_the_names_in_the_text_are_the_topics(file):
+    record = {'id': 'q', 'question': 'did Ann Low leave Bjørgvin?'}
+    (question,) = read_questions(file([record]), VOCAB)
+    assert (question.topics, question.entities) == (((4, 11), (18, 26)), (1, 3))
+    for text in ('did Ann Lower leave?', 'who?'):
+        with pytest.raises(CorpusError, match=r'q\.jsonl:1: topics: missing, and the text mentions no name'):
+            read_questions(file([{**record, 'question': text}]), VOCAB)
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    records = [
+        {
+            **RECORD,
+            'question': 'who left\u2028Bergen?',
+            'entities': ['Q4'],
+            'answers': ['Q2', 'Tom'],
+            'hops': 3,
+            'type': 'x',
+        },
+        {**RECORD, 'id': 'r', 'question': '🇳🇴 Bjørgvin', 'topics': [[3, 11]], 'entities': [None], 'answers': []},
+    ]
+    write_questions(tmp_path / 'new' / 'q.jsonl', records)
+    questions = read_questions(tmp_path / 'new' / 'q.jsonl', VOCAB)
+    assert questions == [
+        Question('q', 'who left\u2028Bergen?', ((9, 15),), (3,), (1,), ('Tom',), 3, 'x'),
+        Question('r', '🇳🇴 Bjørgvin', ((3, 11),), (-1,)),
+    ]
+
+
+def test_a_question_is_the_same_after_its_record(tmp_path):
+    questions = [
+        Question('q', 'who left Rome', ((9, 13),), (0,), (2, 1), ('Tom',), 3, 'x', ((3,), (0, 4))),
+        Question('r', 'who left Ann for Bob', ((9, 12), (17, 20)), (-1, -1)),
+    ]
+    write_questions(tmp_path / 'q.jsonl', (to_record(question, VOCAB) for question in questions))
+    assert read_questions(tmp_path / 'q.jsonl', VOCAB) == questions
+
+
+def test_topics_are_shown_in_brackets():
+    question = Question('q', 'did [REC] please Bob', ((4, 9), (17, 20)), (-1, -1))
+    assert bracketed(question) == 'did [[REC]] please [Bob]'
+    assert parse_bracketed('did [[REC]] please') == ('did [REC] please', (4, 9))
+    for marked, reason in (('Up', 'has no topic'), (']Up[', 'has no topic'), ('[ ]', 'is empty')):
+        with pytest.raises(CorpusError, match=reason):
+            parse_bracketed(marked)
+
+
+def bad(**rows):
+    params = [pytest.param(*row, id=name.replace('_', ' ')) for name, row in rows.items()]
+    return pytest.mark.parametrize('change, message', params)
+
+
+@bad(
+    no_id=({'id': None}, 'id: expected a string that is not blank, found None'),
+    repeated_id=({}, "id: 'q' is already that of line 1"),
+    blank_question=({'question': ' '}, 'question: expected a string'),
+    half_a_code_point=({'question': 'who left Bergen\ud83c'}, 'question: code point 15 is half of a surrogate pair'),
+    no_topic=({'topics': []}, 'topics: expected a list of at least one'),
+    half_a_span=({'topics': [[9]]}, r'topics\[0\]: expected \[start, end\] in code points, found \[9\]'),
+    a_span_of_words=({'topics': [[True, 2]]}, r'topics\[0\]: expected \[start, end\]'),
+    a_span_past_the_end=({'topics': [[9, 17]]}, r'topics\[0\]: \[9, 17\) marks no text in a question of 16 code points'),
+    an_empty_span=({'topics': [[9, 9]]}, r'topics\[0\]: \[9, 9\) marks no text'),
+    a_blank_span=({'topics': [[8, 9]]}, r'topics\[0\]: \[8, 9\) marks no text'),
+    overlapping_spans=({'topics': [[4, 10], [9, 15]]}, r'topics\[1\]: \[9, 15\) begins before topics\[0\] ends'),
+    spans_out_of_order=({'topics': [[9, 15], [4, 8]]}, r'topics\[1\]: \[4, 8\) begins before topics\[0\] ends'),
+    too_few_entities=({'entities': []}, 'entities: 0 of 1 topics'),
+    entities_by_id=({'entities': [5]}, r'entities\[0\]: expected a string that is not blank, found 5'),
+    answers_as_text=({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
+    an_answer_without_a_name=({'answers': ['Bob', None]}, r'answers\[1\]: expected a string'),
+    no_hop=({'hops': 0}, 'hops: expected a whole number of at least 1, found 0'),
+    half_a_hop=({'hops': 1.5}, 'hops: expected a whole number of at least 1, found 1.5'),
+    type_as_a_number=({'type': 3}, 'type: expected a string'),
+    via_of_too_many_hops=({'via': [['Q1']]}, 'via: expected a list of entities for each of 0 hops before the last'),
+    via_of_nothing=({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),
+    via_by_id=({'hops': 2, 'via': [[3]]}, r'via\[0\]\[0\]: expected a string'),
+)
+def test_errors_name_file_line_and_field(file, change, message):
+    path = file([RECORD, {**RECORD, 'id': 'r', **change} if change else RECORD])
+    with pytest.raises(CorpusError, match=rf'q\.jsonl:2: {message}'):
+        read_questions(path, VOCAB)
+
+
+@pytest.mark.parametrize('field', ['id', 'question'])
+def test_a_missing_field_is_named(file, field):
+    path = file([{name: value for name, value in RECORD.items() if name != field}])
+    with pytest.raises(CorpusError, match=rf'q\.jsonl:1: {field}: missing'):
+        read_questions(path, VOCAB)
+
+
+def test_files_that_hold_no_question_are_errors(file, tmp_path):
+    for text, message in (
+        ('\n', r'q\.jsonl: no question'),
+        ('[1]\n', ':1: expected a JSON object, found list'),
+        ('{\n', ':1: not a JSON'),
+    ):
+        with pytest.raises(CorpusError, match=message):
+            read_questions(file(text), VOCAB)
+    (tmp_path / 'latin.jsonl').write_bytes(b'\n"\xe9"\n')
+    with pytest.raises(CorpusError, match=r'latin\.jsonl:2: not a JSON value in UTF-8'):
+        read_questions(tmp_path / 'latin.jsonl', VOCAB)
+    with pytest.raises(CorpusError, match=r'none\.jsonl: cannot be read'):
+        read_questions(tmp_path / 'none.jsonl', VOCAB)
+
+
+def test_a_bad_record_is_not_written(tmp_path):
+    with pytest.raises(CorpusError, match=r'q\.jsonl: record 2: question: missing'):
+        write_questions(tmp_path / 'q.jsonl', [RECORD, {'id': 'r', 'topics': [[0, 1]]}])
+    assert not list(tmp_path.iterdir())

@@ -64,7 +64,7 @@ def test_wrong_columns_are_errors(tmp_path):
 
 def prepared(tmp_path):
     (tmp_path / 'questions' / '1-hop').mkdir(parents=True)
-    (tmp_path / 'questions' / '1-hop' / 'dev.parquet').write_bytes(b'12345')
+    (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').write_bytes(b'12345')
     (tmp_path / 'tokenizer.json').write_text('{}')
     (tmp_path / 'notes.txt').write_text('not ours')
     return tables.write_manifest(tmp_path, {'counts': {'passages': 3}})
@@ -74,7 +74,7 @@ def test_the_manifest_lists_every_file_with_size_and_hash(tmp_path):
     manifest = prepared(tmp_path)
     assert tables.read_manifest(tmp_path) == manifest
     assert (manifest['format'], manifest['version'], manifest['counts']) == ('opql-prepared', 1, {'passages': 3})
-    assert list(manifest['files']) == ['questions/1-hop/dev.parquet', 'tokenizer.json']
+    assert list(manifest['files']) == ['questions/1-hop/dev.jsonl', 'tokenizer.json']
     assert manifest['files']['tokenizer.json'] == {
         'bytes': 2,
         'sha256': '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a',
@@ -86,10 +86,10 @@ def test_a_manifest_that_does_not_fit_its_directory_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match='not a prepared directory'):
         tables.read_manifest(tmp_path)
     manifest = prepared(tmp_path)
-    (tmp_path / 'questions' / '1-hop' / 'dev.parquet').write_bytes(b'123')
+    (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').write_bytes(b'123')
     with pytest.raises(CorpusError, match=r'dev\.parquet: 3 bytes, the manifest says 5'):
         tables.read_manifest(tmp_path)
-    (tmp_path / 'questions' / '1-hop' / 'dev.parquet').unlink()
+    (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').unlink()
     with pytest.raises(CorpusError, match=r'dev\.parquet: listed in the manifest but missing'):
         tables.read_manifest(tmp_path)
     for change, reason in [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import OpenQuestion
+from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_sources
 from opql_jax.data.prepared import Prepared
 
@@ -104,7 +104,7 @@ def test_without_a_memory_nothing_is_gold_or_absent(prepared):
 def question(number, answers, hops=1, topics=1):
     text = 'song river ' * topics
     mentions = tuple((11 * t, 11 * t + 4) for t in range(topics))
-    return OpenQuestion(f'q{number}', text.strip(), mentions, (-1,) * topics, answers, [], hops, '')
+    return Question(f'q{number}', text.strip(), mentions, (-1,) * topics, tuple(answers), hops=hops)
 
 
 def test_questions_come_by_hops_with_one_of_their_answers_as_label(prepared):
@@ -147,7 +147,7 @@ def test_some_questions_must_do_without_their_answers(prepared):
 
 def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
     vocab, tokenizer, special = prepared.vocab, prepared.tokenizer, prepared.special
-    asked = [question(0, [1]), question(1, [2], topics=2), OpenQuestion('x', 'who saw it', ((8, 10),), (-1,), [], [], 1, '')]
+    asked = [question(0, [1]), question(1, [2], topics=2), Question('x', 'who saw it', ((8, 10),), (-1,))]
     source = lm_sources.NameSource(prepared, asked, num_steps=20, seed=3, rows=10)
     after_who_saw = 1 + len(tokenizer.encode('who saw', add_special_tokens=False).ids)
     entities, texts = [], set()

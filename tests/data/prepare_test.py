@@ -99,7 +99,7 @@ def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus
     with pytest.raises(InputError, match='prepare did not end'):
         Prepared(tmp_path / 'out')
     (tmp_path / 'out' / 'questions' / '9-hop').mkdir()
-    (tmp_path / 'out' / 'questions' / '9-hop' / 'old.parquet').write_bytes(b'of the killed run')
+    (tmp_path / 'out' / 'questions' / '9-hop' / 'old.jsonl').write_bytes(b'of the killed run')
     (tmp_path / 'out' / '.pairs.parquet.1.partial').write_bytes(b'half')
     (tmp_path / 'out' / 'notes.txt').write_text('mine')
     run(corpus, tmp_path / 'out')

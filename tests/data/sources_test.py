@@ -5,8 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from opql_jax.corpus.open_questions import write_open_questions
-from opql_jax.corpus.questions import save_questions
+from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data import batching, markup, passages, questions, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
@@ -365,7 +364,7 @@ def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_kn
         {
             'id': q.id,
             'question': q.text,
-            'mentions': [q.topic],
+            'topics': [q.topic],
             'entities': [keys[q.topic_entity]],
             'answers': [keys[a] for a in q.answers],
         }
@@ -374,21 +373,21 @@ def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_kn
     others = [
         {**one[0], 'id': 'two hops', 'hops': 2},
         {**one[1], 'id': 'unknown', 'entities': [None]},
-        {**one[2], 'id': 'two', 'question': 'Ann Bob', 'mentions': [[0, 3], [4, 7]], 'entities': one[2]['entities'] * 2},
+        {**one[2], 'id': 'two', 'question': 'Ann Bob', 'topics': [[0, 3], [4, 7]], 'entities': one[2]['entities'] * 2},
     ]
-    write_open_questions(tmp_path / 'open.jsonl', [*others, *one])
+    write_questions(tmp_path / 'open.jsonl', [*others, *one])
     source = make(name, prepared, split=str(tmp_path / 'open.jsonl'))
     assert source.questions.num_questions == len(one) > 10
     assert all(same(a, b) for a, b in zip(source, make(name, prepared), strict=True))
-    write_open_questions(tmp_path / 'none.jsonl', others)
-    with pytest.raises(ValueError, match='none.jsonl: no question has one hop and one mention, of an entity'):
+    write_questions(tmp_path / 'none.jsonl', others)
+    with pytest.raises(ValueError, match='none.jsonl: no question has one hop and one topic, of an entity'):
         make(name, prepared, split=str(tmp_path / 'none.jsonl'))
 
 
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
     tiny_prepared.write(tmp_path / 'p')
     unknown = [q for q in prepared.questions('2-hop/train') if q.topic_entity < 0]
-    save_questions(tmp_path / 'p' / 'questions' / 'unknown.parquet', unknown)
+    write_questions(tmp_path / 'p' / 'questions' / 'unknown.jsonl', (to_record(q, prepared.vocab) for q in unknown))
     other = Prepared(tmp_path / 'p')
     with pytest.raises(ValueError, match='unknown: no question has a known topic'):
         sources.FollowSource(other, splits=['unknown'], num_steps=1, seed=0)

@@ -5,7 +5,11 @@ import json
 import pytest
 
 from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.questions import Question
 from opql_jax.datasets import metaqa
+
+VOCAB = EntityVocab.from_names(['[REC]', 'Up', 'Ann Low', 'drama', 'Drama'])
 
 
 @pytest.fixture
@@ -29,18 +33,67 @@ def test_passages_are_about_their_title_and_carry_no_mentions(folder):
     assert (document.id, document.title, document.title_entity, document.mentions) == ('0', 'Up', 'Up', None)
 
 
-def test_questions_are_found_by_split_and_hops(folder):
-    (question,) = metaqa.questions(folder, metaqa.entity_vocab(folder), 'dev', 2)
-    assert (question.topic_entity, question.answers, question.hops) == (1, [1], 2)
-
-
 def test_what_is_missing_or_unknown_is_named(folder):
     vocab = metaqa.entity_vocab(folder)
-    with pytest.raises(CorpusError, match=r'3-hop.*train\.txt: cannot be read'):
-        metaqa.questions(folder, vocab, 'train', 3)
     (folder / 'passages.jsonl').write_text(json.dumps({'id': 4, 'title': 'Down', 'text': 'x'}) + '\n')
     with pytest.raises(CorpusError, match=r"passages\.jsonl: document '4': title: unknown entity 'Down'"):
         metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
     (folder / 'entities.txt').write_text('\n')
     with pytest.raises(CorpusError, match='no entity name'):
         metaqa.entity_vocab(folder)
+
+
+# Question files.
+
+
+def read(tmp_path, text, hops=1):
+    (tmp_path / 'dev.txt').write_text(text, encoding='utf-8')
+    return metaqa.read_questions(tmp_path / 'dev.txt', VOCAB, hops)
+
+
+def test_a_line_becomes_a_question_with_its_topic_marked(tmp_path):
+    (question,) = read(tmp_path, 'who acted in [Up] then\tAnn Low|Bob|Ann Low\tmovie_to_actor\t2\n', hops=2)
+    text, topics = 'who acted in Up then', ((13, 15),)
+    assert question == Question('2-hop/dev/1', text, topics, (1,), (2,), ('Bob',), 2, 'movie_to_actor')
+
+
+def test_type_and_answers_may_be_missing(tmp_path):
+    official, open_ = read(tmp_path, 'genre of [Up]\tDrama\r\n\ngenre of [Up]\t\n')
+    assert (official.answers, official.type, official.id) == ((3,), '', '1-hop/dev/1')
+    assert (open_.answers, open_.unknown_answers, open_.id) == ((), (), '1-hop/dev/3')
+    (bare,) = read(tmp_path, 'genre of [Up]')
+    assert (bare.text, bare.topic_entity, bare.answers, bare.via) == ('genre of Up', 1, (), ())
+
+
+def test_topics_may_hold_brackets(tmp_path):
+    (question,) = read(tmp_path, 'who directed [[REC]]\tAnn Low\n')
+    assert (question.text, question.topic_entity) == ('who directed [REC]', 0)
+
+
+def test_an_unknown_topic_is_kept(tmp_path):
+    (question,) = read(tmp_path, 'who directed [Down]\tAnn Low\n')
+    assert question.topic_entity == -1 and question.answers == (2,)
+
+
+@pytest.mark.parametrize(
+    'line, reason',
+    [
+        ('[Up]\ta\tb\tc\td', 'expected at most 4 columns separated by tabs .* found 5'),
+        ('who directed Up\tAnn Low', 'no topic in brackets'),
+        ('who directed ]Up[\tAnn Low', 'no topic in brackets'),
+        ('who directed []\tAnn Low', 'topic in brackets is empty'),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path, line, reason):
+    with pytest.raises(CorpusError, match=rf'dev\.txt:2: .*{reason}'):
+        read(tmp_path, f'who directed [Up]\tAnn Low\n{line}\n')
+
+
+def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
+    with pytest.raises(CorpusError, match='none.txt: cannot be read'):
+        metaqa.read_questions(tmp_path / 'none.txt', VOCAB, 1)
+    with pytest.raises(CorpusError, match='no question in the file'):
+        read(tmp_path, '\n')
+    (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
+    with pytest.raises(CorpusError, match='latin.txt: not UTF-8'):
+        metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)

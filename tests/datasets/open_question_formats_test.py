@@ -6,7 +6,7 @@ import pytest
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.open_questions import read_open_questions
+from opql_jax.corpus.questions import read_questions
 from opql_jax.datasets import wikispeedia
 from opql_jax.datasets.entity_resolution import EntityResolver, Name, find_mentions
 from opql_jax.datasets.open_question_formats import Coverage, complexwebq, convert, metaqa_lines, webqsp, webqsp_lines
@@ -45,7 +45,7 @@ def resolve(file):
 
 
 def marked(record):
-    return [record['question'][start:end] for start, end in record['mentions']]
+    return [record['question'][start:end] for start, end in record['topics']]
 
 
 def test_an_entity_is_told_by_its_key_then_by_what_its_qid_is_called_then_by_name(resolve):
@@ -141,7 +141,7 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
         {
             'id': 'W-0',
             'question': '🎬 who met Ann Low in Bergen?',
-            'mentions': [[10, 17], [21, 27]],
+            'topics': [[10, 17], [21, 27]],
             'entities': ['Q2', '/m/06'],
             'answers': ['Café Élan', 'Sue Oak', '1980-01-01'],
             'hops': 1,
@@ -150,7 +150,7 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
         {
             'id': 'W-1',
             'question': 'where is tom ash from?',
-            'mentions': [[9, 16]],  # words of the name that the table has
+            'topics': [[9, 16]],  # words of the name that the table has
             'entities': ['Q2'],
             'answers': ['m.0406'],
             'hops': 1,
@@ -159,7 +159,7 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
         {
             'id': 'W-3',
             'question': 'who left Low Hill?',
-            'mentions': [[9, 17]],
+            'topics': [[9, 17]],
             'entities': ['Low Hill'],
             'answers': [],
             'hops': 1,
@@ -249,7 +249,7 @@ def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
         ('C-1', ['Sir Tom'], ['Q2'], [], 2, 'composition'),
         ('C-2', ['elsewhere'], ['Elsewhere'], ['Sue'], 1, 'superlative'),
     ]
-    assert records[0]['mentions'] == [[9, 14], [19, 28], [35, 41]]
+    assert records[0]['topics'] == [[9, 14], [19, 28], [35, 41]]
     assert coverage == Coverage(4, 3, 2, 1, 3, 1)
 
 
@@ -260,7 +260,7 @@ def test_metaqa_lines_keep_topic_and_answers(file):
         {
             'id': '2-hop/dev/1',
             'question': '🎬 who left Roma',
-            'mentions': [[11, 15]],
+            'topics': [[11, 15]],
             'entities': ['Q1'],
             'answers': ['Q2', 'Bob'],
             'hops': 2,
@@ -269,7 +269,7 @@ def test_metaqa_lines_keep_topic_and_answers(file):
         {
             'id': '2-hop/dev/2',
             'question': 'who left Oslo',
-            'mentions': [[9, 13]],
+            'topics': [[9, 13]],
             'entities': ['Oslo'],
             'answers': ['/m/06'],
             'hops': 2,
@@ -301,9 +301,9 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
         'answers 3'.split(),
         'answers in the vocabulary 1 33.3 %'.split(),
     ]
-    first, _, last = read_open_questions(output, VOCAB)
-    assert (first.entities, first.answers, first.unknown_answers) == ((1, 6, 5), [0], ['m.0405'])
-    assert (last.entities, last.answers, last.unknown_answers) == ((-1,), [], ['Sue'])
+    first, _, last = read_questions(output, VOCAB)
+    assert (first.entities, first.answers, first.unknown_answers) == ((1, 6, 5), (0,), ('m.0405',))
+    assert (last.entities, last.answers, last.unknown_answers) == ((-1,), (), ('Sue',))
 
 
 def test_every_format_can_be_named(file, tmp_path):
@@ -314,7 +314,7 @@ def test_every_format_can_be_named(file, tmp_path):
     }
     for format, path in files.items():
         convert(format=format, path=path, vocab=VOCAB, output=tmp_path / 'out.jsonl', hops=3)
-        assert read_open_questions(tmp_path / 'out.jsonl', VOCAB)[0].hops == (3 if format == 'metaqa' else 1)
+        assert read_questions(tmp_path / 'out.jsonl', VOCAB)[0].hops == (3 if format == 'metaqa' else 1)
 
 
 @pytest.mark.parametrize(
@@ -356,11 +356,11 @@ def test_the_real_questions_are_marked_and_covered_as_measured(shared_data, tmp_
     plain = convert(format='webqsp_lines', path=path, vocab=vocab, output=tmp_path / 'q.jsonl')
     lines = map(json.loads, path.read_text(encoding='utf-8').splitlines())
     asked = {line['qId']: line for line in lines}
-    questions = read_open_questions(tmp_path / 'q.jsonl', vocab)
+    questions = read_questions(tmp_path / 'q.jsonl', vocab)
     named = 0
     for question in questions:
         line = asked[question.id]
-        ((start, end),), topic = question.mentions, line['topic']
+        ((start, end),), topic = question.topics, line['topic']
         assert question.text == line['question']
         title = (topic['wikipedia'] or '').rpartition('/')[2].replace('_', ' ')
         named += question.text[start:end].lower() in {s.lower() for s in (topic['label'], title, *topic['alternatives'])}

@@ -14,9 +14,8 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.open_questions import read_open_questions
-from opql_jax.corpus.questions import parse_metaqa_file
-from opql_jax.datasets import msf, open_question_formats, wikimovies
+from opql_jax.corpus.questions import read_questions
+from opql_jax.datasets import metaqa, msf, open_question_formats, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax_tasks import public_sets
@@ -69,8 +68,8 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     kinds = ['film_to_maker', 'writer_to_film']
     assert read == [{**record, 'type': kind} for record, kind in zip(expected, kinds, strict=True)]
     assert [record['question'] for record in read] == ['who of dev made Kïsmet', 'what did Ann Lee write']
-    for record, question in zip(read, parse_metaqa_file(path, NOTHING, 2), strict=True):
-        assert record['answers'] == question.unknown_answers and record['mentions'] == [list(question.topic)]
+    for record, question in zip(read, metaqa.read_questions(path, NOTHING, 2), strict=True):
+        assert record['answers'] == list(question.unknown_answers) and record['topics'] == [list(question.topic)]
         assert (record['id'], record['hops']) == (question.id, 2)
 
 
@@ -92,9 +91,9 @@ def test_questions_are_written_for_the_tasks(load, put, tmp_path):
     examples = tfds.load('opql_metaqa/1-hop', split='train', data_dir=tmp_path / 'tfds', download=False)
     public_sets.write_jsonl(examples, tmp_path / 'asked.jsonl')
     vocab = EntityVocab.from_names(['Kïsmet', 'Ann', 'X, Y'])
-    first, second = read_open_questions(tmp_path / 'asked.jsonl', vocab)
-    assert (first.entities, first.answers, first.unknown_answers) == ((0,), [1], ['Joe Ö'])
-    assert (second.entities, second.answers, second.unknown_answers) == ((-1,), [2], ['Z'])
+    first, second = read_questions(tmp_path / 'asked.jsonl', vocab)
+    assert (first.entities, first.answers, first.unknown_answers) == ((0,), (1,), ('Joe Ö',))
+    assert (second.entities, second.answers, second.unknown_answers) == ((-1,), (2,), ('Z',))
 
 
 def test_missing_files_are_named(load, put):
@@ -282,7 +281,7 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
         put(f'onehop/{split}/queries-0000{part}-of-00010.json', lines(one))
     (read,) = load('opql_msf/2-hop', 'test')
     assert [read] == msf.queries(tmp_path / 'manual/twohop/test/queries.json')
-    assert (read['question'], read['mentions']) == ('douglas adams, educated at, located in', [[0, 13]])
+    assert (read['question'], read['topics']) == ('douglas adams, educated at, located in', [[0, 13]])
     assert (read['type'], read['entities'], read['answers'], read['hops']) == ('P69 > P131', ['Q1'], ['Q3'], 2)
     (dated,) = load('opql_msf/1-hop', 'train')
     assert (dated['answers'], dated['hops']) == (['19520311'], 1)

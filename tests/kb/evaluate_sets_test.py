@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from opql_jax.corpus.documents import CorpusError
-from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.datasets import metaqa
 from opql_jax.kb.ask import ask
 from opql_jax.kb.evaluate import evaluate, evaluate_sets, format_table, infer_file
 from opql_jax.kb.predictions import PredictionError, bracketed, read_predictions
@@ -66,7 +66,7 @@ def assert_same_metrics(found, wanted):
 def test_a_file_of_questions_is_answered_line_by_line(folders, kb, question_file, tmp_path):
     infer_file(**folders, question_file=str(question_file), hops=2, output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
     records = read_predictions(tmp_path / 'a' / 'out.jsonl')
-    questions = parse_metaqa_file(question_file, kb.vocab, 2)
+    questions = metaqa.read_questions(question_file, kb.vocab, 2)
     assert [r['id'] for r in records] == [f'2-hop/mine/{n}' for n in range(1, 13)] == [q.id for q in questions]
     assert [r['question'] for r in records] == [line.split('\t')[0] for line in question_file.read_text('utf-8').splitlines()]
     assert [r['topic'] is None for r in records] == [n == 3 for n in range(12)]

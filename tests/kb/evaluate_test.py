@@ -82,7 +82,7 @@ def test_predictions_made_by_hand_get_the_metrics_they_should(tmp_path):
 
 
 def test_recall_on_the_way_needs_gold_entities_and_the_entities_found_there():
-    known = dataclasses.replace(CASES[0], via=[[3, 4]])  # director, country
+    known = dataclasses.replace(CASES[0], via=((3, 4),))  # director, country
     found = evaluate(FILM_KB, [known, CASES[1]], SAID[:2], 2)
     assert (found['recall_hop1'], found['recall_hop2']) == (1 / 2, 3 / 4)
     found = evaluate(FILM_KB, [known], [said(known, ['Film 2'])], 2)
@@ -127,7 +127,7 @@ def test_the_predicted_set_holds_all_answers_of_a_long_list(tmp_path):
 def test_another_entity_of_the_same_name_is_not_the_answer():
     vocab = EntityVocab(['probe', 'planet', 'metal'], ['MESSENGER', 'Mercury', 'Mercury'], [[], [], []])
     kb = GraphKB(vocab, [(0, 2)])
-    question = Question('what did MESSENGER visit', (9, 18), 0, [1], [], 1, '', '1')
+    question = Question('1', 'what did MESSENGER visit', ((9, 18),), (0,), (1,))
     assert evaluate(kb, [question], list(predict(kb, [question], 1)), 1)['hits@1'] == 0
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.open_questions import OpenQuestion, write_open_questions
+from opql_jax.corpus.questions import Question, write_questions
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import open_qa
@@ -46,14 +46,14 @@ def world(tmp_path_factory):
         {
             'id': q.id,
             'question': q.text,
-            'mentions': [list(q.topic)],
+            'topics': [list(q.topic)],
             'entities': [prepared.vocab.keys[q.topic_entity]],
             'answers': [prepared.vocab.keys[a] for a in q.answers] or ['Nobody'],
             'hops': q.hops,
         }
         for q in asked
     ]
-    write_open_questions(root / 'asked.jsonl', records)
+    write_questions(root / 'asked.jsonl', records)
     run = functools.partial(tiny_training.run, folder, encoder=encoder)
     cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
@@ -107,7 +107,7 @@ def pairs_of(directory):
 
 def test_answers_do_not_depend_on_what_is_asked_beside(world):
     model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
-    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    asked = open_qa.read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     for question, together in zip(asked, model.answer(asked, 1)):
         (alone,) = model.answer([question], 1)
         np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
@@ -117,7 +117,7 @@ def test_answers_do_not_depend_on_what_is_asked_beside(world):
 def test_entities_are_told_apart_by_direction_not_by_length(world):
     """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
     model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
-    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    asked = open_qa.read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
     lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
     longer = params | {'entity_table': params['entity_table'] * lengths}
@@ -146,7 +146,7 @@ def test_deleted_entries_are_not_read_again(world, tmp_path):
     copy = tmp_path / 'memory'
     shutil.copytree(world.memory, copy)
     model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
-    asked = open_qa.read_open_questions(world.root / 'asked.jsonl', model.vocab)[:4]
+    asked = open_qa.read_questions(world.root / 'asked.jsonl', model.vocab)[:4]
     read = {int(e) for answer in model.answer(asked, 1) for e in answer.hops[0][0].entries}
     delete(copy, entries=sorted(read))
     after = OpenQA.open(world.folder, world.root / 'lm', copy)
@@ -302,9 +302,9 @@ def test_scores_count_unknown_answers_and_tell_null_apart():
     vocab = EntityVocab.from_names([f'Q{e}' for e in range(5)])
     model = types.SimpleNamespace(memory=memory, vocab=vocab)
     asked = [
-        OpenQuestion('a', 'x', ((0, 1),), (0,), [2], [], 1, ''),
-        OpenQuestion('b', 'x', ((0, 1),), (1,), [3], ['Nobody'], 1, ''),
-        OpenQuestion('c', 'x', ((0, 1),), (-1,), [], ['Nobody'], 1, ''),
+        Question('a', 'x', ((0, 1),), (0,), (2,)),
+        Question('b', 'x', ((0, 1),), (1,), (3,), ('Nobody',)),
+        Question('c', 'x', ((0, 1),), (-1,), (), ('Nobody',)),
     ]
     entities = [[2, 0, 1, 3, 4], [2, 3, 0, 1, 4], [0, 1, 2, 3, 4]]
     records = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.corpus.questions import write_questions
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -256,12 +256,12 @@ def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_pat
     asked = [q for q in prepared.questions('1-hop/test') if q.topic_entity >= 0]
     keys = prepared.vocab.keys
     records = [
-        {'id': q.id, 'question': q.text, 'mentions': [list(q.topic)], 'entities': [keys[q.topic_entity]], 'answers': ['?']}
+        {'id': q.id, 'question': q.text, 'topics': [list(q.topic)], 'entities': [keys[q.topic_entity]], 'answers': ['?']}
         for q in asked
     ]
     # A mention that nobody knows brings nothing.
-    records.append({'id': 'unknown', 'question': 'who?', 'mentions': [[0, 3]], 'entities': [None], 'answers': ['?']})
-    write_open_questions(tmp_path / 'asked.jsonl', records)
+    records.append({'id': 'unknown', 'question': 'who?', 'topics': [[0, 3]], 'entities': [None], 'answers': ['?']})
+    write_questions(tmp_path / 'asked.jsonl', records)
     for name, questions in (('splits', '1-hop/test'), ('open', str(tmp_path / 'asked.jsonl'))):
         tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / name, max_pairs=40, min_count=2)
         add(world, tmp_path / name, 'prepared', questions=(questions,), pairs_per_entity=3)

@@ -47,14 +47,14 @@ def ask(vocab, topic, answers=(), number=1, kind='', text='who met {} again, and
     start = text.index('{}')
     found = [vocab.get(name) for name in answers]
     return Question(
+        f'2-hop/dev/{number}',
         text.format(topic),
-        (start, start + len(topic)),
-        -1 if vocab.get(topic) is None else vocab.get(topic),
-        [entity for entity in found if entity is not None],
-        [name for name, entity in zip(answers, found) if entity is None],
+        ((start, start + len(topic)),),
+        (-1 if vocab.get(topic) is None else vocab.get(topic),),
+        tuple(entity for entity in found if entity is not None),
+        tuple(name for name, entity in zip(answers, found) if entity is None),
         2,
         kind,
-        f'2-hop/dev/{number}',
     )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import Question, save_questions
+from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.data import markup, passage_records
 from opql_jax.data.tokenizer import train_wordpiece
 
@@ -61,7 +61,8 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
         targets.setdefault(topic, set()).add(target)
     for hops in (1, 2, 3):
         questions = [_question(rng, k, hops, names, targets) for k in range(20 * hops)]
-        save_questions(directory / 'questions' / f'{hops}-hop' / 'train.parquet', questions)
+        path = directory / 'questions' / f'{hops}-hop' / 'train.jsonl'
+        write_questions(path, (to_record(question, vocab) for question in questions))
     tables.write_manifest(directory, {})
     return directory
 
@@ -89,14 +90,13 @@ def _question(rng, k, hops, names, targets):
     start = len('who met ')
     answers = sorted(rng.choice(sorted(targets[topic]), rng.integers(1, 3)).tolist())
     return Question(
-        text=f'who met {name}' + ' again' * int(rng.integers(1, 8)),
-        topic=(start, start + len(name)),
-        topic_entity=-1 if k % 7 == 6 else topic,
-        answers=[] if k % 5 == 4 else list(dict.fromkeys(answers)),
-        unknown_answers=['nobody'] if k % 5 == 4 else [],
-        hops=hops,
-        type='',
         id=f'{hops}-hop/train/{k}',
+        text=f'who met {name}' + ' again' * int(rng.integers(1, 8)),
+        topics=((start, start + len(name)),),
+        entities=(-1 if k % 7 == 6 else topic,),
+        answers=() if k % 5 == 4 else tuple(dict.fromkeys(answers)),
+        unknown_answers=('nobody',) if k % 5 == 4 else (),
+        hops=hops,
     )
 
 

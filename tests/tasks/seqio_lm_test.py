@@ -12,7 +12,7 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.open_questions import read_open_questions, write_open_questions
+from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data import batching, lm_sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation import metrics
@@ -45,13 +45,13 @@ def asked(prepared, tmp_path_factory):
             {
                 'id': str(number),
                 'question': f'{keys[0]} {words}',
-                'mentions': [[0, len(keys[0])]],
+                'topics': [[0, len(keys[0])]],
                 'answers': [keys[a] if isinstance(a, int) else a for a in answers],
                 'hops': hops,
             }
             for number, (words, answers, hops) in enumerate(questions)
         ]
-        write_open_questions(folder / name, records)
+        write_questions(folder / name, records)
         return folder / name
 
     return write
@@ -87,7 +87,7 @@ def test_training_draws_what_the_source_draws(prepared, files, question_set):
     task = getattr(question_sets, question_set)(prepared.directory, files, num_steps=STEPS, rows=2)
     assert task.name == f'opql_{question_set}' and task.num_input_examples('train') == STEPS
     for seed in (0, 5):
-        questions = read_open_questions(files['train'], prepared.vocab)
+        questions = read_questions(files['train'], prepared.vocab)
         source = lm_sources.OpenQuestionSource(prepared, questions, num_steps=STEPS, seed=seed, rows=2)
         for ours, theirs in zip(dataset(task.name, 'train', seed), source, strict=True):
             (length,) = batching.lengths_in(theirs)

@@ -13,7 +13,7 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 import tensorflow as tf
 
-from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.corpus.questions import write_questions
 from opql_jax.data import pipeline, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax_tasks import opql
@@ -40,13 +40,13 @@ def directory(tmp_path_factory):
         {
             'id': q.id,
             'question': q.text,
-            'mentions': [q.topic],
+            'topics': [q.topic],
             'answers': [prepared.vocab.keys[a] for a in q.answers] or ['nobody'],
             'hops': q.hops,
         }
         for q in asked
     ]
-    write_open_questions(folder / FIELDS['lm_questions']['questions'], records)
+    write_questions(folder / FIELDS['lm_questions']['questions'], records)
     return folder
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import Stopped
-from opql_jax.corpus.open_questions import write_open_questions
+from opql_jax.corpus.questions import write_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.training import lm_stages, stages
 from opql_jax.training import step as step_lib
@@ -42,10 +42,8 @@ def inputs(tmp_path_factory):
         prepared, root / 'lm', lm_stages.ClozeStage(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
     )
     asked = [q for hops in (1, 2) for q in Prepared(prepared).questions(f'{hops}-hop/train')[:9]]
-    fields = [
-        {'id': q.id, 'question': q.text, 'mentions': [list(q.topic)], 'answers': ['Nobody'], 'hops': q.hops} for q in asked
-    ]
-    write_open_questions(root / 'asked.jsonl', fields)
+    fields = [{'id': q.id, 'question': q.text, 'topics': [list(q.topic)], 'answers': ['Nobody'], 'hops': q.hops} for q in asked]
+    write_questions(root / 'asked.jsonl', fields)
     return prepared, root / 'model', memory
 
 

@@ -293,7 +293,7 @@ def _stream(
         text, spans = fill(world, wording, dict(zip('xy', row)))
         yield {
             'question': text,
-            'mentions': [[start, end] for start, end, _ in spans],
+            'topics': [[start, end] for start, end, _ in spans],
             'entities': [world.keys[topic] for _, _, topic in spans],
             'answers': [world.keys[answer] for answer in answers],
             'hops': max(map(len, chains)),
@@ -345,13 +345,13 @@ def write_lm_world(
     _write_lines(directory / 'entities.jsonl', ({'id': key, 'name': name} for key, name in names.items()))
     for name, rows in files.items():
         _write_lines(directory / 'questions' / f'{name}.jsonl', rows)
-    asked = (row for row in files['train'] if row['hops'] == 1 and len(row['mentions']) == 1)
+    asked = (row for row in files['train'] if row['hops'] == 1 and len(row['topics']) == 1)
     text = ''.join(_metaqa_line(row, names) + '\n' for row in asked)
     (directory / 'linked/1-hop/train.txt').write_text(text, encoding='utf-8', newline='\n')
 
 
 def _metaqa_line(row: dict, names: dict[str, str]) -> str:
-    ((start, end),), text = row['mentions'], row['question']
+    ((start, end),), text = row['topics'], row['question']
     answers = '|'.join(names[answer] for answer in row['answers'])
     return '\t'.join((f'{text[:start]}[{text[start:end]}]{text[end:]}', answers, row['type']))
 

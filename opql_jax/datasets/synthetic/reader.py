@@ -5,7 +5,7 @@ import functools
 import itertools
 from typing import ClassVar
 
-from opql_jax.corpus import questions as questions_lib
+from opql_jax.datasets import metaqa
 from opql_jax.datasets.synthetic import pages, questions, world
 
 
@@ -43,8 +43,8 @@ class Synthetic:
             name = f'{hops}-hop/{split}'
             out[name] = [
                 dataclasses.replace(
-                    questions_lib.parse_question(questions.metaqa_line(self._world, row), vocab, hops, f'{name}/{i}'),
-                    via=[list(entities) for entities in row.via],
+                    metaqa.parse_question(questions.metaqa_line(self._world, row), vocab, hops, f'{name}/{i}'),
+                    via=row.via,
                 )
                 for i, row in enumerate(rows, 1)
             ]

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from opql_jax.corpus import documents as records
-from opql_jax.corpus.open_questions import read_open_questions
-from opql_jax.corpus.questions import parse_metaqa_file
+from opql_jax.corpus.questions import read_questions
+from opql_jax.datasets import metaqa
 from opql_jax.datasets.jsonl import read_entities
 from opql_jax.datasets.synthetic import lm_world, pages
 from opql_jax.datasets.synthetic.questions import question_type
@@ -176,9 +176,9 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
     for name, rows in questions.items():
         assert rows and all(row['id'].startswith(f'{name}-') for row in rows)
         for row in rows:
-            assert [row['question'][start:end] for start, end in row['mentions']] == [names[key] for key in row['entities']]
+            assert [row['question'][start:end] for start, end in row['topics']] == [names[key] for key in row['entities']]
             assert set(row['answers']) <= set(names) and row['answers'] and not set('[]{}') & set(row['question'])
-            assert row['mentions'] == sorted(row['mentions']) and len(set(row['entities'])) == len(row['entities'])
+            assert row['topics'] == sorted(row['topics']) and len(set(row['entities'])) == len(row['entities'])
         assert len({row['question'] for row in rows}) == len(rows)
         ids |= {row['id'] for row in rows}
     assert len(ids) == sum(map(len, questions.values()))
@@ -221,7 +221,7 @@ def constraints_of(row, facts):
     orders = [row['entities'], row['entities'][::-1]]
     found = [[walk(facts, topic, [step]) for topic, step in zip(topics, steps)] for topics in orders]
     wordings = {wording.replace('{x}', '').replace('{y}', ''): wording for wording in CONJUNCTIONS[steps]}
-    (a, b), (c, d) = row['mentions']
+    (a, b), (c, d) = row['topics']
     wording = wordings[row['question'][:a] + row['question'][b:c] + row['question'][d:]]
     return found[wording.index('{x}') > wording.index('{y}')]
 
@@ -317,12 +317,12 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
 
 def test_linked_questions_are_the_training_questions_of_one_hop_about_one_topic(written):
     vocab = read_entities(written / 'entities.jsonl')
-    linked = parse_metaqa_file(written / 'linked/1-hop/train.txt', vocab, hops=1)
-    asked = [q for q in read_open_questions(written / 'questions/train.jsonl', vocab) if q.hops == len(q.mentions) == 1]
+    linked = metaqa.read_questions(written / 'linked/1-hop/train.txt', vocab, hops=1)
+    asked = [q for q in read_questions(written / 'questions/train.jsonl', vocab) if q.hops == len(q.topics) == 1]
     assert asked and len(linked) == len(asked)
     for line, question in zip(linked, asked):
-        assert (line.text, (line.topic,), (line.topic_entity,)) == (question.text, question.mentions, question.entities)
-        assert (line.answers, line.unknown_answers, line.type) == (question.answers, [], question.type)
+        assert (line.text, line.topics, line.entities) == (question.text, question.topics, question.entities)
+        assert (line.answers, line.unknown_answers, line.type) == (question.answers, (), question.type)
 
 
 @pytest.mark.parametrize('share', (0, 1, -0.5))

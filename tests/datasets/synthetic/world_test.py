@@ -263,5 +263,5 @@ def test_the_reader_gives_the_documents_and_questions_of_the_world(world, docume
         expected = list(itertools.islice(questions(world, split, hops), 300 if split == 'train' else 60))
         assert len(splits[f'{hops}-hop/{split}']) == len(expected)
         for row, question in zip(splits[f'{hops}-hop/{split}'], expected):
-            assert (row.topic_entity, row.answers, row.type) == (question.topic, list(question.answers), question.type)
+            assert (row.topic_entity, row.answers, row.type) == (question.topic, question.answers, question.type)
             assert row.hops == hops and not row.unknown_answers
