@@ -87,10 +87,10 @@ def test_a_manifest_that_does_not_fit_its_directory_is_an_error(tmp_path):
         tables.read_manifest(tmp_path)
     manifest = prepared(tmp_path)
     (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').write_bytes(b'123')
-    with pytest.raises(CorpusError, match=r'dev\.parquet: 3 bytes, the manifest says 5'):
+    with pytest.raises(CorpusError, match=r'dev\.jsonl: 3 bytes, the manifest says 5'):
         tables.read_manifest(tmp_path)
     (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').unlink()
-    with pytest.raises(CorpusError, match=r'dev\.parquet: listed in the manifest but missing'):
+    with pytest.raises(CorpusError, match=r'dev\.jsonl: listed in the manifest but missing'):
         tables.read_manifest(tmp_path)
     for change, reason in [
         ({'version': 2}, 'format version 2, this program reads 1'),
