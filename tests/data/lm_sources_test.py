@@ -164,7 +164,7 @@ def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
             entities.append(entity)
             texts.add(start)
     assert len(set(entities)) == len(entities) > 35 and texts == {1, after_who_saw}  # of both questions about one topic
-    with pytest.raises(InputError, match='no question has just one mention'):
+    with pytest.raises(InputError, match='no question has just one topic'):
         lm_sources.NameSource(prepared, asked[1:2], num_steps=1, seed=0)
 
 
