@@ -38,7 +38,8 @@ from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
-from opql_jax.datasets.wikipedia.writer import write_world
+
+from dump_writer import write_world
 
 MENTIONS_A_PASSAGE = 8
 MAX_TOKENS = 122  # and the markup's room makes 128
@@ -54,7 +55,7 @@ def cpu_seconds(call) -> tuple[float, object]:
 
 def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
     """Two lines: the dump reader, and what is done with its articles."""
-    (part,) = write_world(folder / 'world.xml.bz2', generate(0, options.documents))
+    part = write_world(folder / 'world.xml.bz2', generate(0, options.documents))
     reader = Wikipedia(str(part), str(folder / 'work'), processes=1, min_links=0)
     left_out = dump.LeftOut(reader.left_out_titles, reader.left_out_templates)
     texts = [page.text for _, page in dump.pages(part)]

@@ -11,7 +11,8 @@ from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets.wikipedia.titles import Site
 from opql_jax.datasets.wikipedia.wikitext import Converter
-from opql_jax.datasets.wikipedia.writer import wikitext
+
+from dump_writer import wikitext
 
 CASES = {
     'a link': ('By [[Ann Low]].', 'By Ann Low.', [('Ann Low', 'Ann Low')]),
