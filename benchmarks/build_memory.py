@@ -1,4 +1,4 @@
-"""Pairs encoded per second by `PairEncoder`, in length buckets and padded to 128 tokens, alternately in one process.
+"""Pairs encoded per second by `MarkedPairEncoder`, in length buckets and padded to 128 tokens, alternately in one process.
 
 python benchmarks/build_memory.py --model tiny --rows 16384 --json
 python benchmarks/build_memory.py --prepared_dir PREPARED --model_dir MODEL
@@ -23,9 +23,9 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.build_memory import entries_of, pair_rows
 from opql_jax.memory.build import EntryTable
+from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import encoder_flops
-from opql_jax.models.pair_encoding import PairEncoder
 from opql_jax.training import model_config
 from opql_jax.training.trainer import init_params
 
@@ -57,11 +57,10 @@ def measure(options, prepared, encoder, params) -> dict:
     rows = pair_rows(prepared)
     rows = rows[in_order(entries_of(prepared, rows))[: options.rows]]
     lengths = lengths_of(prepared, rows)
-    arguments = encoder, params, prepared.records, prepared.pairs, prepared.special
     longest = max(PADDED, int(lengths.max()))
     ways = {
-        'bucketed': PairEncoder(*arguments, tokens_per_batch=options.tokens_per_batch),
-        'padded': PairEncoder(*arguments, (longest,), options.tokens_per_batch),
+        'bucketed': MarkedPairEncoder(encoder, params, prepared, Batching(tokens_per_device=options.tokens_per_batch)),
+        'padded': MarkedPairEncoder(encoder, params, prepared, Batching((longest,), options.tokens_per_batch)),
     }
     matrix = jnp.ones((MATRIX, MATRIX))
     product = jax.jit(lambda m: m @ m)
@@ -82,7 +81,7 @@ def measure(options, prepared, encoder, params) -> dict:
         'padded_to': longest,
     }
     for name, encode in ways.items():
-        shapes = [(places, length) for _, places, length in encode.batches(lengths)]
+        shapes = [(places, length) for _, places, length in encode.batched.plan(lengths)]
         executed = sum(encoder_flops(encoder, shape) for shape in shapes)
         line[name] = {
             'pairs_per_s': round(len(rows) / median[name]),
@@ -114,7 +113,7 @@ def main():
     parser.add_argument('--documents', type=int, default=2000, help='of the generated corpus')
     parser.add_argument('--prepared_dir')
     parser.add_argument('--model_dir')
-    parser.add_argument('--tokens_per_batch', type=int, help="of both ways; the PairEncoder's choice by default")
+    parser.add_argument('--tokens_per_batch', type=int, help="of both ways; the MarkedPairEncoder's choice by default")
     parser.add_argument('--repeats', type=int, default=5, help='calls of each way, at most')
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')

@@ -8,8 +8,8 @@ moved by one vector; and what all embeddings share is most of their length (0.9 
 
 import json
 import logging
+from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from opql_jax.core import files
@@ -19,14 +19,13 @@ from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
 from opql_jax.models import bert
+from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
-from opql_jax.models.pair_encoding import LENGTHS, PairEncoder
 from opql_jax.training import model_config
 
 _log = logging.getLogger(__name__)
 
 EMBEDDINGS = ('relation', 'relation masked', 'mean', 'mean masked')
-TOKENS_PER_BATCH = 2048
 
 
 def probe(
@@ -143,21 +142,27 @@ def by_relation(sentences: list[LabelledSentence], fewest: int) -> list[list[np.
     return [[np.array(same) for same in texts.values()] for _, texts in sorted(relations.items()) if len(texts) >= fewest]
 
 
-class _InMemory:
-    """Passages as `PairEncoder` reads them."""
+class _LabelledPairs(NamedTuple):
+    """Passages in memory and the pair of each, as a `bulk_encoding.PairSource`, and as its own `records`."""
 
-    def __init__(self, passages):
-        self._passages = passages
+    passages: list[markup.TokenisedPassage]
+    pairs: dict[str, np.ndarray]
+    special: tokenizer_lib.SpecialIds
+
+    @property
+    def records(self):
+        return self
 
     def read(self, ids):
-        return [self._passages[i] for i in ids]
+        return [self.passages[i] for i in ids]
 
 
 def relations_of(encoder, params, passages, special, masked) -> np.ndarray:
     """r of passages as `tokenise` makes them, without or with the names of their mentions: [n, d_r] float32."""
     topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
     pairs = {'passage': np.arange(len(passages)), 'topic_mention': topic, 'target_mention': 1 - topic}
-    return PairEncoder(encoder, params, _InMemory(passages), pairs, special, masked=masked)(np.arange(len(passages)))
+    encode = MarkedPairEncoder(encoder, params, _LabelledPairs(passages, pairs, special), masked=masked)
+    return encode(np.arange(len(passages)))
 
 
 def _rows(passages, special, masked: bool) -> list[np.ndarray]:
@@ -171,22 +176,17 @@ def _rows(passages, special, masked: bool) -> list[np.ndarray]:
 def means_of(encoder, params, rows, special) -> np.ndarray:
     """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
 
-    @jax.jit
-    def apply(params, tokens):
+    def mean_of_tokens(params, tokens):
         weights = (tokens != PAD_ID)[:, :, None]
         hidden = encoder.apply({'params': params}, tokens, method=encoder.hidden)
         return (hidden * weights).sum(1) / weights.sum(1)
 
-    length = np.array([batching.bucket_of(len(row), LENGTHS) for row in rows])
-    out = np.empty((len(rows), encoder.hidden_size), np.float32)
-    for bucket in np.unique(length).tolist():
-        members, size = np.flatnonzero(length == bucket), max(TOKENS_PER_BATCH // bucket, 1)
-        for start in range(0, len(members), size):
-            chosen = members[start : start + size]
-            # What fills a batch up is [CLS] [SEP]: a mean over no token would be 0 / 0.
-            tokens = batching.pad_tokens([rows[i] for i in chosen], size, bucket, special)
-            out[chosen] = np.asarray(apply(params, tokens))[: len(chosen)]
-    return out
+    # Rows that fill up a batch hold [CLS] [SEP]: the mean over no token would be 0 / 0.
+    make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, special),)
+    means = np.empty((len(rows), encoder.hidden_size), np.float32)
+    for chosen, found in BatchedEncoder(mean_of_tokens, params)(np.array([len(row) for row in rows]), make_batch):
+        means[chosen] = found
+    return means
 
 
 def score(vectors, members, ways: int, shots: int, episodes: int, seed: int) -> np.ndarray:

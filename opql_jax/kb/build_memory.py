@@ -12,7 +12,7 @@ from opql_jax.kb import pair_selection as selection_lib
 from opql_jax.kb.new_entities import embeddings
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.format import params_hash
-from opql_jax.models.pair_encoding import encoder_of
+from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def build_memory(
     if dry_run:
         print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
-    encode = encoder_of(card['entry'])(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    encode = pair_encoder(card['pair_encoding'], encoder, params['encoder'], prepared)
     started = time.monotonic()
     memory = build_lib.build(
         memory_dir,

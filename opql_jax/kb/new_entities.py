@@ -4,7 +4,7 @@ import numpy as np
 
 from opql_jax.corpus.pairs import mention_tables
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.mention_encoding import encode_mentions
+from opql_jax.models.bulk_encoding import encode_mentions
 
 # Mentions of which the embedding of a new entity is made, and entities by which it is fitted to the entity table.
 EMBEDDING_MENTIONS, FITTED_ENTITIES = 16, 512
@@ -51,7 +51,7 @@ def _mention_means(encoder, params, prepared, mentions, entities):
     rank = np.arange(len(entity)) - np.searchsorted(entity, entity)
     chosen = order[_spread(rank, count, EMBEDDING_MENTIONS)]
     passage, mention = mentions['passage'][chosen], mentions['mention'][chosen]
-    vectors = encode_mentions(encoder, params, prepared.records, prepared.special, passage, mention)
+    vectors = encode_mentions(encoder, params, prepared, passage, mention)
     of, first, count = np.unique(mentions['entity'][chosen], return_index=True, return_counts=True)
     return of, np.add.reduceat(vectors, first) / count[:, None].astype(np.float32)
 

@@ -18,7 +18,7 @@ from opql_jax.kb.new_entities import embeddings
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory, params_hash
-from opql_jax.models.pair_encoding import encoder_of
+from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 
 _log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def inject(
         return
     if not len(rows):
         _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers['pairs'])
-    encode = encoder_of(card['entry'])(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    encode = pair_encoder(card['pair_encoding'], encoder, params['encoder'], prepared)
     started = time.monotonic()
     changed = update_lib.inject(
         memory_dir,

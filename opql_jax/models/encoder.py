@@ -1,11 +1,10 @@
-"""The relation encoder: marked text to relation and mention embeddings (OPQL, section 3.1).
+"""The relation encoder: from marked text to embeddings of relations and of mentions (paper §2.2, §2.3).
 
-The transformer is BERT (post-LN, exact gelu, learned positions, one segment), so that any BERT
-checkpoint can be loaded into it (`opql_jax.models.bert`). Two matrices are added on top, both
-without bias:
+The transformer is BERT (post-LN, exact gelu, learned positions, one segment), so that any BERT checkpoint can be loaded into it
+(`opql_jax.models.bert`). Two projections without bias are added:
 
-    W_r  r = W_r^T [h_R1 ; h_R2]   the relation of the marked (topic, target) pair
-    W_e  m = W_e^T h_start         a mention, to be compared with the entity table
+    r = W_r^T [h_R1 ; h_R2]   the relation of a (topic, target) pair marked by [R1] and [R2] (eq. 1)
+    m = W_e^T h_start         a mention, to be compared with the entity table E (§2.3)
 """
 
 import functools
@@ -21,28 +20,28 @@ from opql_jax.core.errors import InputError
 PAD_ID = 0
 LAYER_NORM_EPSILON = 1e-12
 
-# BERT's initialiser. It also fits W_r and W_e: relations are compared by plain inner products, and
-# with unit-variance outputs (the usual 1/fan_in scale) the first softmax over them would be one-hot.
+# BERT's initialiser. It also suits W_r and W_e: relations are compared by inner products, and with outputs of unit variance (the
+# usual 1/fan_in scale) the first softmax over them would be one-hot.
 _init = nn.initializers.truncated_normal(0.02)
 
-# As in T5, one mask serves all positions of a row (for attention weights: all queries of a head). A mask
-# for each position costs 15 % of a training step on CPU, in random numbers.
+# One mask for all positions of a row (for attention weights: for all queries of a head), as in T5. A mask for each position costs
+# 15 % of a training step on CPU, in random numbers.
 _dropout = functools.partial(nn.Dropout, broadcast_dims=(-2,))
 
 
 def gelu(x):
-    """Exact gelu, any shape. Written with erf because erfc, in jax.nn.gelu, is 3x slower on CPU."""
+    """Exact gelu, of any shape. Written with erf, because erfc, which jax.nn.gelu uses, is 3x slower on CPU."""
     return 0.5 * x * (1 + jax.lax.erf(x * np.sqrt(0.5).astype(x.dtype)))
 
 
-def _product(inputs, kernel, dimension_numbers, precision):
-    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...] as one product of two matrices.
+def _dot_general(inputs, kernel, dimension_numbers, precision):
+    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product of two matrices.
 
-    Otherwise XLA for CPUs transposes what the gradient of the kernel is made of, and that product takes twice as long.
+    Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of that product.
     """
-    (axis, _), _ = dimension_numbers
-    left, right = inputs.shape[: axis[0]], kernel.shape[len(axis) :]
-    width = math.prod(kernel.shape[: len(axis)])
+    (axes, _), _ = dimension_numbers
+    left, right = inputs.shape[: axes[0]], kernel.shape[len(axes) :]
+    width = math.prod(kernel.shape[: len(axes)])
     return jnp.dot(inputs.reshape(-1, width), kernel.reshape(width, -1), precision=precision).reshape(left + right)
 
 
@@ -52,7 +51,7 @@ class TransformerLayer(nn.Module):
     Attributes:
         num_heads: attention heads; divides the hidden size.
         mlp_size: width of the feed-forward layer.
-        dropout_rate: of attention weights and of the output of both sublayers.
+        dropout_rate: of the attention weights and of the output of both sublayers.
         dtype: of the computation; parameters are float32.
     """
 
@@ -63,26 +62,29 @@ class TransformerLayer(nn.Module):
 
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
-        """Maps h [n, L, hidden] to the same shape, or to [n, C, hidden] at the given positions only.
+        """Applies the layer.
 
         Args:
             h: [n, L, hidden] in `dtype`.
             bias: [n, 1, 1, L] float32, added to the attention logits: 0 for tokens, very negative for padding.
-            deterministic: no dropout.
-            positions: [n, C] int32, where the output is wanted; None for everywhere.
+            deterministic: disables dropout.
+            positions: [n, C] int32, the only positions whose output is computed; None for all.
+
+        Returns:
+            [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
         """
         hidden = h.shape[-1]
         head = hidden // self.num_heads
         dense = lambda features, name, axis=-1: nn.DenseGeneral(
-            features, axis=axis, dtype=self.dtype, kernel_init=_init, dot_general=_product, name=name
+            features, axis=axis, dtype=self.dtype, kernel_init=_init, dot_general=_dot_general, name=name
         )
         norm = lambda name: nn.LayerNorm(LAYER_NORM_EPSILON, dtype=self.dtype, name=name)
         drop = _dropout(self.dropout_rate, deterministic=deterministic)
 
-        # Heads before positions makes both products plain batched matmuls, which is 1.7x faster on CPU
-        # (gradient included) than jax.nn.dot_product_attention or the same as einsum.
+        # With heads before positions both products are plain batched matmuls: on CPU 1.7x faster, gradient included, than
+        # jax.nn.dot_product_attention or an einsum.
         qkv = dense((3, self.num_heads, head), 'qkv')(h)
-        # Not one transpose of all three, whose parts are copied once more: with gradient 5 % of a layer on CPU.
+        # Transposing all three at once would copy the parts once more: 5 % of a layer with its gradient on CPU.
         q, k, v = (qkv[:, :, i].swapaxes(1, 2) for i in range(3))  # each [n, heads, L, head]
         if positions is not None:
             q = jnp.take_along_axis(q, positions[:, None, :, None], axis=2)
@@ -99,8 +101,8 @@ class TransformerLayer(nn.Module):
 class RelationEncoder(nn.Module):
     """BERT with the relation projection W_r and the mention projection W_e.
 
-    Dropout needs an rng named 'dropout' unless `deterministic`. Token id 0 is padding: no token attends
-    to it, so more padding does not change an embedding.
+    Dropout needs an rng named 'dropout' unless `deterministic`. Token id 0 is padding: no token attends to it, so the amount of
+    padding does not change an embedding.
 
     Attributes:
         vocab_size: number of token ids.
@@ -109,11 +111,11 @@ class RelationEncoder(nn.Module):
         num_heads: attention heads; divides hidden_size.
         mlp_size: width of the feed-forward layers.
         max_length: learned positions; the longest row that can be encoded, in tokens.
-        relation_dim: d_r.
+        relation_dim: d_r, even.
         entity_dim: d_e.
         dropout_rate: of embeddings, attention weights and sublayer outputs.
-        dtype: 'float32' or 'bfloat16', of the transformer's computation. Parameters, softmax, layer-norm
-            statistics and both projections are float32 in either case.
+        dtype: 'float32' or 'bfloat16', of the transformer's computation. Parameters, softmax, layer-norm statistics and both
+            projections are float32 in either case.
     """
 
     vocab_size: int
@@ -136,12 +138,12 @@ class RelationEncoder(nn.Module):
             raise InputError(f"RelationEncoder.dtype={self.dtype!r} must be 'float32' or 'bfloat16'.")
         embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=_init)
         project = lambda features, init=_init: nn.Dense(features, use_bias=False, kernel_init=init)
-        # As large as _init would make it, but orthogonal: relations keep the angles between [h_R1 ; h_R2], exactly where
-        # relation_dim is 2 hidden_size.
+        # Of the scale of _init, but orthogonal: relations keep the angles between [h_R1 ; h_R2], exactly so where relation_dim is
+        # 2 hidden_size.
         isometry = nn.initializers.orthogonal(0.02 * np.sqrt(2 * self.hidden_size))
         self.token_embedding = embed(self.vocab_size)
-        # With a single segment BERT's segment embedding is one more constant of every position: loading
-        # a checkpoint adds it to this table.
+        # With a single segment, BERT's segment embedding is one more constant of every position: loading a checkpoint adds it to
+        # this table.
         self.position_embedding = embed(self.max_length)
         self.embedding_norm = nn.LayerNorm(LAYER_NORM_EPSILON, dtype=self.dtype)
         self.dropout = _dropout(self.dropout_rate)
@@ -152,13 +154,13 @@ class RelationEncoder(nn.Module):
         self.w_e = project(self.entity_dim)
 
     def __call__(self, tokens, r1, r2, deterministic=True):
-        """Embeds the relation of the marked pair.
+        """Embeds the relation of the marked pair of each row.
 
         Args:
             tokens: [n, L] int32, 0 = padding.
             r1: [n] int32, position of [R1], the marker after the topic.
             r2: [n] int32, position of [R2], the marker after the target.
-            deterministic: no dropout.
+            deterministic: disables dropout.
 
         Returns:
             r [n, relation_dim] float32.
@@ -166,30 +168,30 @@ class RelationEncoder(nn.Module):
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds the relation of the marked pair and the mentions around it.
+        """Embeds the relation of the marked pair of each row, and the mentions around it.
 
         Args:
-            tokens, r1, r2, deterministic: as above.
-            context: [n, C] int32, first tokens of mentions; those of unused slots may be anywhere in the row.
+            tokens, r1, r2, deterministic: as of `__call__`.
+            context: [n, C] int32, the first tokens of mentions; unused slots may hold any position of the row.
 
         Returns:
-            (r [n, relation_dim], m [n, C, entity_dim]), float32: r = W_r^T [h_R1 ; h_R2] and m = W_e^T h_start.
+            r [n, relation_dim] and m [n, C, entity_dim], float32.
         """
         h = self.hidden(tokens, deterministic, jnp.concatenate([r1[:, None], r2[:, None], context], axis=1))
         h = h.astype(jnp.float32)
         return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
 
     def mentions(self, tokens, positions, deterministic=True):
-        """m = W_e^T h_start at positions [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
+        """m = W_e^T h_start at `positions` [n, C] of tokens [n, L]: [n, C, entity_dim] float32."""
         return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
     def spans(self, tokens, first, last, deterministic=True):
-        """Contextual embeddings of many mentions of a text: those of their first and last tokens.
+        """The last layer at both ends of mentions, for `relate_spans`.
 
         Args:
             tokens: [n, L] int32.
-            first, last: [n, M] int32, positions; those of unused slots may be anywhere in the row.
-            deterministic: no dropout.
+            first, last: [n, M] int32, the mentions' first and last tokens; unused slots may hold any position of the row.
+            deterministic: disables dropout.
 
         Returns:
             [n, M, 2, hidden_size] float32.
@@ -197,47 +199,47 @@ class RelationEncoder(nn.Module):
         h = self.hidden(tokens, deterministic, jnp.concatenate([first, last], axis=1))
         return jnp.stack(jnp.split(h, 2, axis=1), axis=2).astype(jnp.float32)
 
-    def relate(self, topic, target, backward, entry):
-        """The relations of pairs of mentions in one text that was encoded once for all of them.
+    def relate_spans(self, topic, target, topic_is_second, pair_encoding):
+        """The relations of pairs of mentions of a text that was encoded once for all of its pairs.
 
-        A pair has one code, W_r^T [first ; second] of its mentions in the order of the text, which is r where the topic comes
-        first; where it comes second, r is the code with its halves swapped. So what is learnt of a pair from questions about one
-        side holds for questions about the other: alignment on MetaQA gains 2.4 points at one hop by it, with the second part
-        of `losses.alignment_loss`.
+        A mention is the mean of its two ends. A pair has one code, W_r^T [first ; second], with its mentions in the order of the
+        text. The relation is the code where the topic comes first, and the code with its halves swapped where it comes second. So
+        what is learnt about a pair from questions about one side holds for questions about the other: with the second term of
+        `losses.alignment_loss`, alignment on MetaQA gains 2.4 points at one hop.
 
         Args:
-            topic, target: [..., 2, hidden_size], see `spans`; a mention is the mean of the two.
-            backward: [...] bool, whether the topic comes after the target.
-            entry: 'places' for the above; 'mention' for the target's two tokens alone, W_r^T [first ; last].
+            topic, target: [..., 2, hidden_size], as `spans` returns them; of a 'span_pair' also their means [..., 1, hidden_size].
+            topic_is_second: [...] bool, whether the topic comes after the target in the text.
+            pair_encoding: 'span_pair' for the above; 'mention' for W_r^T [first ; last] of the target alone.
 
         Returns:
             [..., relation_dim] float32.
         """
-        if entry == 'mention':
+        if pair_encoding == 'mention':
             return self.w_r(target.reshape(*target.shape[:-2], -1))
-        topic, target, backward = topic.mean(axis=-2), target.mean(axis=-2), backward[..., None]
-        first, second = jnp.where(backward, target, topic), jnp.where(backward, topic, target)
+        topic, target, swap = topic.mean(axis=-2), target.mean(axis=-2), topic_is_second[..., None]
+        first, second = jnp.where(swap, target, topic), jnp.where(swap, topic, target)
         code = self.w_r(jnp.concatenate([first, second], axis=-1))
-        return jnp.where(backward, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
+        return jnp.where(swap, jnp.roll(code, self.relation_dim // 2, axis=-1), code)
 
     def hidden(self, tokens, deterministic=True, positions=None):
-        """Contextual token embeddings.
+        """The last layer of the transformer.
 
         Args:
             tokens: [n, L] int32.
-            deterministic: no dropout.
-            positions: [n, C] int32; the last layer is computed there only, which is most of it saved. None for everywhere.
+            deterministic: disables dropout.
+            positions: [n, C] int32, the only positions at which the last layer is computed, which saves most of it; None for all.
 
         Returns:
-            [n, L, hidden_size], or [n, C, hidden_size] at the positions; in `dtype`.
+            [n, L, hidden_size], or [n, C, hidden_size] at `positions`, in `dtype`.
 
         Raises:
             InputError: L is more than max_length.
         """
-        return self.upper(self.lower(tokens, 0, deterministic), tokens, 0, deterministic, positions)
+        return self.upper_layers(self.lower_layers(tokens, 0, deterministic), tokens, 0, deterministic, positions)
 
-    def lower(self, tokens, layers, deterministic=True):
-        """What `hidden` has after some of the layers (static): [n, L, hidden_size] in `dtype`."""
+    def lower_layers(self, tokens, num_layers, deterministic=True):
+        """The output [n, L, hidden_size], in `dtype`, of the first `num_layers` (static) layers."""
         length = tokens.shape[-1]
         if length > self.max_length:
             raise InputError(
@@ -246,17 +248,17 @@ class RelationEncoder(nn.Module):
             )
         h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(length))
         h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
-        for layer in self.layers[:layers]:
-            h = layer(h, _attended(tokens), deterministic)
+        for layer in self.layers[:num_layers]:
+            h = layer(h, _attention_bias(tokens), deterministic)
         return h
 
-    def upper(self, h, tokens, layers, deterministic=True, positions=None):
-        """`hidden`, from what `lower` gave after as many layers, fewer than all."""
-        for layer in self.layers[layers:-1]:
-            h = layer(h, _attended(tokens), deterministic)
-        return self.layers[-1](h, _attended(tokens), deterministic, positions)
+    def upper_layers(self, h, tokens, num_lower, deterministic=True, positions=None):
+        """`hidden` from the output h of the first `num_lower` layers (static, fewer than all)."""
+        for layer in self.layers[num_lower:-1]:
+            h = layer(h, _attention_bias(tokens), deterministic)
+        return self.layers[-1](h, _attention_bias(tokens), deterministic, positions)
 
 
-def _attended(tokens):
-    """[n, 1, 1, L]: no token attends to padding. Not -inf: a row that is all padding, which fills up a batch, must stay finite."""
+def _attention_bias(tokens):
+    """[n, 1, 1, L]: hides padding. Not -inf, because a row that is all padding, which fills up a batch, must stay finite."""
     return jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]

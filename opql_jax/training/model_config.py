@@ -11,13 +11,12 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 FORMAT, VERSION = 'opql-model', 1
+FIELDS = {'encoder_class', 'encoder', 'pair_encoding', 'num_entities', 'vocabulary_hash'}
 ENCODERS = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
-# Of cards that were written when there was nothing else.
-DEFAULTS = {'encoder_class': 'RelationEncoder', 'entry': 'relation'}
 
 
-def save(workdir, encoder: RelationEncoder, prepared: Prepared, entry: str = 'relation') -> None:
-    """Writes both files; each appears whole or not at all. `entry`: what memories are encoded from, see `models.encoding.ENTRIES`."""
+def save(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair') -> None:
+    """Writes both files; each appears whole or not at all. `pair_encoding`: how memories encode pairs, see `models.bulk_encoding`."""
     workdir = files.path(workdir)
     fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
     card = {
@@ -25,7 +24,7 @@ def save(workdir, encoder: RelationEncoder, prepared: Prepared, entry: str = 're
         'version': VERSION,
         'encoder_class': type(encoder).__name__,
         'encoder': fields,
-        'entry': entry,
+        'pair_encoding': pair_encoding,
         'num_entities': len(prepared.vocab),
         'vocabulary_hash': prepared.vocab.hash(),
     }
@@ -47,14 +46,13 @@ def read(model_dir) -> dict:
     try:
         card = json.loads(path.read_text(encoding='utf-8'))
         found = card.get('format'), card.get('version')
-        complete = found != (FORMAT, VERSION) or card.keys() >= {'encoder', 'num_entities', 'vocabulary_hash'}
+        complete = found != (FORMAT, VERSION) or card.keys() >= FIELDS
     except (ValueError, AttributeError) as error:
         raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
     if not complete:
         raise CheckpointError(f'{path} is damaged (fields are missing): copy it again from where the model was trained')
     if found != (FORMAT, VERSION):
         raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
-    card = DEFAULTS | card
     if card['encoder_class'] not in ENCODERS:
         raise CheckpointError(f'{path}: encoder_class {card["encoder_class"]!r} is not one of {", ".join(ENCODERS)}')
     return card

@@ -18,8 +18,8 @@ class PassageAlignStage(Stage):
 
     Attributes:
         split: the questions; or a file of open questions, see `data.questions.one_hop`.
-        entry: 'places' for the relation of the places of topic and target; 'mention' for an index of mentions (DrKIT), whose
-            entries know their topic by the passage only.
+        pair_encoding: 'span_pair' for the relation of the spans of topic and target; 'mention' for an index of mentions (DrKIT),
+            whose entries know their topic by the passage only.
         passages: encoded per step.
         pairs: 'title', 'sentence' or 'all', what the memory will be built from.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
@@ -30,7 +30,7 @@ class PassageAlignStage(Stage):
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     split: str = '1-hop/train'
-    entry: str = 'places'
+    pair_encoding: str = 'span_pair'
     passages: int = 128
     pairs: str = 'title'
     held_out: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class PassageAlignStage(Stage):
     facts_weight: float = 1.0
 
     def open(self, prepared):
-        if self.entry not in ('places', 'mention'):
-            raise InputError(f"entry={self.entry!r}: what a passage is encoded for is 'places' or 'mention'")
+        if self.pair_encoding not in ('span_pair', 'mention'):
+            raise InputError(f"pair_encoding={self.pair_encoding!r}: whole passages are encoded for 'span_pair' or 'mention'")
 
     def source(self, prepared, num_steps, seed):
         return passages.PassageAlignSource(
@@ -66,7 +66,7 @@ class PassageAlignStage(Stage):
 
     def loss(self, encoder, layout, params, batch, constants, static, rng):
         questions = encode_questions(encoder, params, batch, jax.random.fold_in(rng, 1))
-        relations, gather = _encode_passages(encoder, params, batch, jax.random.fold_in(rng, 2), self.entry)
+        relations, gather = _encode_passages(encoder, params, batch, jax.random.fold_in(rng, 2), self.pair_encoding)
         loss, accuracy = losses.alignment_loss(
             questions,
             batch['question_topic'],
@@ -79,7 +79,7 @@ class PassageAlignStage(Stage):
         return loss, {'alignment_accuracy': accuracy}
 
 
-def _encode_passages(encoder, params, batch, rng, entry):
+def _encode_passages(encoder, params, batch, rng, pair_encoding):
     """Encodes the passages of a batch, one bucket after the other.
 
     Returns:
@@ -96,6 +96,7 @@ def _encode_passages(encoder, params, batch, rng, entry):
         )
         places = [batch[f'{side}_mention_{length}'] for side in ('topic', 'target')]
         topic, target = (jnp.take_along_axis(spans, place[:, :, None, None], axis=1) for place in places)
-        relations.append(encoder.apply(variables, topic, target, places[0] > places[1], entry, method=encoder.relate))
+        backward = places[0] > places[1]
+        relations.append(encoder.apply(variables, topic, target, backward, pair_encoding, method=encoder.relate_spans))
     flat = lambda arrays: jnp.concatenate([array.reshape(-1, *array.shape[2:]) for array in arrays])
     return flat(relations), lambda name: flat([batch[f'{name}_{length}'] for length in lengths])

@@ -24,9 +24,9 @@ from opql_jax.data.questions import is_file
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search import shard_memory
 from opql_jax.models import losses
+from opql_jax.models.bulk_encoding import check_pair_encoding
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower, follow_loss
-from opql_jax.models.pair_encoding import encoder_of
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import replicate
 
@@ -38,8 +38,8 @@ class Stage:
     """What the training loop asks of a stage; stages are frozen dataclasses whose fields gin sets."""
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
-    # What memories are to be encoded from by a model that the stage trained (`models.encoding.ENTRIES`); None for as before it.
-    entry: ClassVar[str | None] = None
+    # How memories encode pairs with a model that the stage trained (`models.bulk_encoding`); None for as before it.
+    pair_encoding: ClassVar[str | None] = None
 
     def source(self, prepared: Prepared, num_steps: int, seed: int):
         """The batches: `source[step]` is a dict of arrays, a pure function of (seed, step)."""
@@ -173,7 +173,7 @@ class RelationStage(Stage):
         max_context: context mentions per row that L_el looks at; each costs a softmax over all entities.
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
         sampled_entities: entities a step's L_el is estimated from; 0 for all.
-        entry: what memories are to be encoded from: 'relation', marked and masked as in training, or 'places', much cheaper.
+        pair_encoding: how memories encode pairs: 'marked_pair', marked and masked as in training, or 'span_pair', much cheaper.
         frozen_layers: this many of the lower layers, and the embeddings below them, stay as they are; 0 trains all. No
             gradient is computed for them, so half of the layers frozen save a third of a step.
     """
@@ -185,10 +185,10 @@ class RelationStage(Stage):
     entity_weight: float = 1.0
     sampled_entities: int = 0
     frozen_layers: int = 0
-    entry: str = 'relation'
+    pair_encoding: str = 'marked_pair'
 
     def open(self, prepared):
-        encoder_of(self.entry)  # raises if there is no such entry
+        check_pair_encoding(self.pair_encoding)
 
     def trainable(self, name):
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
@@ -241,7 +241,7 @@ class AlignStage(Stage):
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
-    entry: ClassVar[str] = 'relation'
+    pair_encoding: ClassVar[str] = 'marked_pair'
     split: str = '1-hop/train'
     rows: int = 256
     pairs: str = 'title'

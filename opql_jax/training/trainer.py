@@ -177,9 +177,9 @@ def train(
         stage.check_init(params, origin['lineage'] if origin else None)
         # The moments of a table that is placed already are made where its rows lie.
         state = place(step_lib.init_state(place(params), stage.trainable, optimizer))
-        entry = stage.entry or (model_config.read(init_from)['entry'] if init_from else 'relation')
+        pair_encoding = stage.pair_encoding or (model_config.read(init_from)['pair_encoding'] if init_from else 'marked_pair')
         if distributed.first():
-            model_config.save(workdir, encoder, prepared, entry)
+            model_config.save(workdir, encoder, prepared, pair_encoding)
 
     def loss_fn(params, batch, constants, static, rng):
         return stage.loss(encoder, layout, params, batch, constants, static, rng)

@@ -1,10 +1,11 @@
 """A relation embedding says nothing of the masked names: through tokenizer, markup and encoder, whatever they are called.
 
-Only the two mentions of the pair are masked (design.md §3). All others stay visible, further mentions of the same two
+Only the two mentions of the pair are masked. All others stay visible, further mentions of the same two
 entities too.
 """
 
 import json
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.tokenizer import special_ids, train_wordpiece
+from opql_jax.data.tokenizer import SpecialIds, special_ids, train_wordpiece
 from opql_jax.datasets.jsonl import JsonLines
-from opql_jax.models.pair_encoding import PairEncoder
+from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.training.trainer import init_params
 
 import tiny_training
@@ -31,17 +32,25 @@ PARAMS = init_params(MODULE, 4, seed=0)['encoder']
 TOPIC, TARGET, OTHER = 0, 1, 2
 
 
-class Passages(list):
-    """Tokenised passages, read as from a prepared folder."""
+class Source(NamedTuple):
+    """Tokenised passages and their pairs, read as from a prepared folder."""
+
+    passages: list
+    pairs: dict
+    special: SpecialIds
+
+    @property
+    def records(self):
+        return self
 
     def read(self, ids):
-        return [self[i] for i in ids]
+        return [self.passages[i] for i in ids]
 
 
-RECORDS = Passages()
+RECORDS: list = []
 PAIRS = {name: np.zeros(1, np.int32) for name in ('passage', 'topic_mention', 'target_mention')}
 APPLY = jax.jit(lambda *arrays: MODULE.apply({'params': PARAMS}, *arrays))
-ENCODER = PairEncoder(MODULE, PARAMS, RECORDS, PAIRS, SPECIAL, bucket_lengths=(48,), tokens_per_batch=48)
+ENCODER = MarkedPairEncoder(MODULE, PARAMS, Source(RECORDS, PAIRS, SPECIAL), Batching((48,), 48))
 
 
 def embed(pieces):
@@ -181,9 +190,7 @@ def test_a_corpus_with_other_names_gives_the_same_relations(tmp_path):
         prepared = Prepared(folder)
         assert len(prepared.passages) == 2  # the lengths of the names did not move a border
         pairs = prepared.pairs
-        encode = PairEncoder(
-            MODULE, PARAMS, prepared.records, pairs, prepared.special, bucket_lengths=(48,), tokens_per_batch=480
-        )
+        encode = MarkedPairEncoder(MODULE, PARAMS, prepared, Batching((48,), 480))
         # Pairs with both entities, of which every further mention would be visible: the second document has one of `second`.
         both = (pairs['topic'] < 2) & (pairs['target'] < 2)
         found.append((pairs['passage'][both], pairs['topic'][both], encode(np.flatnonzero(both))))

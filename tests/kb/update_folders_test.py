@@ -11,7 +11,7 @@ from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import update_memory
 from opql_jax.kb.update_memory import delete
 from opql_jax.memory.format import Memory, MemoryFormatError
-from opql_jax.models.pair_encoding import encoder_of
+from opql_jax.models.bulk_encoding import pair_encoder
 
 import tiny_training
 from update_world import add, facts, open_kb
@@ -51,12 +51,12 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
     first = extend('first', world / 'prepared', 'a1', known[0], f'{known[0]} met {known[1]} once.')
     second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
 
-    def overtaken(entry):
+    def overtaken(*arguments):
         monkeypatch.undo()
         add(world, memory, second)
-        return encoder_of(entry)
+        return pair_encoder(*arguments)
 
-    monkeypatch.setattr(update_memory, 'encoder_of', overtaken)
+    monkeypatch.setattr(update_memory, 'pair_encoder', overtaken)
     with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
         add(world, memory, first)
     state = Memory.open(memory)

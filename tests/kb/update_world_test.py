@@ -20,7 +20,7 @@ from opql_jax.kb.build_memory import entries_of, pair_rows
 from opql_jax.kb.update_memory import compact, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory, MemoryFormatError, params_hash
-from opql_jax.models.pair_encoding import PairEncoder
+from opql_jax.models.bulk_encoding import MarkedPairEncoder
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
 
@@ -112,7 +112,7 @@ def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, ext
     opened = Memory.open(memory)
     encoder, params, _, _ = model_config.load(world / 'model')
     rows = pair_rows(prepared)
-    wanted = PairEncoder(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)(rows)
+    wanted = MarkedPairEncoder(encoder, params['encoder'], prepared)(rows)
     place = lambda columns: list(
         zip(columns['passage'].tolist(), columns['topic_start'].tolist(), columns['target_start'].tolist())
     )
@@ -185,9 +185,9 @@ def test_embeddings_are_made_by_some_mentions_and_fitted_to_some_entities(extend
     prepared, _ = extended
     asked = []
 
-    def vectors(encoder, params, records, special, passage, mention):
+    def vectors(encoder, params, prepared, passage, mention):
         """What stands for a mention: numbers of its entity, and nonsense."""
-        entity = np.array([int(read.entities[i]) for read, i in zip(records.read(passage), mention)])
+        entity = np.array([int(read.entities[i]) for read, i in zip(prepared.records.read(passage), mention)])
         asked.extend(entity.tolist())
         return np.stack([np.sin(entity), np.cos(entity)], axis=1).astype(np.float32) * 40 + 7
 

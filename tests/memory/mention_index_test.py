@@ -13,13 +13,13 @@ from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory.format import Memory
-from opql_jax.models.pair_encoding import encoder_of
+from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config, stages
 from opql_jax.training.passage_stages import PassageAlignStage
 
 import tiny_training
 
-MENTIONS = PassageAlignStage(entry='mention', topics=4)
+MENTIONS = PassageAlignStage(pair_encoding='mention', topics=4)
 
 
 @pytest.fixture(scope='module')
@@ -104,38 +104,39 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
 @pytest.mark.parametrize(
     'stage, said',
     [
-        (stages.RelationStage(entry='pair'), "entry='pair' must be one of relation, places, mention"),
-        (PassageAlignStage(entry='relation'), "entry='relation': what a passage is encoded for is 'places' or 'mention'"),
+        (stages.RelationStage(pair_encoding='pair'), "pair_encoding='pair' must be one of marked_pair, span_pair, mention"),
+        (
+            PassageAlignStage(pair_encoding='marked_pair'),
+            "pair_encoding='marked_pair': whole passages are encoded for 'span_pair' or",
+        ),
     ],
 )
-def test_an_entry_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
+def test_a_pair_encoding_that_the_stage_does_not_train_is_refused(world, tmp_path, stage, said):
     with pytest.raises(InputError, match=said):
         tiny_training.run(world / 'prepared', tmp_path / 'run', stage, num_steps=1)
     assert not (tmp_path / 'run').exists()
 
 
-@pytest.mark.parametrize('entry', ['relation', 'places'])
-def test_a_pretrained_model_says_what_its_memories_are_encoded_from(world, tmp_path, entry):
+@pytest.mark.parametrize('pair_encoding', ['marked_pair', 'span_pair'])
+def test_memories_encode_pairs_as_a_pretrained_model_says(world, tmp_path, pair_encoding):
     prepared = Prepared(world / 'prepared')
-    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', stages.RelationStage(entry=entry))
+    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', stages.RelationStage(pair_encoding=pair_encoding))
     tiny_training.write_memory(world / 'prepared', tmp_path / 'model', tmp_path / 'memory')
     encoder, params, card, _ = model_config.load(tmp_path / 'model')
-    assert card['entry'] == entry
+    assert card['pair_encoding'] == pair_encoding
     rows = prepared.pair_rows('title')
-    encode = encoder_of(entry)(encoder, params['encoder'], prepared.records, prepared.pairs, prepared.special)
+    encode = pair_encoder(pair_encoding, encoder, params['encoder'], prepared)
     np.testing.assert_allclose(Memory.open(tmp_path / 'memory').relations(), encode(rows), atol=1e-6)
 
 
-def test_what_rows_are_encoded_from_goes_with_the_model(world, tmp_path):
-    """The follow stage keeps it, and a card that does not say is one of relations."""
+def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
+    """The follow stage keeps it."""
     prepared, model = world / 'prepared', str(world / 'model')
     follow = stages.FollowStage(memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',))
     tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
     card = model_config.read(tmp_path / 'follow')
-    assert model_config.read(model)['entry'] == card['entry'] == 'mention'
+    assert model_config.read(model)['pair_encoding'] == card['pair_encoding'] == 'mention'
     path = tmp_path / 'follow' / 'model.json'
-    path.write_text(json.dumps({name: value for name, value in card.items() if name not in ('entry', 'encoder_class')}))
-    assert model_config.read(tmp_path / 'follow') == card | {'entry': 'relation'}
     path.write_text(json.dumps(card | {'encoder_class': 'Rnn'}))
     with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"):
         model_config.read(tmp_path / 'follow')

@@ -88,7 +88,7 @@ GIN = {
     'runs/align_mentions': (
         'train',
         f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.passage_stages.PassageAlignStage.split=1-hop/train',
-        ['question_tokens  (320, ', "PassageAlignStage.entry = 'mention'", *DEFAULTS],
+        ['question_tokens  (320, ', "PassageAlignStage.pair_encoding = 'mention'", *DEFAULTS],
     ),
     'runs/follow': (
         'train',

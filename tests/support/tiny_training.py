@@ -72,7 +72,7 @@ def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from
     params = stage.init(module, params)
     state = step.init_state(params, stage.trainable, step.make_optimizer(1))
     workdir.mkdir(parents=True)
-    model_config.save(workdir, module, prepared, stage.entry or 'relation')
+    model_config.save(workdir, module, prepared, stage.pair_encoding or 'marked_pair')
     store = Checkpoints(workdir)
     lineage = lineage_of(stage, prepared, seed, origin_of(init_from))
     gin = f"WORKDIR = '{workdir}'"

@@ -6,11 +6,11 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.pair_encoding import ENTRIES, encoder_of
+from opql_jax.models.bulk_encoding import PAIR_ENCODINGS, pair_encoder
 
 import eight_devices
 import tiny_prepared
-from pair_encoding_cases import SAMPLE, make, model
+from bulk_encoding_cases import SAMPLE, make, model
 
 
 @pytest.fixture(scope='module')
@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     return tiny_prepared.write(tmp_path_factory.mktemp('prepared'), longest=100)
 
 
-def relation(module, params, special, plain, i, j):
+def marked_pair(module, params, special, plain, i, j):
     """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the length of its text."""
     marked = markup.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
@@ -33,7 +33,7 @@ def hidden(module, params, special, plain):
     return np.asarray(module.apply({'params': params}, tokens, method=module.hidden)[0], np.float64)
 
 
-def places(module, params, special, plain, i, j):
+def span_pair(module, params, special, plain, i, j):
     """W_r^T [first ; second], each the mean of its mention's first and last token in the plain passage, as they come in it.
 
     Where the topic is the second, the halves are swapped.
@@ -52,27 +52,27 @@ def mention(module, params, special, plain, i, j):
     return ends @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2
 
 
-ALONE = {'relation': relation, 'places': places, 'mention': mention}
+ALONE = {'marked_pair': marked_pair, 'span_pair': span_pair, 'mention': mention}
 
 
-def test_every_kind_of_entry_is_tested():
-    assert ALONE.keys() == ENTRIES.keys()
+def test_every_pair_encoding_is_tested():
+    assert tuple(ALONE) == PAIR_ENCODINGS
 
 
 @pytest.fixture(scope='module', params=ALONE)
-def entry(request):
+def pair_encoding(request):
     return request.param
 
 
 @pytest.fixture(scope='module')
-def one_by_one(folder, entry):
+def one_by_one(folder, pair_encoding):
     """The relations of the sampled rows, each encoded alone."""
     prepared = Prepared(folder)
     model_ = model(prepared)
     relations, lengths = [], set()
     for row in make(folder)[1]:
         of, i, j = (prepared.pairs[name][row] for name in ('passage', 'topic_mention', 'target_mention'))
-        found, length = ALONE[entry](*model_, prepared.special, prepared.records[of], i, j)
+        found, length = ALONE[pair_encoding](*model_, prepared.special, prepared.records[of], i, j)
         relations.append(found)
         lengths.add(length)
     assert min(lengths) < 24 and max(lengths) > 100  # most of the buckets occur
@@ -80,8 +80,8 @@ def one_by_one(folder, entry):
 
 
 @pytest.fixture(scope='module')
-def encode(folder, entry):
-    return make(folder, entry)[0]
+def encode(folder, pair_encoding):
+    return make(folder, pair_encoding)[0]
 
 
 @pytest.fixture(scope='module')
@@ -109,19 +109,19 @@ def test_the_same_call_gives_the_same_bits(encode, rows):
     np.testing.assert_array_equal(encode(rows), encode(rows))
 
 
-@pytest.mark.parametrize('options', [{'tokens_per_batch': 1, 'bucket_lengths': (136, 40)}, {'tokens_per_batch': 100_000}])
-def test_batch_size_and_buckets_change_rounding_only(folder, entry, rows, one_by_one, options):
-    assert_same(make(folder, entry, **options)[0](rows[:60]), one_by_one[:60])
+@pytest.mark.parametrize('options', [{'tokens_per_device': 1, 'lengths': (136, 40)}, {'tokens_per_device': 100_000}])
+def test_batch_size_and_buckets_change_rounding_only(folder, pair_encoding, rows, one_by_one, options):
+    assert_same(make(folder, pair_encoding, **options)[0](rows[:60]), one_by_one[:60])
 
 
-def test_a_row_that_exceeds_every_bucket_is_refused(folder, entry, rows):
+def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):
     with pytest.raises(InputError, match=r'a row of \d+ tokens exceeds the longest bucket 24'):
-        make(folder, entry, bucket_lengths=(16, 24))[0](rows)
+        make(folder, pair_encoding, lengths=(16, 24))[0](rows)
 
 
-def test_an_entry_that_there_is_not_is_refused():
-    with pytest.raises(InputError, match="entry='mentions' must be one of relation, places, mention"):
-        encoder_of('mentions')
+def test_an_unknown_pair_encoding_is_refused():
+    with pytest.raises(InputError, match="pair_encoding='mentions' must be one of marked_pair, span_pair, mention"):
+        pair_encoder('mentions', None, None, None)
 
 
 @pytest.fixture(scope='module')
@@ -131,18 +131,21 @@ def on_devices(folder, tmp_path_factory):
     return np.load(path)
 
 
-def test_any_number_of_devices_gives_the_same_bits(entry, one_by_one, on_devices):
-    assert_same(on_devices[f'{entry}-relations-1'], one_by_one)
+def test_any_number_of_devices_gives_the_same_bits(pair_encoding, one_by_one, on_devices):
+    assert_same(on_devices[f'{pair_encoding}-relations-1'], one_by_one)
     for devices in (1, 2, 4, 8):
-        assert on_devices[f'{entry}-devices-{devices}'].tolist() == [devices]  # every batch lay on all of them
-        np.testing.assert_array_equal(on_devices[f'{entry}-relations-{devices}'], on_devices[f'{entry}-relations-1'])
+        assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [devices]  # every batch lay on all of them
+        np.testing.assert_array_equal(
+            on_devices[f'{pair_encoding}-relations-{devices}'], on_devices[f'{pair_encoding}-relations-1']
+        )
 
 
-@pytest.mark.parametrize('kind', ['places', 'mention'])
-def test_a_passage_is_encoded_once_for_all_of_its_pairs(folder, rows, kind, monkeypatch):
-    encode, read = make(folder, kind)[0], []
-    of = encode._records.read
-    monkeypatch.setattr(encode._records, 'read', lambda ids: read.extend(ids) or of(ids))
+@pytest.mark.parametrize('pair_encoding', ['span_pair', 'mention'])
+def test_a_passage_is_encoded_once_for_all_of_its_pairs(folder, rows, pair_encoding, monkeypatch):
+    encode, read = make(folder, pair_encoding)[0], []
+    records = encode._source.records
+    of = records.read
+    monkeypatch.setattr(records, 'read', lambda ids: read.extend(ids) or of(ids))
     first = encode(rows[:200])
     encode(rows)
     assert len(read) == len(set(read)) < len(rows)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.pair_encoding import encoder_of
+from opql_jax.models.bulk_encoding import Batching, pair_encoder
 from opql_jax.training.trainer import init_params
 
 import tiny_training
@@ -12,12 +12,11 @@ import tiny_training
 SAMPLE = 331  # rows; a prime, so that no batch size divides it
 
 
-def make(prepared, entry='relation', **options):
+def make(prepared, pair_encoding='marked_pair', **options):
     """(An encoder of rows with a small random model, the sampled row ids)."""
     prepared = Prepared(prepared)
     module, params = model(prepared)
-    options = {'tokens_per_batch': 480} | options
-    encode = encoder_of(entry)(module, params, prepared.records, prepared.pairs, prepared.special, **options)
+    encode = pair_encoder(pair_encoding, module, params, prepared, Batching(**{'tokens_per_device': 480} | options))
     rows = np.random.default_rng(0).permutation(len(prepared.pairs['topic']))[:SAMPLE]
     return encode, rows
 

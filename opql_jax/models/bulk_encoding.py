@@ -1,0 +1,305 @@
+"""Encodes many pairs or mentions of a corpus with a trained encoder, on all devices of this process.
+
+Rows of similar length share a batch, so that little of it is padding. A pair is encoded in one of three ways, named in a model's
+model.json as `pair_encoding`:
+
+    'marked_pair'   the paper's: the pair is marked and masked in its passage, which is encoded once per pair (paper §2.2)
+    'span_pair'     the passage is encoded once, with its names; a pair is read off the spans of its two mentions
+    'mention'       as 'span_pair', but the target's span alone: an index of mentions, as DrKIT's (Dhingra et al., 2020)
+"""
+
+import collections
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, markup
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel.mesh import make_mesh, replicate
+
+# Finer than in training, where every length has a place in every batch. Each length that occurs is compiled once.
+LENGTHS = tuple(range(16, max(batching.BUCKET_LENGTHS) + 1, 8))
+# Tokens that a device encodes at a time. On a CPU the activations should stay in its cache.
+CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16384
+# Batches that are queued on the devices, so that they do not idle while the next one is made.
+QUEUED_BATCHES = 4
+# Pairs whose relations are computed at a time from the spans of their mentions.
+PAIRS_PER_BATCH = 4096
+
+
+class Batching(NamedTuple):
+    """How rows are put into batches.
+
+    Attributes:
+        lengths: the lengths that rows are padded to, in tokens.
+        tokens_per_device: tokens of a batch on one device, padding included; None for what suits the kind of device.
+        mesh: its 'data' axis shares the batches; None for all devices of this process.
+    """
+
+    lengths: Sequence[int] = LENGTHS
+    tokens_per_device: int | None = None
+    mesh: Mesh | None = None
+
+
+DEFAULT_BATCHING = Batching()
+
+
+class PairSource(Protocol):
+    """The pairs of a corpus and their text; a `data.prepared.Prepared` is one.
+
+    Attributes:
+        records: the passages, with `read(ids) -> list[TokenisedPassage]` and `sizes() -> (tokens [p], mentions [p])`.
+        pairs: the columns 'passage', 'topic_mention' and 'target_mention', each [rows].
+        special: the ids of the markers.
+    """
+
+    @property
+    def records(self) -> Any: ...
+
+    @property
+    def pairs(self) -> Any: ...
+
+    @property
+    def special(self) -> Any: ...
+
+
+class BatchedEncoder:
+    """Applies a function of parameters and token rows to any number of rows, in batches of about equally many tokens.
+
+    Each device runs the program that a single device would, so the results have the same bits on any number of devices of a kind.
+    """
+
+    def __init__(self, apply: Callable, params, options: Batching = DEFAULT_BATCHING):
+        """Places the parameters on all devices.
+
+        Args:
+            apply: `(params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it.
+            params: the parameters.
+            options: how rows are batched.
+        """
+        mesh = options.mesh or make_mesh(local=True)
+        on_cpu = mesh.devices.flat[0].platform == 'cpu'
+        self._lengths = np.sort(options.lengths)
+        self._num_devices = mesh.shape['data']
+        self._tokens = options.tokens_per_device or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
+        self._params = replicate(params, mesh)
+        whole, split = PartitionSpec(), PartitionSpec('data')
+        # Not left to the partitioner, which would not run the program of a single device.
+        run = jax.shard_map(lambda params, batch: apply(params, *batch), mesh=mesh, in_specs=(whole, split), out_specs=split)
+        self._apply = jax.jit(run)
+
+    def __call__(self, lengths, make_batch: Callable[..., tuple]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Encodes rows, longest first.
+
+        Args:
+            lengths: [n], the tokens of each row.
+            make_batch: `(indices [m] of rows, size >= m, length) -> arrays [size, ...]`, the inputs of these rows, padded.
+
+        Yields:
+            The indices [m] of the rows of each batch, and their results [m, ...].
+
+        Raises:
+            InputError: a row is longer than the longest of `Batching.lengths`.
+        """
+        queue: collections.deque = collections.deque()
+        for rows, size, length in self.plan(lengths):
+            queue.append((rows, self._apply(self._params, make_batch(rows, size, length))))
+            if len(queue) > QUEUED_BATCHES:
+                yield _finished(*queue.popleft())
+        while queue:
+            yield _finished(*queue.popleft())
+
+    def plan(self, lengths) -> Iterator[tuple[np.ndarray, int, int]]:
+        """The batches of rows of these lengths [n]: for each the indices of its rows, its size in rows, and its length in tokens."""
+        order = np.argsort(-lengths, kind='stable')
+        falling = -lengths[order]
+        start = 0
+        while start < len(order):
+            length = batching.bucket_of(-int(falling[start]), self._lengths)
+            size = max(self._tokens // length, 1)
+            # As many batches as begin with a row of this length, at most one per device.
+            shorter = self._lengths[self._lengths < length].max(initial=0)
+            of_length = np.searchsorted(falling, -shorter) - start
+            batches = min(-(-of_length // size), self._num_devices)
+            yield order[start : start + batches * size], self._num_devices * size, length
+            start += batches * size
+
+
+def _finished(rows, results):
+    return rows, np.asarray(results)[: len(rows)]
+
+
+class MarkedPairEncoder:
+    """The relation embeddings of rows of a pair table, each marked in its passage: `encode(row_ids [n]) -> [n, d_r] float32`.
+
+    A row shares nothing with the others of a call but the length it is padded to, which changes rounding only.
+    """
+
+    def __init__(
+        self, encoder: RelationEncoder, params, source: PairSource, options: Batching = DEFAULT_BATCHING, masked: bool = True
+    ):
+        """Places the parameters on all devices.
+
+        Args:
+            encoder: the module.
+            params: its parameters.
+            source: the pairs and their text.
+            options: how rows are batched.
+            masked: whether [ENT] replaces the names of topic and target.
+        """
+        self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
+        self.batched = BatchedEncoder(lambda params, *batch: encoder.apply({'params': params}, *batch), params, options)
+
+    def __call__(self, rows) -> np.ndarray:
+        """Encodes pairs.
+
+        Args:
+            rows: [n] indices of `source.pairs`, in any order, with or without repetition.
+
+        Returns:
+            [n, d_r] float32.
+
+        Raises:
+            InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder takes.
+        """
+        rows, pairs = np.asarray(rows, np.int64), self._source.pairs
+        passages, passage = np.unique(pairs['passage'][rows], return_inverse=True)
+        topic, target = pairs['topic_mention'][rows], pairs['target_mention'][rows]
+        texts = self._source.records.read(passages)
+        marked = markup.MarkedPairs(texts, passage, topic, target, self._source.special, self._masked)
+        relations = np.empty((len(rows), self._relation_dim), np.float32)
+        for batch_rows, found in self.batched(marked.lengths, marked.batch):
+            relations[batch_rows] = found
+        return relations
+
+
+class SpanPairEncoder:
+    """The relation embeddings of rows of a pair table, read off passages that are encoded once for all of their pairs.
+
+    Caches the mentions of all passages encoded so far: [hidden_size] float32 each, twice that for 'mention'.
+    """
+
+    def __init__(
+        self,
+        encoder: RelationEncoder,
+        params,
+        source: PairSource,
+        options: Batching = DEFAULT_BATCHING,
+        pair_encoding: str = 'span_pair',
+    ):
+        """Places the parameters on all devices.
+
+        Args:
+            encoder, params, source, options: as of `MarkedPairEncoder`.
+            pair_encoding: 'span_pair' or 'mention', see `RelationEncoder.relate_spans`.
+        """
+        self._source, self._relation_dim = source, encoder.relation_dim
+        both_ends = pair_encoding == 'mention'
+
+        def encode_spans(params, tokens, first, last):
+            spans: Any = encoder.apply({'params': params}, tokens, first, last, method=encoder.spans)
+            return spans if both_ends else spans.mean(axis=2, keepdims=True)
+
+        self.batched = BatchedEncoder(encode_spans, params, options)
+        self._relate = jax.jit(
+            lambda *pairs: encoder.apply({'params': params}, *pairs, pair_encoding, method=encoder.relate_spans)
+        )
+        _, num_mentions = source.records.sizes()
+        self._first_mention = np.append(0, np.cumsum(num_mentions))  # of each passage, among those of all
+        self._max_mentions = int(num_mentions.max(initial=1))
+        self._is_encoded = np.zeros(len(num_mentions), bool)
+        # Pages that were never written take no memory.
+        self._spans = np.zeros((self._first_mention[-1], 2 if both_ends else 1, encoder.hidden_size), np.float32)
+
+    def __call__(self, rows) -> np.ndarray:
+        """See `MarkedPairEncoder.__call__`."""
+        rows, pairs = np.asarray(rows, np.int64), self._source.pairs
+        passage, topic, target = (pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
+        passages = np.unique(passage)
+        self._encode_passages(passages[~self._is_encoded[passages]])
+        first = self._first_mention[passage]
+        columns = self._spans[first + topic], self._spans[first + target], topic > target
+        relations = [np.empty((0, self._relation_dim), np.float32)]
+        for start in range(0, len(rows), PAIRS_PER_BATCH):
+            part = (column[start : start + PAIRS_PER_BATCH] for column in columns)
+            # Of one shape, so that one program is compiled.
+            relations.append(np.asarray(self._relate(*(np.resize(x, (PAIRS_PER_BATCH, *x.shape[1:])) for x in part))))
+        return np.concatenate(relations)[: len(rows)]
+
+    def _encode_passages(self, passages) -> None:
+        special = self._source.special
+        texts = [markup.place_mentions(passage, special) for passage in self._source.records.read(passages)]
+
+        def make_batch(chosen, size, length):
+            tokens = batching.pad_tokens([texts[i].tokens for i in chosen], size, length, special)
+            first, last = np.zeros((2, size, self._max_mentions), np.int32)
+            for row, i in enumerate(chosen):
+                count = len(texts[i].first)
+                first[row, :count], last[row, :count] = texts[i].first, texts[i].last
+            return tokens, first, last
+
+        lengths = np.array([len(text.tokens) for text in texts], np.int64)
+        for chosen, spans in self.batched(lengths, make_batch):
+            for i, spans_of_passage in zip(chosen, spans):
+                first, end = self._first_mention[passages[i] : passages[i] + 2]
+                self._spans[first:end] = spans_of_passage[: end - first]
+        self._is_encoded[passages] = True
+
+
+PAIR_ENCODINGS = ('marked_pair', 'span_pair', 'mention')
+
+
+def check_pair_encoding(pair_encoding: str) -> None:
+    """Raises InputError unless `pair_encoding` is one of PAIR_ENCODINGS."""
+    if pair_encoding not in PAIR_ENCODINGS:
+        raise InputError(f'pair_encoding={pair_encoding!r} must be one of {", ".join(PAIR_ENCODINGS)}')
+
+
+def pair_encoder(
+    pair_encoding: str,
+    encoder: RelationEncoder,
+    params,
+    source: PairSource,
+    options: Batching = DEFAULT_BATCHING,
+) -> MarkedPairEncoder | SpanPairEncoder:
+    """The encoder of pairs for a model's `pair_encoding`, one of PAIR_ENCODINGS; the other arguments are `MarkedPairEncoder`'s."""
+    check_pair_encoding(pair_encoding)
+    if pair_encoding == 'marked_pair':
+        return MarkedPairEncoder(encoder, params, source, options)
+    return SpanPairEncoder(encoder, params, source, options, pair_encoding)
+
+
+def encode_mentions(encoder: RelationEncoder, params, source: PairSource, passage, mention) -> np.ndarray:
+    """m = W_e^T h_start of mentions that [ENT] masks: the vectors that E is trained to be retrieved by (paper §2.1).
+
+    Args:
+        encoder, params, source: as of `MarkedPairEncoder`.
+        passage: [n] ids of passages.
+        mention: [n] indices of the mentions in their passages.
+
+    Returns:
+        [n, d_e] float32.
+    """
+
+    def encode(params, tokens, position):
+        mentions: Any = encoder.apply({'params': params}, tokens, position, method=encoder.mentions)
+        return mentions[:, 0]
+
+    def make_batch(chosen, size, length):
+        rows = [masked[i] for i in chosen]
+        position = np.zeros((size, 1), np.int32)
+        position[: len(rows), 0] = [row.position for row in rows]
+        return batching.pad_tokens([row.tokens for row in rows], size, length, source.special), position
+
+    texts = source.records.read(passage)
+    masked = [markup.mask_mention(text, i, source.special) for text, i in zip(texts, mention, strict=True)]
+    vectors = np.empty((len(masked), encoder.entity_dim), np.float32)
+    # Fewer lengths than of pairs: the mentions of new entities are few, and each length costs a compilation.
+    batched = BatchedEncoder(encode, params, Batching(batching.BUCKET_LENGTHS))
+    for rows, found in batched(np.array([len(row.tokens) for row in masked], np.int64), make_batch):
+        vectors[rows] = found
+    return vectors
