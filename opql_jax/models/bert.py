@@ -1,7 +1,7 @@
 """Loads Hugging Face BERT checkpoints into the relation encoder, without torch.
 
-A checkpoint is a folder with config.json and model.safetensors; tokenizer.json or vocab.txt beside
-them is read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From text to encoder:
+A checkpoint is a folder with config.json and model.safetensors; its tokenizer.json or vocab.txt is read by
+`opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to parameters:
 
     fields, loaded = load_bert(folder)
     encoder = RelationEncoder(**fields, relation_dim=256, entity_dim=128)
@@ -19,8 +19,8 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import special_ids
 
-# What RelationEncoder computes; a checkpoint whose config says otherwise would load and be wrong.
-# Absent keys have these values in every BERT (old configs lack model_type).
+# What RelationEncoder computes; a checkpoint whose config differs would load and give wrong results. In every BERT, keys that
+# are absent have these values (old configs lack model_type).
 _SUPPORTED = {
     'model_type': 'bert',
     'hidden_act': 'gelu',
@@ -29,7 +29,7 @@ _SUPPORTED = {
     'pad_token_id': 0,
     'is_decoder': False,
 }
-# RelationEncoder field <- config key.
+# RelationEncoder field: config key.
 _FIELDS = {
     'vocab_size': 'vocab_size',
     'hidden_size': 'hidden_size',
@@ -38,30 +38,27 @@ _FIELDS = {
     'mlp_size': 'intermediate_size',
     'max_length': 'max_position_embeddings',
 }
+# Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
 
-# What the markers mean at first to a BERT that has none.
+# Words whose embeddings the markers start from in a BERT without markers.
 MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
-
-
-class CheckpointError(InputError):
-    """A BERT checkpoint is missing, unreadable, of another kind or of another shape."""
 
 
 def load_bert(folder):
     """Reads a BERT checkpoint; poolers and language-model heads are ignored.
 
-    Tensor names may start with 'bert.' and layer norms may be called gamma/beta or weight/bias.
+    Tensor names may start with 'bert.', and layer norms may be called gamma/beta or weight/bias.
 
     Args:
         folder: path holding config.json and model.safetensors.
 
     Returns:
-        (fields, loaded): the fields of `RelationEncoder` that the checkpoint fixes, and its parameters
-        without w_r and w_e, float32 numpy arrays nested as in the encoder.
+        (fields, loaded): the fields of `RelationEncoder` that the checkpoint determines, and its parameters without w_r and w_e,
+        float32 numpy arrays nested as in the encoder.
 
     Raises:
-        CheckpointError: naming the file and the config key or tensor that is missing or unsupported.
+        InputError: names the file and the config key or tensor that is missing or unsupported.
     """
     folder = files.on_disk(folder)
     fields = _read_fields(folder / 'config.json')
@@ -69,24 +66,24 @@ def load_bert(folder):
     if not file.exists():
         pickled = [name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()]
         hint = f' Only {pickled[0]} is there: save the model once with save_pretrained of transformers.' if pickled else ''
-        raise CheckpointError(f'{file}: no such file.{hint}')
+        raise InputError(f'{file}: no such file.{hint}')
     try:
         with safetensors.safe_open(file, framework='numpy') as tensors:
-            return fields, _encoder_params(_Tensors(file, tensors), fields)
+            return fields, _encoder_params(_tensor_reader(file, tensors), fields)
     except safetensors.SafetensorError as e:
-        raise CheckpointError(f'{file}: not a readable safetensors file ({e}).') from e
+        raise InputError(f'{file}: not a readable safetensors file ({e}).') from e
 
 
 def with_marker_words(loaded, tokenizer):
     """Gives [ENT], [R1] and [R2] the embeddings of words, where the vocabulary lends them rows that BERT never trained.
 
-    Around untrained vectors the layers above have learnt nothing. Measured with MiniLM, without training, 5-way 1-shot
-    accuracy on sentences of 42 relations: 0.67 with these words against 0.63 by the mean of the last layer, 0.43 in
-    either case by the markers; 0.62 with [MASK] for [ENT].
+    The layers above have learnt nothing about untrained vectors. Measured with MiniLM, without training, 5-way 1-shot accuracy on
+    sentences of 42 relations is 0.67 with these words and 0.62 with [MASK] for [ENT], against 0.63 for the mean of the last layer;
+    markers alone give 0.43.
 
     Args:
         loaded: parameters from `load_bert`.
-        tokenizer: of the same checkpoint. Where it has markers of its own, or lacks the words, nothing is changed.
+        tokenizer: of the same checkpoint. If it has markers of its own, or lacks the words, nothing is changed.
 
     Returns:
         Parameters like `loaded`.
@@ -107,19 +104,19 @@ def merge_pretrained(params, loaded):
         loaded: parameters from `load_bert`.
 
     Raises:
-        CheckpointError: the two trees differ in a tensor or a shape; all differences are listed.
+        InputError: the two trees differ in a tensor or a shape; lists all differences.
     """
     fresh = traverse_util.flatten_dict(params, sep='/')
     new = traverse_util.flatten_dict(loaded, sep='/')
-    from_checkpoint = {name for name in fresh if name.split('/')[0] not in _FRESH}
+    replaced = {name for name in fresh if name.split('/')[0] not in _FRESH}
     shape = lambda tree, name: str(list(tree[name].shape)) if name in tree else 'none'
     differences = [
         f'{name}: encoder {shape(fresh, name)}, checkpoint {shape(new, name)}'
-        for name in sorted(from_checkpoint | new.keys())
+        for name in sorted(replaced | new.keys())
         if shape(fresh, name) != shape(new, name)
     ]
     if differences:
-        raise CheckpointError(
+        raise InputError(
             'the BERT checkpoint does not fit the encoder: use the gin file of its size (gin/models), and prepare with its'
             f' tokenizer. {"; ".join(differences)}'
         )
@@ -131,54 +128,48 @@ def _read_fields(file):
     try:
         config = json.loads(file.read_text(encoding='utf-8'))
     except FileNotFoundError:
-        raise CheckpointError(f'{file}: no such file; a BERT checkpoint folder holds one.') from None
+        raise InputError(f'{file}: no such file; a BERT checkpoint folder holds one.') from None
     except ValueError as e:
-        raise CheckpointError(f'{file}: not valid JSON ({e}).') from e
+        raise InputError(f'{file}: not valid JSON ({e}).') from e
     for key, supported in _SUPPORTED.items():
         if config.get(key, supported) != supported:
-            raise CheckpointError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
+            raise InputError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
     missing = [key for key in _FIELDS.values() if key not in config]
     if missing:
-        raise CheckpointError(f'{file}: lacks {", ".join(missing)}.')
-    if config['hidden_size'] % config['num_attention_heads']:
-        raise CheckpointError(
-            f'{file}: hidden_size {config["hidden_size"]} is not a multiple of '
-            f'num_attention_heads {config["num_attention_heads"]}.'
-        )
+        raise InputError(f'{file}: lacks {", ".join(missing)}.')
+    hidden, heads = config['hidden_size'], config['num_attention_heads']
+    if hidden % heads:
+        raise InputError(f'{file}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}.')
     return {field: config[key] for field, key in _FIELDS.items()}
 
 
-class _Tensors:
-    """The tensors of a checkpoint by their present-day names, without the 'bert.' prefix."""
+def _tensor_reader(file, tensors):
+    """`read(name, *shape)`: a tensor as float32, by its present-day name without 'bert.'; a shape's None stands for any size."""
+    stored_names = {}
+    for stored in tensors.keys():
+        name = stored.removeprefix('bert.')
+        name = name.replace('LayerNorm.gamma', 'LayerNorm.weight').replace('LayerNorm.beta', 'LayerNorm.bias')
+        stored_names[name] = stored
 
-    def __init__(self, file, tensors):
-        self._file = file
-        self._tensors = tensors
-        self._stored = {}
-        for stored in tensors.keys():
-            name = stored.removeprefix('bert.')
-            for old, new in (('LayerNorm.gamma', 'LayerNorm.weight'), ('LayerNorm.beta', 'LayerNorm.bias')):
-                name = name.replace(old, new)
-            self._stored[name] = stored
-
-    def __call__(self, name, *shape):
-        """The tensor `name` as float32, which must have this shape (None: any size)."""
-        if name not in self._stored:
-            raise CheckpointError(f'{self._file}: has no tensor {name!r}; is it a BERT with that many layers?')
-        value = self._tensors.get_tensor(self._stored[name])
-        if len(value.shape) != len(shape) or any(want not in (None, got) for want, got in zip(shape, value.shape)):
-            raise CheckpointError(f'{self._file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
+    def read(name, *shape):
+        if name not in stored_names:
+            raise InputError(f'{file}: has no tensor {name!r}; is it a BERT with that many layers?')
+        value = tensors.get_tensor(stored_names[name])
+        if len(value.shape) != len(shape) or any(size not in (None, n) for size, n in zip(shape, value.shape)):
+            raise InputError(f'{file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
         return np.asarray(value, np.float32)
+
+    return read
 
 
 def _encoder_params(tensor, fields):
-    """Parameters of RelationEncoder, but w_r and w_e; `tensor(name, *shape)` reads one."""
+    """Parameters of RelationEncoder without w_r and w_e, from `tensor(name, *shape)`."""
     hidden, mlp, heads = fields['hidden_size'], fields['mlp_size'], fields['num_heads']
 
     def norm(name):
         return {'scale': tensor(f'{name}.weight', hidden), 'bias': tensor(f'{name}.bias', hidden)}
 
-    def dense(name, inputs, outputs):  # torch keeps [outputs, inputs]
+    def dense(name, inputs, outputs):  # torch stores [outputs, inputs]
         return {'kernel': tensor(f'{name}.weight', outputs, inputs).T, 'bias': tensor(f'{name}.bias', outputs)}
 
     def layer(prefix):

@@ -29,7 +29,7 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import retrieval, search
-from opql_jax.models.combine_topics import agree
+from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel import entity_table
@@ -285,7 +285,7 @@ class LanguageModel:
                 null, entity = self._found(reads[-1].log_probs, reads[-1].targets, layout, table)
                 entity += null * own_entity if self.own_prediction else 0.0
         rows = lambda x: x.reshape(count, places, -1)
-        agreed = agree(rows(reads[-1].log_probs), rows(reads[-1].targets), used)
+        agreed = combine_topics(rows(reads[-1].log_probs), rows(reads[-1].targets), used)
         null, found = self._found(*agreed, layout, table)
         prediction = jnp.matmul(found, params['lm']['w_v'], precision=lax.Precision.HIGHEST)
         prediction += null * own if self.own_prediction else 0.0

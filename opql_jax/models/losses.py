@@ -1,28 +1,36 @@
-"""Losses over relation and entity embeddings, as pure functions of arrays (paper §3)."""
+"""Losses over relation and entity embeddings, as pure functions of arrays.
+
+    relation_loss    L_rel, eq. 2     mentions of the same pair are similar
+    entity_loss      L_el, eq. 3      a mention retrieves its entity; also L_mel, eq. 12, of the language model
+    alignment_loss   distant supervision by one-hop questions (paper §3.1.3, the finetuned memory)
+    retrieval_loss   L_re, eq. 8      the language model retrieves entries that lead to an answer
+
+The loss of relation following stands with its module, in `models.follower`.
+"""
 
 import jax
 import jax.numpy as jnp
 
 from opql_jax.parallel import entity_table as table_lib
 
-# Large and finite: a masked logit must vanish from a softmax without making the NaN that inf - inf would.
+# Large and finite: a masked logit must vanish from a softmax, and inf - inf would be NaN.
 MASKED = -1e30
-# Of the score of a pair that answers a question.
-_THRESHOLD = 4.0
+# Score above which `alignment_loss` takes a pair to answer a question.
+_FACT_THRESHOLD = 4.0
 
 
 def _mean(values, weights):
-    """Weighted mean that is 0, not NaN, where every weight is 0."""
+    """Weighted mean; 0, not NaN, where every weight is 0."""
     weights = weights.astype(jnp.float32)
     return (values * weights).sum() / jnp.maximum(weights.sum(), 1.0)
 
 
 def relation_loss(relations, topic, target, anchor):
-    """L_rel: mentions of the same ordered pair find each other among all mentions of the batch (paper §3.1).
+    """L_rel: mentions of the same ordered pair find each other among all mentions of the batch (paper §2.2, eq. 2).
 
-    Softmax cross-entropy over inner products. All rows of the batch are candidates for every anchor, so a batch that is
-    sharded over devices gives in-batch negatives across all of them. Another mention of the anchor's own pair is never
-    a negative: positives share the target mass evenly.
+    Softmax cross-entropy over inner products. All rows of the batch are candidates for every anchor, so a batch that is sharded
+    over devices has in-batch negatives across all of them. Other mentions of the anchor's own pair are never negatives: they
+    share the target mass evenly.
 
     Args:
         relations: [n, d_r] float, relation embeddings.
@@ -42,56 +50,56 @@ def relation_loss(relations, topic, target, anchor):
     log_probs = jax.nn.log_softmax(jnp.where(candidates, relations @ relations.T, MASKED), axis=1)
     loss = -jnp.where(positives, log_probs, 0.0).sum(axis=1) / jnp.maximum(count, 1)
     counted = anchor & valid & (count > 0)
-    best = jnp.take_along_axis(positives, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return _mean(loss, counted), _mean(best, counted)
+    correct = jnp.take_along_axis(positives, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return _mean(loss, counted), _mean(correct, counted)
 
 
-def alignment_loss(questions, question_topic, answers, relations, topic, target, facts=0.0):
-    """Distant supervision of 1-hop questions: among the mentions of a question's topic, those whose target is an answer win.
+def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
+    """Distant supervision by one-hop questions: of the mentions of a question's topic, those whose target is an answer score best.
 
-    Only mentions of the question's own topic are candidates: another topic's mention may well state the same relation,
-    and would be a false negative. The probability mass of all positives counts as one, because a pair's mentions need
-    not all state the relation that was asked for (paper §4.1, finetuned memory).
+    Only mentions of the question's own topic are candidates: a mention of another topic may state the same relation, and would be
+    a false negative. The probability mass of all positives counts as one, because not every mention of a pair states the relation
+    that the question is about (paper §3.1.3, the finetuned memory).
 
-    That orders the mentions of one topic. A second loss, of the weight `facts`, asks of each by itself to score above a threshold if its
-    target is an answer, and below if not, positives and negatives of a question weighing the same: whether a pair is a fact is
-    then no matter of what else its topic is mentioned with, and what one question tells of it serves questions about its other
-    side. It supposes that most mentions of a positive pair state the relation.
+    A second term, weighted by `fact_weight`, judges each mention by itself: its score should be above a threshold if its target is
+    an answer and below if not, where the positives and the negatives of a question weigh the same. Whether a pair states a fact
+    then does not depend on what else its topic is mentioned with, so what a question teaches about a pair serves questions about
+    its other side. The term assumes that most mentions of a positive pair state the relation.
 
     Args:
         questions: [q, d_r] float, relation embeddings of the questions.
         question_topic: [q] int32, -1 marks padding.
         answers: [q, a] int32, padded by -1.
-        relations, topic, target: [n, d_r], [n], [n]: the encoded mentions, as in `relation_loss`.
-        facts: weight of the second loss (static); 0 leaves it out.
+        relations, topic, target: [n, d_r], [n], [n], the encoded mentions, as of `relation_loss`.
+        fact_weight: weight of the second term (static); 0 leaves it out.
 
     Returns:
-        (loss, accuracy), float32 scalars over the questions that have a positive and a negative; the second loss is over all
-        that have a positive.
+        (loss, accuracy), float32 scalars over the questions with a positive and a negative; the second term is over all questions
+        with a positive.
     """
     candidates = (question_topic[:, None] == topic[None, :]) & (topic >= 0)[None, :]
     positives = candidates & (answers[:, :, None] == target[None, None, :]).any(axis=1)
     logits = questions.astype(jnp.float32) @ relations.astype(jnp.float32).T
-    everything = jax.nn.logsumexp(jnp.where(candidates, logits, MASKED), axis=1)
-    right = jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
+    log_all = jax.nn.logsumexp(jnp.where(candidates, logits, MASKED), axis=1)
+    log_positive = jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
     counted = positives.any(axis=1) & (candidates & ~positives).any(axis=1)
     best = jnp.where(candidates, logits, MASKED).argmax(axis=1)
     correct = jnp.take_along_axis(positives, best[:, None], axis=1)[:, 0]
-    ordering = _mean(jnp.where(counted, everything - right, 0.0), counted)
-    if not facts:
+    ordering = _mean(jnp.where(counted, log_all - log_positive, 0.0), counted)
+    if not fact_weight:
         return ordering, _mean(correct, counted)
     negatives = candidates & ~positives & positives.any(axis=1, keepdims=True)
-    share = lambda of: of / jnp.maximum(of.sum(axis=1, keepdims=True), 1)
-    above = _mean(jax.nn.softplus(_THRESHOLD - logits), share(positives))
-    below = _mean(jax.nn.softplus(logits - _THRESHOLD), share(negatives))
-    return ordering + facts * (above + below), _mean(correct, counted)
+    per_question = lambda members: members / jnp.maximum(members.sum(axis=1, keepdims=True), 1)
+    facts = _mean(jax.nn.softplus(_FACT_THRESHOLD - logits), per_question(positives))
+    others = _mean(jax.nn.softplus(logits - _FACT_THRESHOLD), per_question(negatives))
+    return ordering + fact_weight * (facts + others), _mean(correct, counted)
 
 
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):
-    """L_el: a mention's vector retrieves its entity among all entities (paper §3.2).
+    """L_el: a mention embedding retrieves its entity among all entities (paper §2.3, eq. 3).
 
     Args:
-        mentions: [..., d_e] float, mention vectors `W_e^T h_start`; or the `Attended` of them, where that is at hand.
+        mentions: [..., d_e] float, mention embeddings `W_e^T h_start`; or their `Attended`, if they have attended over E already.
         entities: [...] int32, the linked entity; -1 where there is none.
         entity_table: E, placed as `layout` says.
         layout: parallel.entity_table.Layout.
@@ -99,49 +107,47 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
         rng: key of the draws.
 
     Returns:
-        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose entity scores best, of those
-        drawn only if they are.
+        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose entity scores best: of all
+        entities, or of those drawn.
     """
     leading, entities = entities.ndim, entities.reshape(-1)
     mentions = jax.tree.map(lambda x: x.reshape(-1, *x.shape[leading:]), mentions)
     if isinstance(mentions, table_lib.Attended):
-        found = table_lib.attended_cross_entropy(mentions, entities, entity_table, layout)
+        loss, correct = table_lib.attended_cross_entropy(mentions, entities, entity_table, layout)
     elif num_sampled:
-        found = table_lib.sampled_softmax_cross_entropy(mentions, entities, entity_table, layout, num_sampled, rng)
+        loss, correct = table_lib.sampled_softmax_cross_entropy(mentions, entities, entity_table, layout, num_sampled, rng)
     else:
-        found = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
-    loss, correct = found
+        loss, correct = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
     return _mean(loss, entities >= 0), _mean(correct, entities >= 0)
 
 
 def retrieval_loss(log_probs, targets, answers, used, absent, k):
-    """L_re: entries that lead to an answer get the mass, or null does where the memory is known to have none (paper section 3.3).
+    """L_re: the mass goes to entries that lead to an answer, or to null where the memory is known to have none (eq. 8).
 
     Args:
-        log_probs: [n T, 1 + k] float32, of null and of the entries retrieved.
+        log_probs: [n T, 1 + k] float32, of null and of the retrieved entries.
         targets: [n T, k] int32, of the entries; -1 in unused slots.
         answers: [n, A] int32, -1 in unused slots.
-        used: [n, T] bool, topics there are.
+        used: [n, T] bool, which slots hold a topic.
         absent: [n, T] bool, topics for which null is right.
-        k: entries that the search found (static); those after them are gold ones.
+        k: entries that the search found (static); those after them are gold entries.
 
     Returns:
-        (loss, metrics): the mean over topics for which null is right or some entry is; others teach nothing. `retrieval_accuracy`:
-        the share of these whose best is right. `reachable`: the share of all topics for which null is right or the search found an
-        entry that is.
-        `null_absent`, `null_present`: the mean mass of null where it is right, and where an entry is.
+        The loss, the mean over topics for which null or some entry is right (others teach nothing), and metrics: `reachable`, the
+        share of all topics for which null is right or the search found a right entry; `retrieval_accuracy`, the share of counted
+        topics whose best is right; `null_absent` and `null_present`, the mean mass of null where it is right, and where an entry is.
     """
-    places = used.shape[1]
-    answers, used, absent = jnp.repeat(answers, places, axis=0), used.reshape(-1), absent.reshape(-1)
+    slots = used.shape[1]
+    answers, used, absent = jnp.repeat(answers, slots, axis=0), used.reshape(-1), absent.reshape(-1)
     right = (targets[:, :, None] == answers[:, None, :]).any(axis=-1) & (targets >= 0) & ~absent[:, None]
     right = jnp.concatenate([absent[:, None], right], axis=1)
     counted = used & right.any(axis=1)
-    mass = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)
-    best = jnp.take_along_axis(right, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
+    log_right = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)
+    best_is_right = jnp.take_along_axis(right, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
     null = jnp.exp(log_probs[:, 0])
-    return _mean(jnp.where(counted, -mass, 0.0), counted), {
+    return _mean(jnp.where(counted, -log_right, 0.0), counted), {
         'reachable': _mean(right[:, : 1 + k].any(axis=1), used),
-        'retrieval_accuracy': _mean(best, counted),
+        'retrieval_accuracy': _mean(best_is_right, counted),
         'null_absent': _mean(null, used & absent),
         'null_present': _mean(null, counted & ~absent),
     }

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import TokenizerError, find_minilm, load_tokenizer, special_ids, train_wordpiece
-from opql_jax.models.bert import MARKER_WORDS, CheckpointError, load_bert, merge_pretrained, with_marker_words
+from opql_jax.models.bert import MARKER_WORDS, load_bert, merge_pretrained, with_marker_words
 from opql_jax.models.encoder import RelationEncoder
 
 CONFIG = dict(
@@ -182,7 +183,7 @@ def test_markers_of_the_vocabulary_itself_are_left_as_they_are(tmp_path):
 def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path):
     fields, loaded = load_bert(write(tmp_path, fake_tensors()))
     _, fresh = fresh_params(fields | {'max_length': 16, 'num_layers': 3})
-    with pytest.raises(CheckpointError) as e:
+    with pytest.raises(InputError) as e:
         merge_pretrained(fresh, loaded)
     assert 'position_embedding/embedding: encoder [16, 8], checkpoint [20, 8]' in str(e.value)
     assert 'layers_2/mlp_in/kernel: encoder [8, 12], checkpoint none' in str(e.value)
@@ -194,41 +195,41 @@ def test_merging_into_an_encoder_of_another_shape_lists_the_differences(tmp_path
     [('model_type', 'roberta'), ('hidden_act', 'relu'), ('position_embedding_type', 'relative'), ('pad_token_id', 1)],
 )
 def test_other_kinds_of_model_are_refused(tmp_path, key, value):
-    with pytest.raises(CheckpointError, match=f'config.json: {key} is {value!r}'):
+    with pytest.raises(InputError, match=f'config.json: {key} is {value!r}'):
         load_bert(write(tmp_path, fake_tensors(), **{key: value}))
 
 
 def test_a_missing_tensor_is_named(tmp_path):
     tensors = fake_tensors()
     del tensors['encoder.layer.1.output.dense.bias']
-    with pytest.raises(CheckpointError, match=r"model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"):
+    with pytest.raises(InputError, match=r"model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"):
         load_bert(write(tmp_path, tensors))
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match=r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"):
+    with pytest.raises(InputError, match=r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"):
         load_bert(write(tmp_path, fake_tensors(), vocab_size=41))
 
 
 def test_heads_that_do_not_divide_the_hidden_size_are_refused(tmp_path):
-    with pytest.raises(CheckpointError, match='hidden_size 8 is not a multiple of num_attention_heads 3'):
+    with pytest.raises(InputError, match='hidden_size 8 is not a multiple of num_attention_heads 3'):
         load_bert(write(tmp_path, fake_tensors(), num_attention_heads=3))
 
 
 def test_missing_or_broken_files_are_named(tmp_path):
-    with pytest.raises(CheckpointError, match='config.json: no such file'):
+    with pytest.raises(InputError, match='config.json: no such file'):
         load_bert(tmp_path)
     write(tmp_path, fake_tensors())
     whole = (tmp_path / 'model.safetensors').read_bytes()
     (tmp_path / 'model.safetensors').write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CheckpointError, match='model.safetensors: not a readable safetensors file'):
+    with pytest.raises(InputError, match='model.safetensors: not a readable safetensors file'):
         load_bert(tmp_path)
     shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
-    with pytest.raises(CheckpointError, match='model.safetensors: no such file. Only pytorch_model.bin is there'):
+    with pytest.raises(InputError, match='model.safetensors: no such file. Only pytorch_model.bin is there'):
         load_bert(tmp_path)
     (tmp_path / 'config.json').write_text(json.dumps({'model_type': 'bert'}))
-    with pytest.raises(CheckpointError, match='config.json: lacks vocab_size, hidden_size'):
+    with pytest.raises(InputError, match='config.json: lacks vocab_size, hidden_size'):
         load_bert(tmp_path)
     (tmp_path / 'config.json').write_text('{')
-    with pytest.raises(CheckpointError, match='config.json: not valid JSON'):
+    with pytest.raises(InputError, match='config.json: not valid JSON'):
         load_bert(tmp_path)

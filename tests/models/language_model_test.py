@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.models import losses
-from opql_jax.models.combine_topics import agree
+from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.parallel.mesh import make_mesh
 
@@ -224,7 +224,7 @@ def test_topics_agree_on_what_each_of_them_may_have_drawn():
     logits[:, :, 1:][missing] = -1e30
     log_probs, used = np.log(np.maximum(softmax(logits), 1e-45)), rng.random((20, 3)) < 0.7
     used[0], used[1] = False, [True, False, False]
-    found, flat = jax.jit(agree)(log_probs.astype(np.float32), targets, used)
+    found, flat = jax.jit(combine_topics)(log_probs.astype(np.float32), targets, used)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-5)
     for n in range(20):
         drawn = []
@@ -253,6 +253,6 @@ def test_agreement_on_what_is_all_but_impossible_has_a_gradient():
     # Masses that a float32 cannot hold, and topics without null that found nothing in common.
     log_probs = np.array([[[-1e30, 0, -200], [-1e30, -200, 0]]], np.float32)
     targets, used = np.array([[[4, 5], [6, 5]]], np.int32), np.ones((1, 2), bool)
-    right = lambda x: agree(x, targets, used)[0][0, 1 + 2]  # target 5 by topic 1
+    right = lambda x: combine_topics(x, targets, used)[0][0, 1 + 2]  # target 5 by topic 1
     value, gradient = jax.value_and_grad(right)(log_probs)
     assert np.isfinite(value) and np.isfinite(gradient).all() and gradient[0, 0, 2] > 0.1
