@@ -1,1 +1,1 @@
-"""flax.linen modules: the relation encoder and the parameters of relation following."""
+"""Flax modules (relation encoder, follower, language model), their losses, and bulk encoding."""

@@ -1,20 +1,20 @@
-"""The encoder of the KV-memory baseline (Miller et al. 2016): a bag of the words around the mentions, without a transformer."""
+"""The encoder of the KV-memory baseline (Miller et al., 2016): the mean of the words around the mentions, without a transformer."""
 
 import flax.linen as nn
 import jax.numpy as jnp
 
 from opql_jax.models.encoder import PAD_ID
 
-# A mean of many words is much shorter than one: vectors of this size give relations of the size that training starts well from.
+# The mean of many word vectors is much shorter than one: vectors of this size give relations whose size suits the start of training.
 _embedding_init = nn.initializers.normal(1.0)
 
 
 class BagOfWords(nn.Module):
-    """Has the interface of `RelationEncoder`; r = W_r^T b, where b is the mean vector of the words around the two mentions.
+    """A drop-in for `RelationEncoder`: r = W_r^T b, where b is the mean vector of the words around the two mentions.
 
-    As in the paper's windows, words near the entities count and their order does not. A question shorter than the window is
-    in its bag as a whole. Both mentions are masked and both markers are in the bag, so the two directions of a pair have the
-    same r: the topic of an entry tells them apart.
+    As in the windows of Miller et al., words near the entities count and their order does not. A question shorter than the
+    window is in its bag as a whole. Both mentions are masked and both markers are in the bag, so the two directions of a pair
+    have the same r, and only the topic of an entry distinguishes them.
 
     Attributes:
         vocab_size: number of token ids.
@@ -22,8 +22,8 @@ class BagOfWords(nn.Module):
         relation_dim: d_r.
         entity_dim: d_e.
         window: tokens in a bag, those nearest to the mentions; a few more if several are equally far.
-        max_length: the longest row that is accepted, in tokens; nothing here depends on it.
-        dropout_rate: of bags.
+        max_length: the longest row that callers may pass, in tokens; nothing depends on it.
+        dropout_rate: of the bags.
     """
 
     vocab_size: int
@@ -42,13 +42,13 @@ class BagOfWords(nn.Module):
         self.w_e = project(self.entity_dim)
 
     def __call__(self, tokens, r1, r2, deterministic=True):
-        """Embeds the relation of the marked pair, see `RelationEncoder.__call__`: r [n, relation_dim] float32."""
+        """See `RelationEncoder.__call__`: r [n, relation_dim] float32."""
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """See `RelationEncoder.encode`: (r [n, relation_dim], m [n, C, entity_dim]) float32."""
-        near = self._near(tokens, r1[:, None], r2[:, None])
-        bags = self._bags(tokens, jnp.concatenate([near, self._near(tokens, context)], axis=1), deterministic)
+        """See `RelationEncoder.encode`: r [n, relation_dim] and m [n, C, entity_dim], float32."""
+        near_pair = self._near(tokens, r1[:, None], r2[:, None])
+        bags = self._bags(tokens, jnp.concatenate([near_pair, self._near(tokens, context)], axis=1), deterministic)
         return self.w_r(bags[:, 0]), self.w_e(bags[:, 1:])
 
     def mentions(self, tokens, positions, deterministic=True):
@@ -56,7 +56,7 @@ class BagOfWords(nn.Module):
         return self.w_e(self._bags(tokens, self._near(tokens, positions), deterministic))
 
     def _near(self, tokens, *positions):
-        """[n, C, L] bool: the tokens in the windows, each around one or several positions [n, C]."""
+        """[n, C, L] bool: the tokens in C windows per row, each around one or more positions, given as arrays [n, C]."""
         length, padding = tokens.shape[-1], (tokens == PAD_ID)[:, None]
         distance = jnp.stack([jnp.abs(jnp.arange(length) - at[:, :, None]) for at in positions]).min(axis=0)
         distance = jnp.where(padding, length, distance)
@@ -64,7 +64,7 @@ class BagOfWords(nn.Module):
         return (distance <= farthest) & ~padding
 
     def _bags(self, tokens, near, deterministic):
-        """[n, C, hidden_size]: the means over [n, C, L] of the words' vectors."""
-        # Rows that fill up a batch may be all padding, and must stay finite.
+        """[n, C, hidden_size]: the mean word vectors of the tokens `near` [n, C, L]."""
+        # Rows that fill up a batch may be all padding and must stay finite.
         weights = near / jnp.maximum(near.sum(axis=-1, keepdims=True), 1)
         return self.dropout(weights @ self.token_embedding(tokens), deterministic=deterministic)

@@ -1,12 +1,12 @@
-"""How much arithmetic the encoder is, by a formula, and how much a device can do: what MFU is the ratio of."""
+"""FLOPs of the encoder, by a formula, and the peak FLOP/s of devices: model FLOPs utilisation (MFU) is their ratio."""
 
 from collections.abc import Sequence
 
 from opql_jax.models.encoder import RelationEncoder
 
-# bfloat16 products with dense operands, in FLOP/s of what JAX calls one device, from the data sheets of Google and NVIDIA. A TPU
-# v2 or v3 chip (46 and 123 TFLOP/s) is two devices.
-_PEAKS = {
+# Dense bfloat16 FLOP/s of one JAX device, from the data sheets of Google and NVIDIA. A TPU v2 or v3 chip (46 and 123 TFLOP/s) is two
+# devices.
+_TPU_PEAKS = {
     'TPU v2': 23e12,
     'TPU v3': 61.5e12,
     'TPU v4': 275e12,
@@ -17,39 +17,42 @@ _PEAKS = {
     'TPU v6 lite': 918e12,
     'TPU v6e': 918e12,
 }
-# Names of GPUs go on with memory and form: 'NVIDIA A100-SXM4-80GB', 'NVIDIA H100 80GB HBM3'. The longest prefix counts.
+# By prefix, the longest one counts: names of GPUs end in memory and form, as in 'NVIDIA A100-SXM4-80GB', 'NVIDIA H100 80GB HBM3'.
 _GPU_PEAKS = {'NVIDIA A100': 312e12, 'NVIDIA H100': 989e12, 'NVIDIA H100 PCIe': 756e12, 'NVIDIA H200': 989e12}
 
-# A gradient costs two products for each one of the forward pass: towards the input and towards the weights.
+# Each product of the forward pass has two in the backward pass: the gradients of its input and of its weights.
 TRAINING_OVER_FORWARD = 3
 
 
 def encoder_flops(encoder: RelationEncoder, tokens_shape: Sequence[int], positions: int | None = 3) -> float:
-    """FLOPs of encoding tokens [n, L] once (forward), counting a multiplication and its addition as two.
+    """FLOPs of the forward pass over tokens [n, L], where a multiplication and its addition are two.
 
-    Counted are the products with weights and the two of attention, 2 n L (4 h^2 + 2 h m) + 4 n L^2 h a layer of hidden size h and
-    feed-forward width m; softmax, layer norms and the like are left out, and padding is counted as text.
+    Counts the products with weights and the two of attention, 2 n L (4 h^2 + 2 h m) + 4 n L^2 h per layer of hidden size h and
+    feed-forward width m. Leaves out softmax, layer norms and the like; padding counts as text.
 
     Args:
-        encoder: of any size; another class than `RelationEncoder`, which has no transformer, counts 0.
+        encoder: of any size; a class other than `RelationEncoder` has no transformer and counts 0.
         tokens_shape: (n, L).
-        positions: of each row, at which the last layer is computed. `RelationEncoder.encode` takes the two markers and C context
-            mentions, 2 + C; calling the encoder takes 3. None for everywhere, as `RelationEncoder.hidden` does by itself and as
-            implementations that do not know what is read afterwards do.
+        positions: per row, at which the last layer is computed. `RelationEncoder.encode` takes the two markers and C context
+            mentions, 2 + C; calling the encoder takes 3. None for all positions, as in `RelationEncoder.hidden` by default and in
+            implementations that do not know which positions are used afterwards.
+
+    Returns:
+        FLOPs, all rows together.
     """
     if not isinstance(encoder, RelationEncoder):
         return 0.0
     n, length = tokens_shape
-    hidden, places = encoder.hidden_size, length if positions is None else positions
-    # Of one position: queries, keys and values; what comes after attention; attention itself.
+    hidden, outputs = encoder.hidden_size, length if positions is None else positions
+    # Per position: queries, keys and values; what comes after attention; attention itself.
     before, after, attention = 6 * hidden**2, 2 * hidden**2 + 4 * hidden * encoder.mlp_size, 4 * hidden * length
     layers = (encoder.num_layers - 1) * length * (before + after + attention)
-    layers += length * before + places * (after + attention)
+    layers += length * before + outputs * (after + attention)
     projected = 0 if positions is None else 2 * hidden * (2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim)
     return float(n * (layers + projected))
 
 
 def peak_flops(device_kind: str) -> float | None:
-    """The FLOP/s that a device is sold as doing in bfloat16, by `jax.Device.device_kind`; None for those unknown, such as 'cpu'."""
-    found = [name for name in _GPU_PEAKS if device_kind.startswith(name)]
-    return _GPU_PEAKS[max(found, key=len)] if found else _PEAKS.get(device_kind)
+    """Nominal bfloat16 FLOP/s of a device, by its `jax.Device.device_kind`; None for unknown kinds, such as 'cpu'."""
+    prefixes = [name for name in _GPU_PEAKS if device_kind.startswith(name)]
+    return _GPU_PEAKS[max(prefixes, key=len)] if prefixes else _TPU_PEAKS.get(device_kind)
