@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic.questions import QUESTION_SETS, metaqa_line, questions
+from opql_jax.datasets.synthetic.questions import QUESTION_SETS, questions
 from opql_jax.datasets.synthetic.world import generate
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
@@ -21,6 +21,7 @@ import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
 from gin_files import FOLDERS, GIN
+from question_records import metaqa_line
 
 DOCUMENTS = 60
 FACT = re.compile(r' {12}\[(.+) → (.+), in “(.+)”\]  (.+)')

@@ -5,7 +5,8 @@ One question a line:
     {"id": "q1", "question": "who founded Rome?", "topics": [[12, 16]], "entities": ["Rome"], "answers": ["Romulus"], "hops": 1}
 
 `topics` are the `[start, end)` spans, in code points, of the entities that the question is about, in order and disjoint; without
-the field they are the names of the vocabulary that the text mentions. `entities` says which entity each topic is, or null.
+the field they are the names of the vocabulary that the text mentions. `entities` says which entity each topic is, or null;
+without the field it is the one that the topic's text names.
 `answers`, `hops` (default 1), `type` (a label) and `via` (for each hop but the last, the entities it should reach) are optional,
 and other fields are ignored. Entities and answers are keys of a vocabulary, or else names or aliases.
 """
@@ -80,7 +81,8 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab) -> list[Question
             _check(record, line_of_id, f'line {number}')
             if 'topics' in record:
                 topics = tuple((start, end) for start, end in record['topics'])
-                entities = [name and vocab.get(name) for name in record.get('entities') or [None] * len(topics)]
+                names = record.get('entities') or [record['question'][start:end] for start, end in topics]
+                entities = [name and vocab.get(name) for name in names]
             else:
                 linker = linker or MentionLinker(vocab)
                 spans = linker.link(record['question'])

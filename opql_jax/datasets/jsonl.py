@@ -8,7 +8,7 @@ from typing import ClassVar
 from opql_jax.corpus.documents import CorpusError, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.prepare import about_titles, vocab_from_documents
-from opql_jax.datasets.metaqa import question_files, read_question_folder
+from opql_jax.corpus.questions import Question, read_questions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class JsonLines:
         path: the corpus, `{id, title, text, title_entity?, mentions?}` a line.
         entities: JSON Lines `{id, name?, aliases?}`. Without it the entities are those that the documents link, or, in a
             corpus without any link, the titles of the documents.
-        question_folder: holds `<hops>-hop/<split>.txt` in the MetaQA format; None for no questions.
+        question_folder: holds `<split>.jsonl` files of questions (see `opql_jax.corpus.questions`); None for no questions.
         max_reject_fraction: share of bad records above which the corpus is refused.
     """
 
@@ -30,8 +30,8 @@ class JsonLines:
     max_reject_fraction: float = 0.01
 
     def files(self):
-        entities = {'entities': self.entities} if self.entities else {}
-        return {'corpus': self.path, **entities, **(question_files(self.question_folder) if self.question_folder else {})}
+        files = {'corpus': self.path} | ({'entities': self.entities} if self.entities else {})
+        return files | {f'questions/{path.name}': path for path in self._question_files()}
 
     def read(self, rejected_path):
         vocab = read_entities(self.entities) if self.entities else None
@@ -45,7 +45,18 @@ class JsonLines:
         return vocab, about_titles(documents, vocab)
 
     def questions(self, vocab):
-        return read_question_folder(self.question_folder, vocab) if self.question_folder else {}
+        splits: dict[str, list[Question]] = {}
+        for path in self._question_files():
+            for question in read_questions(path, vocab):
+                splits.setdefault(f'{question.hops}-hop/{path.stem}', []).append(question)
+        return splits
+
+    def _question_files(self) -> list[pathlib.Path]:
+        if not self.question_folder:
+            return []
+        if not (files := sorted(pathlib.Path(self.question_folder).glob('*.jsonl'))):
+            raise CorpusError(f'{self.question_folder}: no question file such as {self.question_folder}/train.jsonl')
+        return files
 
 
 def read_entities(path) -> EntityVocab:

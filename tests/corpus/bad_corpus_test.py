@@ -11,12 +11,16 @@ import tiny_docred
 from complaints import cases, complaint
 from documents_of import documents
 from forked_binaries import Binaries
+from question_records import question_record
 
 
 @pytest.fixture(scope='module')
 def binaries():
     with Binaries() as binaries:
         yield binaries
+
+
+QUESTION = question_record('q', 'who made [Film1]', 'x')
 
 
 class Folder:
@@ -46,7 +50,7 @@ class Folder:
         return self.jsonl(ENTITIES=self.file('e.jsonl', *first, *({'id': name} for name in names)))
 
     def with_questions(self, *lines):
-        return self.jsonl(QUESTIONS=self.file('1-hop/train.txt', *lines).parents[1])
+        return self.jsonl(QUESTIONS=self.file('questions/train.jsonl', *lines).parent)
 
     def slot_filling(self, *documents, **flags):
         """Prepares documents in the form of DocRED."""
@@ -133,16 +137,16 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
         lambda f: f.with_entities({'id': 'x', 'aliases': 'up'}),
         r'e\.jsonl, line 1: .*aliases a list of strings',
     ),
-    no_question_files=(lambda f: f.jsonl(QUESTIONS='/none'), '/none: no question file such as /none/1-hop/train.txt'),
-    a_question_without_brackets=(
-        lambda f: f.with_questions('who made [Film1]\tx', 'who made Film1\tx'),
-        r"1-hop/train\.txt:2: the question has no topic in brackets: 'who made Film1'",
+    no_question_files=(lambda f: f.jsonl(QUESTIONS='/none'), '/none: no question file such as /none/train.jsonl'),
+    a_question_with_a_topic_past_its_end=(
+        lambda f: f.with_questions({**QUESTION, 'id': 'p'}, {**QUESTION, 'topics': [[9, 99]]}),
+        r'questions/train\.jsonl:2: topics\[0\]: \[9, 99\) marks no text',
     ),
     a_cut_question=(
-        lambda f: f.with_questions('who made [Film1]\tx', '', 'who made [Fil'),
-        r"1-hop/train\.txt:3: the question has no topic in brackets: 'who made \[Fil'",
+        lambda f: f.with_questions(QUESTION, '', '{"id": 7, "question": "who'),
+        r'questions/train\.jsonl:3: not a JSON value in UTF-8',
     ),
-    no_question=(lambda f: f.with_questions(''), r'train\.txt: no question in the file'),
+    no_question=(lambda f: f.with_questions(''), r'train\.jsonl: no question in the file'),
     no_tokenizer=(lambda f: f.jsonl(TOKENIZER=f.file('t.json', 'x')), r't\.json: not a tokenizer file'),
     no_pair_mode=(lambda f: f.jsonl(**{'prepare.prepare.pair_mode': 'some'}), "'some' is not one of title, all"),
     an_output_that_is_a_file=(

@@ -11,6 +11,8 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 
+from question_records import question_record
+
 OLD = [
     {'id': 'up', 'title': 'Up', 'text': 'Up was made by Ann Low. It is a film.'},
     {'id': 'ann', 'title': 'Ann Low', 'text': 'Ann Low knows Bob Ray, who is no film.'},
@@ -35,8 +37,8 @@ def reader(folder, name, records, questions=()):
     path = folder / f'{name}.jsonl'
     path.write_text('\n'.join(map(json.dumps, records)))
     if questions:
-        (folder / name / '1-hop').mkdir(parents=True)
-        (folder / name / '1-hop' / 'train.txt').write_text('\n'.join(questions) + '\n')
+        (folder / name).mkdir()
+        (folder / name / 'train.jsonl').write_text('\n'.join(map(json.dumps, questions)))
     return JsonLines(str(path), question_folder=str(folder / name) if questions else None)
 
 
@@ -48,13 +50,19 @@ def run(output, source, **options):
 @pytest.fixture
 def old(tmp_path, monkeypatch):
     monkeypatch.setattr(linking, 'DROP_FROM', 2)
-    source = reader(tmp_path, 'old', OLD, ['who made [Up]\tAnn Low', 'who made [Down]\tNo One'])
+    source = reader(
+        tmp_path, 'old', OLD, [question_record(1, 'who made [Up]', 'Ann Low'), question_record(2, 'who made [Down]', 'No One')]
+    )
     return run(tmp_path / 'prepared', source)
 
 
 @pytest.fixture
 def new(old, tmp_path):
-    return run(tmp_path / 'extended', reader(tmp_path, 'new', NEW, ['who made [Down]\tCy Dee']), extends=str(old.directory))
+    return run(
+        tmp_path / 'extended',
+        reader(tmp_path, 'new', NEW, [question_record(1, 'who made [Down]', 'Cy Dee')]),
+        extends=str(old.directory),
+    )
 
 
 def pair_rows(prepared):
@@ -93,7 +101,7 @@ def test_questions_stay_and_new_ones_follow(old, new):
     before, after = old.questions('1-hop/train'), new.questions('1-hop/train')
     assert after[: len(before)] == before and before[1].topic_entity == -1
     assert [(q.id, q.topic_entity, q.answers) for q in after[len(before) :]] == [
-        ('1-hop/train/1+2', new.vocab.id('Down'), (new.vocab.id('Cy Dee'),))
+        ('1+2', new.vocab.id('Down'), (new.vocab.id('Cy Dee'),))
     ]
 
 

@@ -12,6 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 
 from forked_binaries import ENCODER, Binaries
+from question_records import question_record
 
 # Composed and decomposed accents, several scripts, and letters beyond the BMP, which are two units in UTF-16.
 PEOPLE = ['Zoë Łukasz', '黒澤 明', 'Ñandú O’Brien', '𝔉rau 😀 Émile']
@@ -80,10 +81,12 @@ def own(tmp_path_factory, binaries):
     )
     write_lines(root / 'plain.jsonl', [{'id': i, 'title': t, 'text': text} for i, (t, text) in enumerate(pages)])
     films_of = {person: [film for film in FILMS if DIRECTOR[film] == person] for person in PEOPLE}
-    one = [f'who directed [{film}]\t{person}' for film, person in DIRECTOR.items()]
-    two = [f'which films have the director of [{f}]\t{"|".join(x for x in films_of[p] if x != f)}' for f, p in DIRECTOR.items()]
-    write_text(root / 'questions/1-hop/train.txt', one)
-    write_text(root / 'questions/2-hop/train.txt', two)
+    (root / 'questions').mkdir()
+    questions = [question_record(f'one-{film}', f'who directed [{film}]', person) for film, person in DIRECTOR.items()]
+    for film, person in DIRECTOR.items():
+        others = [other for other in films_of[person] if other != film]
+        questions.append(question_record(f'two-{film}', f'which films have the director of [{film}]', *others, hops=2))
+    write_lines(root / 'questions/train.jsonl', questions)
 
     prepared, model, memory = (f'--gin.PREPARED_DIR={root / "linked"}', root / 'model', root / 'memory')
     succeed(binaries, *prepare(root, 'linked'))

@@ -53,8 +53,8 @@ def test_entities_answers_hops_and_type_may_be_missing(file):
     first = {name: value for name, value in RECORD.items() if name != 'answers'}
     questions = read_questions(file(f'{json.dumps(first)}\n\n{json.dumps({**RECORD, "id": "r"})}\n'), VOCAB)
     assert questions == [
-        Question('q', 'who left Bergen?', ((9, 15),), (-1,)),
-        Question('r', 'who left Bergen?', ((9, 15),), (-1,), (1,)),
+        Question('q', 'who left Bergen?', ((9, 15),), (3,)),
+        Question('r', 'who left Bergen?', ((9, 15),), (3,), (1,)),
     ]
 
 

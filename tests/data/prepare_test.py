@@ -10,6 +10,8 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.synthetic.reader import Synthetic
 
+from question_records import question_record
+
 DOCUMENTS = [
     {'id': 'a', 'title': 'Up', 'text': 'Up was made by Ann.', 'title_entity': 'Up', 'mentions': [
         {'start': 0, 'end': 2, 'entity': 'Up'}, {'start': 15, 'end': 18, 'entity': 'Ann'}]},
@@ -17,14 +19,16 @@ DOCUMENTS = [
     {'id': 'c', 'title': 'Bob', 'text': 'Bob knows Ann.', 'title_entity': 'Bob', 'mentions': []},
 ]  # fmt: skip
 
+QUESTION = question_record('q', 'who made [Up]', 'Ann')
+
 
 @pytest.fixture
 def corpus(tmp_path):
     """A reader of three documents and one question."""
     folder = tmp_path / 'corpus'
-    (folder / 'questions' / '1-hop').mkdir(parents=True)
+    (folder / 'questions').mkdir(parents=True)
     (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, DOCUMENTS)))
-    (folder / 'questions' / '1-hop' / 'train.txt').write_text('who made [Up]\tAnn\n')
+    (folder / 'questions' / 'train.jsonl').write_text(json.dumps(QUESTION))
     return JsonLines(str(folder / 'corpus.jsonl'), question_folder=str(folder / 'questions'))
 
 
@@ -62,8 +66,8 @@ def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
     'name, text, message',
     [
         ('corpus.jsonl', json.dumps(DOCUMENTS[0]), 'another file corpus:'),
-        ('questions/1-hop/train.txt', 'by whom was [Up] made\tAnn', 'another file 1-hop/train.txt:'),
-        ('questions/1-hop/test.txt', 'who made [Up]\tAnn', 'another file 1-hop/test.txt:'),
+        ('questions/train.jsonl', json.dumps({**QUESTION, 'answers': ['Bob']}), 'another file questions/train.jsonl:'),
+        ('questions/test.jsonl', json.dumps(QUESTION), 'another file questions/test.jsonl:'),
     ],
 )
 def test_changed_input_is_not_taken_for_prepared(corpus, tmp_path, name, text, message):

@@ -3,8 +3,10 @@
 import json
 
 from opql_jax.datasets.synthetic.pages import documents
-from opql_jax.datasets.synthetic.questions import metaqa_line, questions
+from opql_jax.datasets.synthetic.questions import questions
 from opql_jax.datasets.synthetic.world import generate
+
+from question_records import metaqa_line
 
 HOPS = (1, 2, 3)
 

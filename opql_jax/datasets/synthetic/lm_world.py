@@ -1,9 +1,8 @@
-"""A synthetic world of which one part is learnt and another is only looked up, for language models with a memory.
+"""A synthetic world for language models with a memory, which withholds facts from the training text.
 
-Some facts of a `synthetic.World` are held out: no page of the training text states them, nor says anything about
-their two entities together. Short pages state them instead, or state what they have changed to; such pages are for
-the memory alone. Questions ask about known, held-out and changed facts, along two hops, and about two topics at once.
-The same arguments give the same bytes in every process.
+No page of the training text states a held-out fact, nor says anything about its two entities together. Short pages, which are
+for the memory alone, state these facts instead, or other facts in their place. Questions ask about known, held-out and changed
+facts, along two hops, and about two topics at once. The same arguments give the same bytes in every process.
 """
 
 import collections
@@ -14,13 +13,15 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
+from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, fill, in_passes, in_turn, question_type
+from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, in_turn, question_type, worded
 from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
 from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
 
@@ -72,13 +73,13 @@ class _Pages:
         self.hidden: dict[int, frozenset] = dict.fromkeys(world.page_order, frozenset())
         self.mentions = {entity: self._count(entity, frozenset()) for entity in world.page_order}
         self.total = sum(self.mentions.values(), collections.Counter())
-        self.wanted = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
+        self.required = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
 
     def _count(self, entity: int, hidden: frozenset) -> collections.Counter:
         return collections.Counter(mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions)
 
     def hide(self, name: str, subject: int) -> bool:
-        """Takes a group of facts from all pages, unless `split_facts` passes it over; whether it did."""
+        """Takes a group of facts from all pages, unless `split_facts` passes it over; returns whether it did."""
         added, related = collections.defaultdict(set), _related(self.world, subject)
         for object in self.world.facts[name].objects_of(subject):
             shared = RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys()
@@ -96,7 +97,7 @@ class _Pages:
         for entity in mentions:
             total.subtract(self.mentions[entity])
             total.update(mentions[entity])
-        if any(total[key] < self.wanted[key] for entity in mentions for key in self.mentions[entity]):
+        if any(total[key] < self.required[key] for entity in mentions for key in self.mentions[entity]):
             return False
         self.hidden |= hidden
         self.mentions |= mentions
@@ -120,10 +121,10 @@ def known_facts(world: World, held_out: dict[str, Facts]) -> dict[str, Facts]:
 
 
 def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> dict[str, Facts]:
-    """The held-out facts of FUNCTIONAL relations with another object each.
+    """The held-out facts of FUNCTIONAL relations, each with another object.
 
-    It is the object of other facts of the relation and in no fact of the world with the subject. A fact for which there is none
-    is left out.
+    The new object is one of other facts of the relation, and in no fact of the world with the subject. Facts without such an
+    object are left out.
     """
     changed = {}
     for name in FUNCTIONAL:
@@ -145,9 +146,9 @@ def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
 
 
 def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
-    """Pages that state the given facts, true or not, and say nothing else.
+    """Pages that state some facts, true or not, and say nothing else: one for each entity on whose side a fact is stated.
 
-    An entity has one where a fact is stated on its side; with the prefix `news`, `news-7` is about what `page-7` is about.
+    With the prefix `news`, `news-7` is about the entity of `page-7`.
     """
     empty = Facts(*np.zeros((3, 0), np.int32))
     some = dataclasses.replace(world, facts={name: facts.get(name, empty) for name in world.facts})
@@ -158,7 +159,7 @@ def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Itera
 
 def questions(
     world: World, held_out: dict[str, Facts], changed: dict[str, Facts], *, num_train: int, num_eval: int
-) -> dict[str, list[dict]]:
+) -> dict[str, list[Question]]:
     """Questions for training and evaluation, types in turn.
 
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of it, and the pairs of
@@ -173,8 +174,7 @@ def questions(
         num_eval: in each other file, at most.
 
     Returns:
-        `{id, question, mentions, entities, answers, hops, type}` for each of QUESTION_FILES: entities are the topics in
-        the order of their mentions `[start, end)` in code points, and all entities are keys.
+        The questions of each of QUESTION_FILES, with one or two topics.
 
     Raises:
         InputError: the world is too small for one of the files.
@@ -193,17 +193,19 @@ def questions(
     }
     files = {'train': [row for streams in train for row in itertools.islice(in_turn(streams), num_train)]}
     files |= {name: list(itertools.islice(in_turn(streams), num_eval)) for name, streams in evaluation.items()}
-    files = {name: [{'id': f'{name}-{i}', **row} for i, row in enumerate(rows)] for name, rows in files.items()}
     objects = {
-        (question_type((name,)), world.keys[subject]): world.keys[object]
+        (question_type((name,)), subject): object
         for name, facts in changed.items()
         for subject, object in zip(facts.subjects.tolist(), facts.objects.tolist())
     }
-    about = [objects.get((row['type'], *row['entities'])) for row in files['held_out']]
+    files = {
+        name: [dataclasses.replace(question, id=f'{name}-{i}') for i, question in enumerate(asked)]
+        for name, asked in files.items()
+    }
     files['changed'] = [
-        {**row, 'id': f'changed-{i}', 'answers': [object]}
-        for i, (row, object) in enumerate(zip(files['held_out'], about))
-        if object
+        dataclasses.replace(question, id=f'changed-{i}', answers=(objects[question.type, question.topic_entity],))
+        for i, question in enumerate(files['held_out'])
+        if (question.type, question.topic_entity) in objects
     ]
     for name in QUESTION_FILES:
         if not files[name]:
@@ -211,7 +213,20 @@ def questions(
     return files
 
 
-def _about_one(file: str, world: World, known: World, hops: int, splits: tuple[str, ...]) -> list[Iterator[dict]]:
+class _QuestionType(NamedTuple):
+    """A label, the chain of relations from each topic, and the wordings."""
+
+    label: str
+    chains: tuple[tuple[str, ...], ...]
+    wordings: Sequence[str]
+
+    def answers(self, world: World, topics: Sequence[int]) -> list[int]:
+        """The entities that the chains of all topics lead to, ascending."""
+        reached = [set(world.answers(topic, chain)) for topic, chain in zip(topics, self.chains)]
+        return sorted(reached[0].intersection(*reached[1:]))
+
+
+def _about_one(file: str, world: World, known: World, hops: int, splits: tuple[str, ...]) -> list[Iterator[Question]]:
     """Questions of each chain of some hops about the topics of some splits of the world."""
     allowed = np.isin(world.split, [SPLITS.index(split) for split in splits])
     streams = []
@@ -219,35 +234,37 @@ def _about_one(file: str, world: World, known: World, hops: int, splits: tuple[s
         chain = tuple(key.split('>'))
         if len(chain) == hops:
             topics = [(topic,) for topic in world.ranges[ends(chain[0]).start_kind] if allowed[topic]]
-            streams.append(_stream(file, world, known, (chain,), question_type(chain), wordings, topics))
+            streams.append(_of_type(file, world, known, _QuestionType(question_type(chain), (chain,), wordings), topics))
     return streams
 
 
-def _about_held_out(world: World, held_out: dict[str, Facts]) -> list[Iterator[dict]]:
+def _about_held_out(world: World, held_out: dict[str, Facts]) -> list[Iterator[Question]]:
     """Questions from subject to object, of a symmetric relation from both, about held-out facts."""
     streams = []
     for name, facts in held_out.items():
         sides = (facts.subjects, facts.objects) if RELATIONS[name].symmetric else (facts.subjects,)
         topics = [(topic,) for topic in np.unique(np.concatenate(sides)).tolist()]
-        streams.append(_stream('held_out', world, world, ((name,),), question_type((name,)), WORDINGS[name], topics))
+        kind = _QuestionType(question_type((name,)), ((name,),), WORDINGS[name])
+        streams.append(_of_type('held_out', world, world, kind, topics))
     return streams
 
 
-def _about_two(file: str, world: World, known: World) -> list[Iterator[dict]]:
+def _about_two(file: str, world: World, known: World) -> list[Iterator[Question]]:
     """Questions of CONJUNCTIONS, about pairs of topics of which one alone has more answers."""
     streams = []
     for steps, wordings in CONJUNCTIONS.items():
-        chains = tuple((step,) for step in steps)
-        (x, answer), (y, _) = (ends(step)[2:] for step in steps)
+        x, y = map(ends, steps)
+        kind = _QuestionType(
+            f'{x.start_label}_and_{y.start_label}_to_{x.end_label}', tuple((step,) for step in steps), wordings
+        )
         pairs = {
             topics
-            for entity in world.ranges[ends(steps[0]).end_kind]
+            for entity in world.ranges[x.end_kind]
             for topics in itertools.product(*(world.neighbours(entity, _reverse(step)) for step in steps))
             if topics[0] != topics[1] and _file_of_pair(world, topics) == file
         }
-        pairs = [topics for topics in sorted(pairs) if _narrows(world, topics, chains)]
-        label = f'{x}_and_{y}_to_{answer}'
-        streams.append(_stream(file, world, known, chains, label, wordings, pairs))
+        pairs = [topics for topics in sorted(pairs) if _narrows(world, kind, topics)]
+        streams.append(_of_type(file, world, known, kind, pairs))
     return streams
 
 
@@ -262,43 +279,21 @@ def _file_of_pair(world: World, topics: tuple[int, int]) -> str:
     return '' if SPLITS.index('dev') in world.split[list(topics)] else 'train'
 
 
-def _narrows(world: World, topics: tuple[int, int], chains: tuple) -> bool:
+def _narrows(world: World, kind: _QuestionType, topics: tuple[int, int]) -> bool:
     """Whether a topic alone has more answers than both have in common."""
-    common = len(_answers(world, topics, chains))
-    return any(len(world.answers(topic, chain)) > common for topic, chain in zip(topics, chains))
+    common = len(kind.answers(world, topics))
+    return any(len(world.answers(topic, chain)) > common for topic, chain in zip(topics, kind.chains))
 
 
-def _answers(world: World, topics: tuple[int, ...], chains: tuple) -> list[int]:
-    """What the chain of each topic leads to from it, ascending."""
-    found = [world.answers(topic, chain) for topic, chain in zip(topics, chains)]
-    return sorted(set(found[0]).intersection(*found[1:]))
-
-
-def _stream(
-    file: str,
-    world: World,
-    known: World,
-    chains: tuple,
-    label: str,
-    wordings: Sequence[str],
-    topics: list[tuple[int, ...]],
-) -> Iterator[dict]:
+def _of_type(file: str, world: World, known: World, kind: _QuestionType, topics: list[tuple[int, ...]]) -> Iterator[Question]:
     """Questions of one type with the same answers in both worlds, in passes over shuffled topics."""
-    rng = random.Random(f'{world.seed} questions {file} {label}')
+    rng = random.Random(f'{world.seed} questions {file} {kind.label}')
     rng.shuffle(topics)
-    most = MAX_ANSWERS if len(chains) == 1 else MAX_CONJUNCTION_ANSWERS
-    rows = ((row, _answers(world, row, chains)) for row in topics)
-    rows = ((row, found) for row, found in rows if 0 < len(found) <= most and found == _answers(known, row, chains))
-    for (row, answers), wording in in_passes(rows, wordings, rng):
-        text, spans = fill(world, wording, dict(zip('xy', row)))
-        yield {
-            'question': text,
-            'topics': [[start, end] for start, end, _ in spans],
-            'entities': [world.keys[topic] for _, _, topic in spans],
-            'answers': [world.keys[answer] for answer in answers],
-            'hops': max(map(len, chains)),
-            'type': label,
-        }
+    most = MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
+    rows = ((row, kind.answers(world, row)) for row in topics)
+    rows = ((row, answers) for row, answers in rows if 0 < len(answers) <= most and answers == kind.answers(known, row))
+    for question in worded(world, rows, kind.wordings, rng):
+        yield dataclasses.replace(question, hops=max(map(len, kind.chains)), type=kind.label)
 
 
 def write_lm_world(
@@ -312,10 +307,10 @@ def write_lm_world(
 ) -> None:
     """Writes a world with held-out and changed facts as files.
 
-    {train,facts,changed}/corpus.jsonl (see `records.document_from_json`) hold the known facts with everything else that the
-    world's pages say, the held-out facts, and what these have changed to. entities.jsonl has `{id, name}` of all entities,
-    and questions/*.jsonl are QUESTION_FILES (see `questions`). linked/1-hop/train.txt has the 1-hop questions of `train` in
-    the MetaQA format, whose topics are known by their names: what a relation encoder is aligned on.
+    {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's pages say, the held-out facts,
+    and what these have changed to. entities.jsonl has `{id, name}` of all entities, and questions/*.jsonl are QUESTION_FILES
+    (see `questions`). linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation encoder is
+    aligned on.
 
     Args:
         directory: made if need be; files of these names are replaced.
@@ -337,27 +332,20 @@ def write_lm_world(
         'facts': short_documents(world, hidden, 'news'),
         'changed': short_documents(world, changed, 'changed'),
     }
-    for folder in (*corpora, 'questions', 'linked/1-hop'):
+    for folder in (*corpora, 'questions', 'linked'):
         (directory / folder).mkdir(parents=True, exist_ok=True)
     for name, texts in corpora.items():
         _write_lines(directory / name / 'corpus.jsonl', map(_document_record, texts))
-    names = dict(zip(world.keys, world.names))
-    _write_lines(directory / 'entities.jsonl', ({'id': key, 'name': name} for key, name in names.items()))
-    for name, rows in files.items():
-        _write_lines(directory / 'questions' / f'{name}.jsonl', rows)
-    asked = (row for row in files['train'] if row['hops'] == 1 and len(row['topics']) == 1)
-    text = ''.join(_metaqa_line(row, names) + '\n' for row in asked)
-    (directory / 'linked/1-hop/train.txt').write_text(text, encoding='utf-8', newline='\n')
-
-
-def _metaqa_line(row: dict, names: dict[str, str]) -> str:
-    ((start, end),), text = row['topics'], row['question']
-    answers = '|'.join(names[answer] for answer in row['answers'])
-    return '\t'.join((f'{text[:start]}[{text[start:end]}]{text[end:]}', answers, row['type']))
+    entities = ({'id': key, 'name': name} for key, name in zip(world.keys, world.names))
+    _write_lines(directory / 'entities.jsonl', entities)
+    linked = [question for question in files['train'] if question.hops == len(question.topics) == 1]
+    vocab = world.vocab()
+    for name, asked in {**{f'questions/{name}': asked for name, asked in files.items()}, 'linked/train': linked}.items():
+        write_questions(directory / f'{name}.jsonl', (to_record(question, vocab) for question in asked))
 
 
 def _document_record(document: Document) -> dict:
-    mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions]
+    mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions or ()]
     fields = {'id': document.id, 'title': document.title, 'text': document.text, 'title_entity': document.title_entity}
     return {**fields, 'mentions': mentions}
 

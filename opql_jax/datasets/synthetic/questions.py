@@ -8,11 +8,12 @@ import dataclasses
 import random
 import string
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import Question
 from opql_jax.datasets.synthetic.texts import RELATIONS, UNSEEN_WORDINGS, WORDINGS
 from opql_jax.datasets.synthetic.world import SPLITS, World
 
@@ -22,36 +23,11 @@ QUESTION_SETS = [(hops, split) for hops in (1, 2, 3) for split in SPLITS] + [(1,
 MAX_ANSWERS = 20
 
 
-@dataclasses.dataclass(frozen=True)
-class WorldQuestion:
-    """A question with its gold chain.
-
-    Attributes:
-        text: the question, the topic's name in brackets.
-        topic: entity id.
-        answers: entity ids, ascending.
-        via: of each hop but the last, the entities reached, ascending.
-        chain: relation names to follow, `^-1` when from object to subject.
-        type: what the chain passes through, e.g. `film_to_director_to_film`.
-    """
-
-    text: str
-    topic: int
-    answers: tuple[int, ...]
-    via: tuple[tuple[int, ...], ...]
-    chain: tuple[str, ...]
-    type: str
-
-    @property
-    def hops(self) -> int:
-        return len(self.chain)
-
-
-def questions(world: World, split: str, hops: int) -> Iterator[WorldQuestion]:
+def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     """All questions of a split, types in turn; take as many as needed from the front.
 
     Each type passes over its topics again and again, with another wording for a topic each time, until all wordings are used.
-    Topics of a split are in no other split, whatever the number of hops.
+    Topics of a split are in no other split, whatever the number of hops. Ids are `{hops}-hop/{split}/{number}`, from 1.
 
     Args:
         world: entities and facts.
@@ -69,27 +45,50 @@ def questions(world: World, split: str, hops: int) -> Iterator[WorldQuestion]:
         )
     wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
     chains = [chain for chain in wordings if len(chain.split('>')) == hops]
-    yield from in_turn([_of_type(world, split, chain, wordings[chain]) for chain in chains])
+    types = in_turn([_of_type(world, split, chain, wordings[chain]) for chain in chains])
+    for number, question in enumerate(types, 1):
+        yield dataclasses.replace(question, id=f'{hops}-hop/{split}/{number}')
 
 
-def _of_type(world: World, split: str, key: str, wordings: Sequence[str]) -> Iterator[WorldQuestion]:
+def _of_type(world: World, split: str, key: str, wordings: Sequence[str]) -> Iterator[Question]:
     chain, rng = tuple(key.split('>')), random.Random(f'{world.seed} questions {split} {key}')
     index = SPLITS.index('test' if split == 'unseen_wording' else split)
     ids = world.ranges[ends(chain[0]).start_kind]
     topics = (np.flatnonzero(world.split[ids.start : ids.stop] == index) + ids.start).tolist()
     rng.shuffle(topics)
-    rows = ((topic, tuple(world.answers(topic, chain))) for topic in topics)
+    rows = (((topic,), world.answers(topic, chain)) for topic in topics)
     rows = (row for row in rows if 0 < len(row[1]) <= MAX_ANSWERS)
-    for (topic, answers), wording in in_passes(rows, wordings, rng):
-        via = tuple(tuple(world.answers(topic, chain[:hop])) for hop in range(1, len(chain)))
-        text = wording.format(x=f'[{world.names[topic]}]')
-        yield WorldQuestion(text, topic, answers, via, chain, question_type(chain))
+    for question in worded(world, rows, wordings, rng):
+        via = tuple(tuple(world.answers(question.topic_entity, chain[:hop])) for hop in range(1, len(chain)))
+        yield dataclasses.replace(question, hops=len(chain), type=question_type(chain), via=via)
 
 
-def fill(world: World, wording: str, topics: dict[str, int]) -> tuple[str, list[tuple[int, int, int]]]:
-    """A wording with its topics, and where they are in it (see `World.spell`); `topics` are those of {x} and {y}."""
+def worded(
+    world: World, rows: Iterable[tuple[Sequence[int], Sequence[int]]], wordings: Sequence[str], rng: random.Random
+) -> Iterator[Question]:
+    """Questions in words, without id, type and hops: all rows, each with one of the wordings, then all with another, and so on.
+
+    Args:
+        world: names the entities.
+        rows: topics, in the order of {x} and {y}, and answers.
+        wordings: templates of questions.
+        rng: draws the first wording of each row.
+    """
+    drawn = []
+    for row in rows:
+        drawn.append((row, rng.randrange(len(wordings))))
+        yield _fill(world, wordings[drawn[-1][1]], *row)
+    for turn in range(1, len(wordings)):
+        for row, first in drawn:
+            yield _fill(world, wordings[(first + turn) % len(wordings)], *row)
+
+
+def _fill(world: World, wording: str, topics: Sequence[int], answers: Sequence[int]) -> Question:
+    entity = dict(zip('xy', topics))
     parsed = string.Formatter().parse(wording)
-    return world.spell(piece for literal, slot, _, _ in parsed for piece in (literal, topics.get(slot)) if piece is not None)
+    text, spans = world.spell(p for literal, slot, _, _ in parsed for p in (literal, entity.get(slot)) if p is not None)
+    places = tuple((start, end) for start, end, _ in spans)
+    return Question('', text, places, tuple(topic for _, _, topic in spans), tuple(answers))
 
 
 def in_turn(streams: Sequence[Iterator]) -> Iterator:
@@ -98,17 +97,6 @@ def in_turn(streams: Sequence[Iterator]) -> Iterator:
         drawn = [(stream, next(stream, None)) for stream in streams]
         yield from (item for _, item in drawn if item)
         streams = [stream for stream, item in drawn if item]
-
-
-def in_passes(rows: Iterable, wordings: Sequence[str], rng: random.Random) -> Iterator[tuple[Any, str]]:
-    """All rows, each with one of the wordings, then all with another, until all wordings are used."""
-    asked = []
-    for row in rows:
-        asked.append((row, rng.randrange(len(wordings))))
-        yield row, wordings[asked[-1][1]]
-    for turn in range(1, len(wordings)):
-        for row, first in asked:
-            yield row, wordings[(first + turn) % len(wordings)]
 
 
 class Ends(NamedTuple):
@@ -131,8 +119,3 @@ def ends(step: str) -> Ends:
 def question_type(chain: Sequence[str]) -> str:
     """The label of a chain, e.g. `director_to_film_to_actor` for directed_by^-1, starring."""
     return '_to_'.join([ends(chain[0]).start_label, *(ends(step).end_label for step in chain)])
-
-
-def metaqa_line(world: World, question: WorldQuestion) -> str:
-    """A question as a line of a MetaQA file."""
-    return '\t'.join((question.text, '|'.join(world.names[answer] for answer in question.answers), question.type))

@@ -5,8 +5,9 @@ import functools
 import itertools
 from typing import ClassVar
 
-from opql_jax.datasets import metaqa
-from opql_jax.datasets.synthetic import pages, questions, world
+from opql_jax.datasets.synthetic.pages import documents
+from opql_jax.datasets.synthetic.questions import QUESTION_SETS, questions
+from opql_jax.datasets.synthetic.world import World, generate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,23 +30,15 @@ class Synthetic:
         return {}
 
     @functools.cached_property
-    def _world(self) -> world.World:
-        return world.generate(self.seed, self.num_documents)
+    def _world(self) -> World:
+        return generate(self.seed, self.num_documents)
 
     def read(self, rejected_path):
-        return self._world.vocab(), list(pages.documents(self._world))
+        return self._world.vocab(), list(documents(self._world))
 
     def questions(self, vocab):
-        out = {}
-        for hops, split in questions.QUESTION_SETS:
-            limit = self.num_train if split == 'train' else self.num_eval
-            rows = itertools.islice(questions.questions(self._world, split, hops), limit)
-            name = f'{hops}-hop/{split}'
-            out[name] = [
-                dataclasses.replace(
-                    metaqa.parse_question(questions.metaqa_line(self._world, row), vocab, hops, f'{name}/{i}'),
-                    via=row.via,
-                )
-                for i, row in enumerate(rows, 1)
-            ]
-        return out
+        limits = {(hops, split): self.num_train if split == 'train' else self.num_eval for hops, split in QUESTION_SETS}
+        return {
+            f'{hops}-hop/{split}': list(itertools.islice(questions(self._world, split, hops), limit))
+            for (hops, split), limit in limits.items()
+        }
