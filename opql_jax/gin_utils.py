@@ -20,7 +20,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 import gin
-from opql_jax.core.errors import InputError, Stopped
+from opql_jax.core.errors import InputError, Preempted
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
@@ -112,14 +112,14 @@ def _meet() -> int:
         return 1
     from opql_jax.core import distributed
 
-    distributed.meet()
-    if not distributed.first():
+    distributed.initialize()
+    if not distributed.is_primary():
         logging.getLogger('opql_jax').setLevel(logging.WARNING)
-    return distributed.count()
+    return distributed.process_count()
 
 
 def _stop(*_):
-    raise Stopped('asked to stop: run the same command again')
+    raise Preempted('asked to stop: run the same command again')
 
 
 def run(function, several: bool = False, listens: bool = False, **arguments) -> None:
@@ -151,7 +151,7 @@ def run(function, several: bool = False, listens: bool = False, **arguments) -> 
             if processes == 1 or not listens:  # JAX, when processes met, has put its own handler there
                 signal.signal(signal.SIGTERM, _stop)
             configured(dry_run=flags.FLAGS.dry_run, **given)
-        except Stopped as stopped:
+        except Preempted as stopped:
             print(stopped.message, file=sys.stderr)
             raise
         except Exception as error:

@@ -37,8 +37,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 
+from opql_jax.core import files as storage
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets import msf, open_question_formats, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
@@ -68,7 +68,7 @@ class Linked(tfds.core.BuilderConfig):
     def __post_init__(self):
         files = [self.entities, self.mid_to_qid, self.qid_labels]
         if any(files):
-            digest = hashlib.sha256(repr([file and tables.sha256(file) for file in files]).encode()).hexdigest()
+            digest = hashlib.sha256(repr([file and storage.sha256(file) for file in files]).encode()).hexdigest()
             self.name = f'linked-{digest[:12]}'
 
     def resolver(self) -> EntityResolver:
@@ -116,7 +116,7 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
         except AssertionError:  # how TFDS says that there is no manual folder, or that it is empty
             copy = None
         if copy is not None and copy.exists():
-            if (found := tables.sha256(copy)) != known.checksum:
+            if (found := storage.sha256(copy)) != known.checksum:
                 raise InputError(f'{copy}: its sha256 is {found}, not {known.checksum}: it is not the published file')
             return dl_manager.extract(copy)
         try:
@@ -282,6 +282,6 @@ def records(examples) -> Iterator[dict]:
 
 def write_jsonl(examples, path: str | os.PathLike) -> None:
     """Writes questions as a question file, and passages as a JSON Lines corpus; the file appears whole or not at all."""
-    with tables.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
+    with storage.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
         for record in records(examples):
             file.write(json.dumps(record, ensure_ascii=False) + '\n')

@@ -198,7 +198,7 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
 )
 def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
     with pytest.raises(InputError, match=said):
-        distributed.meet({'OPQL_PROCESSES': '2', **given})
+        distributed.initialize({'OPQL_PROCESSES': '2', **given})
 
 
 def test_a_binary_that_is_asked_to_stop_ends_with_the_code_that_starts_it_again():

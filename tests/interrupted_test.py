@@ -113,7 +113,7 @@ def test_a_folder_whose_preparation_was_killed_is_refused_until_it_is_prepared(b
     assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
     assert list(tmp_path.rglob(f'*{name}*.partial')) and not list(tmp_path.rglob(name))
     read = binaries(*build(world, tmp_path / 'm'), f'--gin.PREPARED_DIR={tmp_path}')
-    assert f'{tmp_path} is not a prepared directory, or prepare did not end' in complaint(read)
+    assert f'{tmp_path} is not a prepared folder, or prepare did not end' in complaint(read)
     succeed(binaries, prepare(tmp_path))
     assert files(tmp_path) == files(world / 'prepared')
 
@@ -195,7 +195,7 @@ ARRAYS = {'topic.npy': 500, 'relations-00000.npy': 6000}
 def test_a_folder_prepared_on_a_full_disk_is_refused_until_there_is_room(binaries, world, tmp_path, limit):
     assert binaries(*prepare(tmp_path), file_limit=limit).returncode == 1
     read = binaries(*build(world, tmp_path / 'm'), f'--gin.PREPARED_DIR={tmp_path}')
-    assert f'{tmp_path} is not a prepared directory, or prepare did not end' in complaint(read)
+    assert f'{tmp_path} is not a prepared folder, or prepare did not end' in complaint(read)
     succeed(binaries, prepare(tmp_path))
     assert files(tmp_path) == files(world / 'prepared')
 

@@ -1,7 +1,7 @@
-"""Several processes that work as one: where they meet, what they place together, and where they wait for each other.
+"""One program in several JAX processes: joining them, synchronising them, and placing arrays over their devices.
 
-Each holds the devices of its host. All run the same program on the same arrays, which are made of what every process has whole
-(`put`) or of each one's share (`mesh.shard_batch`).
+Each process holds the devices of its host, and all run the same program. With one process, every function here does what it says
+without communicating.
 """
 
 import functools
@@ -14,15 +14,15 @@ from jax.experimental import multihost_utils
 
 from opql_jax.core.errors import InputError
 
-# Of a split array, gathered at a time: a device need not have room for all of it.
-_ROWS = 1 << 16
+# Rows of a split array that are gathered at a time, as a device need not have room for all of it.
+_GATHERED_ROWS = 1 << 16
 
 
-def meet(environ: Mapping[str, str] = os.environ) -> None:
-    """Joins the other processes, before anything else uses JAX.
+def initialize(environ: Mapping[str, str] = os.environ) -> None:
+    """Joins the other processes; to be called before anything else uses JAX.
 
-    OPQL_DISTRIBUTED=1 lets JAX find them, as it can on Cloud TPU and under Slurm. OPQL_COORDINATOR (HOST:PORT of process 0),
-    OPQL_PROCESSES (their number) and OPQL_PROCESS (from 0) name them.
+    With OPQL_DISTRIBUTED=1 JAX finds the others, as it can on Cloud TPU and under Slurm. OPQL_COORDINATOR (HOST:PORT of process
+    0), OPQL_PROCESSES (their number) and OPQL_PROCESS (from 0) name them instead.
 
     Raises:
         InputError: a variable is missing or no number, or JAX finds no others.
@@ -35,37 +35,37 @@ def meet(environ: Mapping[str, str] = os.environ) -> None:
             raise InputError(f'OPQL_DISTRIBUTED=1, and JAX does not find what this process belongs to: {reason}') from error
         return
     try:
-        meeting = environ['OPQL_COORDINATOR'], int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
+        cluster = environ['OPQL_COORDINATOR'], int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
     except KeyError as error:
         raise InputError(f'OPQL_PROCESSES is set and {error.args[0]} is not: launch/run_local.sh sets all three') from None
     except ValueError as error:
         raise InputError(f'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers: {error}') from None
-    jax.distributed.initialize(*meeting)
+    jax.distributed.initialize(*cluster)
 
 
-def count() -> int:
-    """How many processes there are."""
+def process_count() -> int:
+    """The number of processes."""
     return jax.process_count()
 
 
-def index() -> int:
-    """Which of them this one is, from 0."""
+def process_index() -> int:
+    """The number of this process, from 0."""
     return jax.process_index()
 
 
-def first() -> bool:
-    """Whether this is the process that writes what only one may write."""
-    return index() == 0
+def is_primary() -> bool:
+    """Whether this is process 0, which writes what only one process may write."""
+    return process_index() == 0
 
 
-def wait(for_what: str) -> None:
-    """Returns when all processes have come here."""
-    if count() > 1:
-        multihost_utils.sync_global_devices(for_what)
+def barrier(name: str) -> None:
+    """Returns when all processes have reached the barrier of this name."""
+    if process_count() > 1:
+        multihost_utils.sync_global_devices(name)
 
 
-def agreed(number: int) -> int:
-    """What the first process says, in all of them."""
+def broadcast(number: int) -> int:
+    """The number that process 0 passes, in all processes."""
     return int(multihost_utils.broadcast_one_to_all(np.int32(number)))
 
 
@@ -77,34 +77,38 @@ def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
-def share(array: np.ndarray, whole: jax.sharding.Sharding, split: jax.sharding.Sharding, parts: int) -> jax.Array:
-    """Places the shares of all processes one after the other, along the first dimension.
+def put_local_shards(
+    array: np.ndarray, replicated: jax.sharding.Sharding, split: jax.sharding.Sharding, num_devices: int
+) -> jax.Array:
+    """Places the arrays of all processes, concatenated along the first dimension.
 
     Args:
-        array: this process's share, of the same shape in each; of no dimension, the same number in each.
-        whole, split: where the result lies on every device, and where each of `parts` devices has an equal part of it; the
-            second if it can be.
+        array: this process's part, of the same shape in each; a scalar is the same number in each.
+        replicated: the sharding of the result if its rows cannot be split evenly.
+        split: the sharding otherwise, equal parts of the rows on each of `num_devices` devices.
+        num_devices: of the mesh.
     """
-    if array.ndim and array.shape[0] * count() % parts == 0:
-        if count() == 1:
+    if array.ndim and array.shape[0] * process_count() % num_devices == 0:
+        if process_count() == 1:
             return jax.device_put(array, split)
         return jax.make_array_from_process_local_data(split, array)
-    if array.ndim and count() > 1:
+    if array.ndim and process_count() > 1:
         array = multihost_utils.process_allgather(array, tiled=True)
-    return put(array, whole)
+    return put(array, replicated)
 
 
-def gathered(array, mesh: jax.sharding.Mesh):
-    """An array whose rows are split over devices, in main memory if some of them are another process's."""
+def gather(array, mesh: jax.sharding.Mesh):
+    """A row-split array in main memory, if rows of it lie on devices of other processes; any other array as it is."""
     if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
         return array
-    out, size = np.empty(array.shape, array.dtype), min(len(array), _ROWS)
+    out, size = np.empty(array.shape, array.dtype), min(len(array), _GATHERED_ROWS)
+    rows_of = _replicated_rows(jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), size)
     for start in range(0, len(array), size):
         start = min(start, len(array) - size)
-        out[start : start + size] = _rows_of(jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), size)(array, start)
+        out[start : start + size] = rows_of(array, start)
     return out
 
 
 @functools.cache
-def _rows_of(whole, size):
-    return jax.jit(lambda array, start: jax.lax.dynamic_slice_in_dim(array, start, size), out_shardings=whole)
+def _replicated_rows(replicated, size):
+    return jax.jit(lambda array, start: jax.lax.dynamic_slice_in_dim(array, start, size), out_shardings=replicated)

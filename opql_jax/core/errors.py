@@ -1,14 +1,14 @@
-"""How work ends before its time; in the lowest room, so that all others can use it."""
+"""Exceptions that binaries print as one line instead of a traceback."""
 
 
 class InputError(ValueError):
-    """Data, a setting or a file cannot be used; the message says what, where, and what to do. Binaries print it as one line."""
+    """Data, a setting or a file cannot be used; the message says what is wrong, where, and what to do."""
 
 
-class Stopped(SystemExit):
-    """A SIGTERM asked the process to stop, which clusters send before they take a machine away; what can be kept is on disk.
+class Preempted(SystemExit):
+    """The process was asked to stop (SIGTERM) and has saved its state; the same command continues from there.
 
-    Binaries print the message and exit with CODE, upon which the scripts in launch/ run the same command again.
+    Binaries exit with `CODE`, upon which the scripts in launch/ run the command again.
     """
 
     CODE = 75  # EX_TEMPFAIL of sysexits.h

@@ -1,4 +1,4 @@
-"""A function over many items in several processes: in order, with few of them in memory at a time."""
+"""A map over many items in several processes, in order, with few items in memory at a time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from opql_jax.core.errors import InputError
 _function: Callable[[Any], Any]  # in a process of the pool
 
 
-def in_order(function: Callable, items: Iterable, processes: int | None = 1, ahead: int = 2) -> Iterator:
-    """`function(item)` of every item, in the order of the items.
+def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, ahead: int = 2) -> Iterator:
+    """Yields `function(item)` for every item, in the order of the items.
 
     Args:
-        function: what a process of its own can receive: at the top of a module, or a `functools.partial` of such.
-        items: taken as they are needed, some ahead of the results.
-        processes: how many; 1 for this one, None for one per core.
-        ahead: items a process that are handed out before the first of their results is taken. The more, the longer one
-            item may take without keeping others back, and the more results lie in memory.
+        function: can be pickled: a function at the top of a module, or a `functools.partial` of one.
+        items: drawn as they are needed, some ahead of the results.
+        processes: their number; 1 runs in this process, None is one per core.
+        ahead: items per process that are handed out before their results are taken. With more of them one slow item holds
+            up others less, and more results lie in memory.
 
     Raises:
-        What `function` raises, once the items that were being worked on are done.
-        InputError: one of the processes was killed.
+        InputError: one of the processes was killed. Exceptions of `function` are raised once running items are done.
     """
     processes = os.cpu_count() or 1 if processes is None else processes
     if processes == 1:
@@ -52,7 +51,7 @@ def in_order(function: Callable, items: Iterable, processes: int | None = 1, ahe
 
 
 def _start(function: Callable) -> None:
-    """Keeps the function, and lets this process end when its parent is killed; it would wait for items for ever."""
+    """Initialises a worker: keeps the function, and ends the process when its parent is killed, as it would wait forever."""
     global _function
     _function = function
     parent = multiprocessing.parent_process()

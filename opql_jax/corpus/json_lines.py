@@ -17,9 +17,9 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, object]]:
         CorpusError: the file cannot be read, or a line is not JSON in UTF-8.
     """
     try:
-        source = files.reader(path)
+        source = files.path(path).open('rb')
     except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
+        raise CorpusError(f'{path}: cannot be read ({error.strerror or error})') from error
     with source:
         # Lines are split as bytes: text mode would also split at characters such as U+2028.
         for number, line in enumerate(source, 1):

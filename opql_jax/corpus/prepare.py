@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opql_jax.core import processes as pool
+from opql_jax.core.batch_cache import BatchCache
+from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import tables
-from opql_jax.corpus.batch_cache import Kept
 from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.extension import Earlier
@@ -239,7 +239,7 @@ def write_corpus(
             yield batch
 
     split = functools.partial(split_batch, count_tokens=count_tokens, max_tokens=max_tokens, title_prefix=title_prefix)
-    new = pool.in_order(Kept(split, parts) if parts else split, counted(linked), processes)
+    new = map_ordered(BatchCache(split, parts) if parts else split, counted(linked), processes)
     batches = itertools.chain(earlier.passages.to_batches() if earlier else (), new)
     tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
     # Their texts are left on disk.

@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 
-from opql_jax.corpus import tables
+from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_json_lines
@@ -130,7 +130,7 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
         CorpusError: naming the record, counting from 1, and the field that cannot be read back.
     """
     seen = {}
-    with tables.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
+    with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
         for number, record in enumerate(records, 1):
             try:
                 _check(record, seen, f'record {number}')

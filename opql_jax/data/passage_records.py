@@ -12,8 +12,8 @@ import pyarrow as pa
 from array_record.python import array_record_module
 from tokenizers import Tokenizer
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
 from opql_jax.data.markup import TokenisedPassage, tokenise_passage
 
 FILE_NAME = 'passages.array_record'
@@ -66,7 +66,7 @@ def write_passages(path: str | os.PathLike, passages: Iterable[TokenisedPassage]
 def write_records(path: str | os.PathLike, records: Iterable[bytes]) -> int:
     """`write_passages` of what `encode_passage` made."""
     count = 0
-    with tables.atomic_path(path) as partial:
+    with files.atomic_path(path) as partial:
         try:
             # One record a group, so that reading a passage decodes nothing else.
             writer = array_record_module.ArrayRecordWriter(os.fspath(partial), 'group_size:1,uncompressed')

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from opql_jax.core import files
-from opql_jax.core import processes as pool
+from opql_jax.core.batch_cache import BatchCache
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import MANIFEST, check_files, read_manifest
+from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import prepare as corpus_prepare
 from opql_jax.corpus import tables
-from opql_jax.corpus.batch_cache import Kept
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.extension import Earlier
 from opql_jax.corpus.questions import to_record, write_questions
@@ -111,9 +112,10 @@ def prepare(
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return {}
     settings |= readers.identity(reader)
-    directory = files.on_disk(output_dir)
-    if (directory / tables.MANIFEST).exists():
-        manifest = tables.read_manifest(directory)
+    directory = files.require_local(output_dir)
+    if (directory / MANIFEST).exists():
+        manifest = read_manifest(directory, tables.PREPARED)
+        check_files(directory, manifest, tables.PREPARED)
         if changed := _changed(_settings(manifest), settings):
             raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
         _finish(directory)  # a run may have been killed just before
@@ -145,7 +147,7 @@ def prepare(
         asked = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
         texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), asked)
         wordpiece = tokenizer_lib.train_wordpiece(texts, wordpieces)
-    with tables.atomic_path(directory / 'tokenizer.json') as partial:
+    with files.atomic_path(directory / 'tokenizer.json') as partial:
         # A model knows its tokenizer by the bytes of the file.
         partial.write_bytes(old.tokenizer_path.read_bytes() if old else wordpiece.to_str(pretty=True).encode('utf-8'))
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
@@ -169,8 +171,8 @@ def prepare(
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
-        tokenise = Kept(functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
-        tokenised = pool.in_order(tokenise, batches, processes)
+        tokenise = BatchCache(functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
+        tokenised = map_ordered(tokenise, batches, processes)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         passage_records.write_records(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
@@ -223,7 +225,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
             *directory.rglob('.*.partial'),
         ]:
             leftover.unlink(missing_ok=True)
-    with tables.atomic_path(directory / tables.PLAN) as partial:
+    with files.atomic_path(directory / tables.PLAN) as partial:
         partial.write_text(json.dumps(settings, indent=2), encoding='utf-8')
 
 

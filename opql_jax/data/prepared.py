@@ -1,14 +1,12 @@
 """A prepared folder, opened: what every later stage reads."""
 
 import functools
-import hashlib
-import json
 import pathlib
 
 import numpy as np
 import pyarrow.compute as pc
 
-from opql_jax.core import files
+from opql_jax.core.manifest import check_files, local_copy, manifest_hash, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
@@ -33,16 +31,17 @@ class Prepared:
         manifest: the checked manifest.
 
     Raises:
-        CorpusError: the folder is not a finished prepared folder, or one of its files is missing or damaged.
+        ManifestError: the folder is not a finished prepared folder, or one of its files is missing or damaged.
     """
 
     def __init__(self, directory):
-        self.directory = files.local(directory, CorpusError)
-        self.manifest = tables.read_manifest(self.directory)
+        self.directory = local_copy(directory)
+        self.manifest = read_manifest(self.directory, tables.PREPARED)
+        check_files(self.directory, self.manifest, tables.PREPARED)
 
     def hash(self) -> str:
         """Hex sha256 that identifies the content of the folder (every file's digest enters it)."""
-        return hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()
+        return manifest_hash(self.manifest)
 
     @property
     def folders(self) -> list[dict]:

@@ -8,7 +8,6 @@ with is not read: all that is known here comes from the text.
 from __future__ import annotations
 
 import dataclasses
-import io
 import os
 import pathlib
 from pathlib import Path
@@ -90,22 +89,20 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
         CorpusError: naming the file and the line, or the file when it is missing or has no question.
     """
     path = files.path(path)
-    questions = []
     try:
-        source = io.TextIOWrapper(files.reader(path), encoding='utf-8', newline='\n')
+        lines = path.read_bytes().split(b'\n')
     except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
-    with source:
-        try:
-            for number, line in enumerate(source, 1):
-                line = line.rstrip('\r\n')
-                if line.strip():
-                    try:
-                        questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-                    except CorpusError as error:
-                        raise CorpusError(f'{path}:{number}: {error}') from error
-        except UnicodeDecodeError as error:
-            raise CorpusError(f'{path}: not UTF-8 after line {len(questions)} ({error.reason})') from error
+        raise CorpusError(f'{path}: cannot be read ({error.strerror or error})') from error
+    questions = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                text = line.decode('utf-8').rstrip('\r')
+                questions.append(parse_question(text, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
+            except UnicodeDecodeError as error:
+                raise CorpusError(f'{path}:{number}: not UTF-8 ({error.reason})') from error
+            except CorpusError as error:
+                raise CorpusError(f'{path}:{number}: {error}') from error
     if not questions:
         raise CorpusError(f'{path}: no question in the file')
     return questions

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from opql_jax.corpus import tables
+from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field, string_list_field
@@ -214,7 +214,7 @@ def convert(
     if not records:
         raise CorpusError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
     write_questions(output, records)
-    with tables.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
+    with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
         counts = {**dataclasses.asdict(coverage), 'no_mention': coverage.no_mention}
         partial.write_text(json.dumps(counts, indent=2) + '\n', encoding='utf-8')
     return coverage

@@ -14,7 +14,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.tables import atomic_path
+from opql_jax.core.files import atomic_path
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
@@ -117,7 +117,7 @@ def _open(model_dir, step, embedding):
     """(encoder, its parameters, tokenizer) of a workdir or, for the baselines, of a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
-    if embedding.startswith('mean') and not (files.on_disk(model_dir) / 'model.json').exists():
+    if embedding.startswith('mean') and not (files.require_local(model_dir) / 'model.json').exists():
         fields, params = bert.load_bert(model_dir)
         encoder = RelationEncoder(**fields, relation_dim=0, entity_dim=0)  # neither projection is applied
     else:

@@ -10,8 +10,8 @@ import numpy as np
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
 from opql_jax.corpus.questions import Question, bracketed
-from opql_jax.corpus.tables import atomic_path
 from opql_jax.datasets import metaqa
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.checkpoints import score_steps
@@ -210,8 +210,8 @@ def _score_sets(kb, sets, directory, predictions, batch_size, show) -> dict[str,
         for name, questions in sets.items():
             infer(kb, questions, paths[name], hops=questions[0].hops, batch_size=batch_size, evidence=1)
     # JAX ends all processes when one of them has waited at its end for some minutes: the others wait here.
-    out = _scored(kb, sets, paths, directory, show) if distributed.first() else {}
-    distributed.wait(f'{directory} is scored')
+    out = _scored(kb, sets, paths, directory, show) if distributed.is_primary() else {}
+    distributed.barrier(f'{directory} is scored')
     return out
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
 from opql_jax.corpus.questions import Question, bracketed, read_questions
-from opql_jax.corpus.tables import atomic_path
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import round_up
@@ -371,8 +371,8 @@ def _score_files(model, sets, paths, directory, batch_size, show) -> dict[str, d
         answer = functools.partial(model.records, batch_size=batch_size)
         write_predictions(answers[name], questions, model.identity, answer, asked=marked)
     # As in `run._score_sets`, the others wait for the scores.
-    out = _scored(model, sets, paths, answers, directory, show) if distributed.first() else {}
-    distributed.wait(f'{directory} is scored')
+    out = _scored(model, sets, paths, answers, directory, show) if distributed.is_primary() else {}
+    distributed.barrier(f'{directory} is scored')
     return out
 
 

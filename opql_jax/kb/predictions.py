@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
 from opql_jax.corpus.questions import Question, bracketed
-from opql_jax.corpus.tables import atomic_path
 from opql_jax.kb.virtual_kb import Hop, VirtualKB
 
 _log = logging.getLogger(__name__)
@@ -98,15 +98,15 @@ def write_predictions(
     if output.exists():
         _check(output, questions, by, asked)
         _log.info('%s is already whole', output)
-        distributed.wait(f'{output} was read')  # by all, before one may remove what another still looks for
-        if distributed.first() and parts.exists():
+        distributed.barrier(f'{output} was read')  # by all, before one may remove what another still looks for
+        if distributed.is_primary() and parts.exists():
             files.rmtree(parts)
         return 0
     chunks = [questions[start : start + CHUNK] for start in range(0, len(questions), CHUNK)]
     paths = [parts / f'{number:05d}-of-{len(chunks):05d}.jsonl' for number in range(len(chunks))]
     if strange := {*parts.glob('[!.]*')} - {*paths}:
         raise PredictionError(f'{min(strange)} is of other questions: delete {parts} to answer these, or choose another output')
-    mine = range(distributed.index(), len(chunks), distributed.count())
+    mine = range(distributed.process_index(), len(chunks), distributed.process_count())
     for number in mine:
         if paths[number].exists():
             _check(paths[number], chunks[number], by, asked)
@@ -122,8 +122,8 @@ def write_predictions(
             said, rate = seconds, answered / seconds
             ahead = sum(len(chunks[later]) for later in left if later > number)
             _log.info('%d of %d questions left  %.0f/s  ETA %ds', ahead, answered + ahead, rate, ahead / rate)
-    distributed.wait(f'{parts} is whole')
-    if distributed.first():
+    distributed.barrier(f'{parts} is whole')
+    if distributed.is_primary():
         for leftover in output.parent.glob(f'.{output.name}.*.partial'):  # of a run that was killed here
             leftover.unlink()
         with atomic_path(output) as path, open(path, 'wb') as file:
@@ -131,7 +131,7 @@ def write_predictions(
                 with part.open('rb') as chunk:
                     shutil.copyfileobj(chunk, file)
         files.rmtree(parts)
-    distributed.wait(f'{output} is whole')
+    distributed.barrier(f'{output} is whole')
     return answered
 
 

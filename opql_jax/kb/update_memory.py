@@ -61,7 +61,7 @@ def inject(
     """
     if isinstance(questions, str):
         raise InputError(f"questions: write a tuple, ('{questions}',)")
-    files.on_disk(memory_dir)
+    files.require_local(memory_dir)
     if pairs_per_entity < 1:
         raise InputError(f'pairs_per_entity={pairs_per_entity} must be at least 1')
     prepared = Prepared(prepared_dir)
@@ -149,7 +149,7 @@ def delete(
     Raises:
         InputError: a name, document or id that there is not, or nothing to delete.
     """
-    files.on_disk(memory_dir)
+    files.require_local(memory_dir)
     prepared = Prepared(prepared_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         memory.check_vocabulary(prepared.vocab)
@@ -191,7 +191,7 @@ def compact(*, memory_dir: str, dry_run: bool = False) -> None:
         memory_dir: the memory.
         dry_run: only print what it holds.
     """
-    files.on_disk(memory_dir)
+    files.require_local(memory_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         dead = (memory.manifest.get('tombstones') or {'num_entries': 0})['num_entries']
         print(f'# {len(memory):,} entries in {len(memory.manifest["segments"])} segments, {dead:,} deleted')

@@ -28,7 +28,6 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
 from opql_jax.memory import search
 from opql_jax.memory.format import Memory, params_hash
 from opql_jax.parallel import entity_table as entity_table_lib
@@ -161,7 +160,7 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
             memory changed too much, or a file that is missing, damaged or not listed.
         InputError: ScaNN is installed but does not import.
     """
-    directory = files.on_disk(directory)
+    directory = files.require_local(directory)
     while True:
         manifest = read_manifest(directory)
         try:
@@ -198,7 +197,7 @@ def _open(directory, manifest, memory, table):
     _check_files(directory, manifest)
     folder = directory / manifest['folder']
     searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
-    return ScannIndex(memory, table, searcher, tables.read_array(folder / 'ids.npy'), manifest)
+    return ScannIndex(memory, table, searcher, files.read_array(folder / 'ids.npy'), manifest)
 
 
 def scann_interface():
@@ -293,7 +292,7 @@ def _check_files(directory, manifest):
         state = 'not listed in' if name in there else 'missing, but listed in'
         raise IndexFormatError(f'{directory / name}: {state} {MANIFEST}; restore the index from a copy or build it again')
     for name, stated in manifest['files'].items():
-        if tables.sha256(directory / name) != stated['sha256']:
+        if files.sha256(directory / name) != stated['sha256']:
             raise IndexFormatError(
                 f'{directory / name}: {(directory / name).stat().st_size} bytes, not the {stated["bytes"]} that {MANIFEST} '
                 'lists or with another sha256: truncated or overwritten; restore the index from a copy or build it again'

@@ -15,7 +15,6 @@ import numpy as np
 
 from opql_jax.core import files as storage
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex
 from opql_jax.memory.format import Memory
@@ -63,7 +62,7 @@ def build_index(
         InputError: a bad argument, a directory that holds something else, no setting with this recall (the index that was
             there stays), a ScaNN that does not import, or another process writing here.
     """
-    directory = storage.on_disk(directory)
+    directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:
         raise InputError(f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}')
     table, dims = ann.check_table(memory, entity_table), memory.manifest['relation_dim']
@@ -174,7 +173,7 @@ def _write(directory, folder, searcher, ids):
     for path in sorted((directory / folder).iterdir()):
         with open(path, 'rb') as file:
             os.fsync(file.fileno())
-        files[f'{folder}/{path.name}'] = {'bytes': path.stat().st_size, 'sha256': tables.sha256(path)}
+        files[f'{folder}/{path.name}'] = storage.digest(path)
     return files
 
 

@@ -175,20 +175,20 @@ def build(
     if covers is not None:
         plan['covers'] = dict(covers)
     directory.mkdir(parents=True, exist_ok=True)
-    with segments.only_writer(directory) if distributed.first() else contextlib.nullcontext():
-        finished = distributed.first() and _begin(directory, plan)
-        distributed.wait('the build has begun')
-        if not distributed.first():
+    with segments.only_writer(directory) if distributed.is_primary() else contextlib.nullcontext():
+        finished = distributed.is_primary() and _begin(directory, plan)
+        distributed.barrier('the build has begun')
+        if not distributed.is_primary():
             finished = _is_of(directory, plan)
-        if not finished and (count := distributed.count()) > 1:
-            write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress, part=(distributed.index(), count))
-            distributed.wait('all shards are there')
-        if distributed.first():
+        if not finished and (count := distributed.process_count()) > 1:
+            write_entries(directory, _SEGMENT, 0, entries, encode, plan, progress, part=(distributed.process_index(), count))
+            distributed.barrier('all shards are there')
+        if distributed.is_primary():
             if not finished:
                 _build(directory, entries, encode, plan, embed, progress)
             for leftover in [directory / format.PLAN, *directory.glob('*/shard-*.json')]:
                 leftover.unlink(missing_ok=True)
-        distributed.wait('the memory is there')
+        distributed.barrier('the memory is there')
     return Memory.open(directory)
 
 

@@ -22,6 +22,7 @@ text that the encoder was not trained with; updates write version 2, which adds 
 `tombstones`, `entity_rows`, `covers` (see `update.inject`) and `history` (the hashes of the states before).
 """
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -36,6 +37,7 @@ import pyarrow as pa
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import local_copy
 from opql_jax.corpus import tables
 from opql_jax.memory.follow import MemoryArrays, relation_bits
 
@@ -84,7 +86,7 @@ class Memory:
         entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0, 0] if there are none.
     """
 
-    def __init__(self, directory: pathlib.Path, manifest: dict, handles: tuple[int, ...] = ()):
+    def __init__(self, directory: pathlib.Path, manifest: dict, readers: contextlib.ExitStack):
         self.directory, self.manifest = directory, manifest
         segments = manifest['segments']
         dim, dtype = manifest['relation_dim'], manifest['dtype']
@@ -124,7 +126,7 @@ class Memory:
                 f'{directory}: {len(self.topic)} living entries, {MANIFEST} says {manifest["num_entries"]}; {_RESTORE}'
             )
         self._mentions = functools.lru_cache(maxsize=64)(functools.partial(_read_mentions, directory, self._shards))
-        self._release = weakref.finalize(self, locks.release, handles)
+        self._release = weakref.finalize(self, readers.close)
 
     def _merge(self, topic, target, ids):
         """One sequence of living entries sorted by topic and id; `_place` says where each is stored."""
@@ -155,16 +157,16 @@ class Memory:
         """
         if files.is_remote(directory):
             read_manifest(directory)  # which says best what is wrong with a folder
-        directory = files.local(directory, MemoryFormatError)
+        directory = local_copy(directory)
         while True:
             manifest = read_manifest(directory)
-            handles = locks.hold(directory / name for name in segment_folders(manifest))
+            readers = locks.shared(directory / name for name in segment_folders(manifest))
             try:
                 _check_files(directory, manifest)
-                memory = cls(directory, manifest, handles)
+                memory = cls(directory, manifest, readers)
                 break
             except (MemoryFormatError, OSError):
-                locks.release(handles)
+                readers.close()
                 # An update that ended meanwhile may have removed files of the state before.
                 if read_manifest(directory) == manifest:
                     raise
@@ -301,7 +303,7 @@ class Memory:
     def verify(self) -> None:
         """Reads every byte; raises MemoryFormatError naming all files whose sha256 is not the manifest's."""
         wrong = [
-            name for name, stated in self.manifest['files'].items() if tables.sha256(self.directory / name) != stated['sha256']
+            name for name, stated in self.manifest['files'].items() if files.sha256(self.directory / name) != stated['sha256']
         ]
         if wrong:
             raise MemoryFormatError(f'{self.directory}: sha256 differs from {MANIFEST} in {", ".join(wrong)}; {_RESTORE}')
@@ -317,7 +319,7 @@ class Memory:
     def _load(self, name: str, shape: tuple, dtype: str) -> np.ndarray:
         file = self.directory / name
         try:
-            array = tables.read_array(file, mmap_mode='r')
+            array = files.read_array(file, mmap_mode='r')
         except (OSError, ValueError) as error:
             raise MemoryFormatError(f'{file}: not a readable array ({error}); {_RESTORE}') from error
         if (array.shape, array.dtype) != (shape, np.dtype(dtype)):

@@ -4,10 +4,8 @@ What `memory/build.py` and `memory/update.py` share. Nothing written here is par
 """
 
 import contextlib
-import fcntl
 import io
 import json
-import os
 import pathlib
 from collections.abc import Callable
 
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import files as storage
+from opql_jax.core import locks
 from opql_jax.corpus import tables
 from opql_jax.memory import format
 from opql_jax.memory.format import MemoryFormatError
@@ -91,18 +90,18 @@ def write(
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict:
     """Writes a .npy file; returns its digest under its name."""
-    with tables.atomic_path(directory / name) as partial, open(partial, 'wb') as file:
+    with storage.atomic_path(directory / name) as partial, open(partial, 'wb') as file:
         stored = array.view(np.uint16) if array.dtype == format.DTYPES['bfloat16'] else array
         # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
         buffer = io.BytesIO()
         np.save(buffer, stored, allow_pickle=False)
         file.write(buffer.getbuffer())
-    return {name: _digest(directory / name)}
+    return {name: storage.digest(directory / name)}
 
 
 def write_json(path: pathlib.Path, value) -> None:
     """Writes JSON, atomically."""
-    with tables.atomic_path(path) as partial:
+    with storage.atomic_path(path) as partial:
         partial.write_text(json.dumps(value, indent=1, sort_keys=True) + '\n', encoding='utf-8')
 
 
@@ -113,18 +112,10 @@ def only_writer(directory: pathlib.Path):
     Raises:
         MemoryFormatError: another process, or another call in this one, holds it.
     """
-    if storage.is_remote(directory):
+    with locks.try_exclusive(directory) as locked:
+        if not locked:
+            raise MemoryFormatError(f'another process is building or changing the memory in {directory}')
         yield
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise MemoryFormatError(f'another process is building or changing the memory in {directory}') from error
-        yield
-    finally:
-        os.close(handle)
 
 
 def _finished(directory, record):
@@ -132,15 +123,11 @@ def _finished(directory, record):
     if not record.exists():
         return None
     digests = json.loads(record.read_text(encoding='utf-8'))
-    whole = all((directory / name).is_file() and _digest(directory / name) == stated for name, stated in digests.items())
+    whole = all((directory / name).is_file() and storage.digest(directory / name) == stated for name, stated in digests.items())
     return digests if whole else None
 
 
 def _write_provenance(directory, name, columns):
     table = pa.table([columns[key] for key in format.PROVENANCE.names], schema=format.PROVENANCE)
     tables.write_table(directory / name, table.to_batches(), format.PROVENANCE)
-    return {name: _digest(directory / name)}
-
-
-def _digest(path):
-    return {'bytes': storage.size(path), 'sha256': tables.sha256(path)}
+    return {name: storage.digest(directory / name)}

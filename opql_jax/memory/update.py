@@ -18,7 +18,6 @@ import numpy as np
 
 from opql_jax.core import distributed, locks
 from opql_jax.core import files as storage
-from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import format, segments
 from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
@@ -83,12 +82,12 @@ def inject(
             process changing this memory, now or since it was in the `expected` state.
         OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
-    directory = storage.on_disk(directory)
+    directory = storage.require_local(directory)
     origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
     if covers is not None:
         origin['covers'] = dict(covers)
-    with _writing(directory, origin) if distributed.first() else contextlib.nullcontext() as manifest:
-        distributed.wait('the injection has begun')
+    with _writing(directory, origin) if distributed.is_primary() else contextlib.nullcontext() as manifest:
+        distributed.barrier('the injection has begun')
         if manifest is None:  # now that no other process may change it
             manifest = _updatable(format.read_manifest(directory))
         if expected not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
@@ -104,25 +103,25 @@ def inject(
             manifest['hashes']['vocabulary'] = origin['vocabulary']
             if len(entries):
                 _add_segment(directory, manifest, origin, entries, encode, progress)
-            if len(new) and distributed.first():
+            if len(new) and distributed.is_primary():
                 manifest['files'] |= _add_entity_rows(directory, manifest, embed(new), len(new))
             if covers is not None:
                 manifest['covers'] = dict(covers)
-            if distributed.first():
+            if distributed.is_primary():
                 _commit(directory, manifest, injected=origin)
-    distributed.wait('the memory has the new entries')
+    distributed.barrier('the memory has the new entries')
     return Memory.open(directory)
 
 
 def _add_segment(directory, manifest, origin, entries, encode, progress):
     name, first = _name('segment', manifest), manifest['next_entry']
-    if distributed.first():
+    if distributed.is_primary():
         segments.write_json(directory / name / format.PLAN, _plan(manifest['history'][-1], origin))
-    if (count := distributed.count()) > 1:
-        distributed.wait('the segment has been begun')
-        write_entries(directory, name, first, entries, encode, manifest, progress, part=(distributed.index(), count))
-        distributed.wait('all shards are there')
-    if not distributed.first():
+    if (count := distributed.process_count()) > 1:
+        distributed.barrier('the segment has been begun')
+        write_entries(directory, name, first, entries, encode, manifest, progress, part=(distributed.process_index(), count))
+        distributed.barrier('all shards are there')
+    if not distributed.is_primary():
         return
     segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
     manifest['segments'].append(segment | {'num_entities': manifest['num_entities']})
@@ -141,7 +140,7 @@ def _add_entity_rows(directory, manifest, rows, count):
             f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite'
         )
     if earlier:
-        rows = np.concatenate([tables.read_array(directory / earlier['file']), rows])
+        rows = np.concatenate([storage.read_array(directory / earlier['file']), rows])
         del manifest['files'][earlier['file']]
     name = f'{_name("entity_rows", manifest)}.npy'
     manifest['entity_rows'] = {'file': name, 'num_entities': len(rows), 'dim': dim}
@@ -175,7 +174,7 @@ def delete(
             process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
-    directory = storage.on_disk(directory)
+    directory = storage.require_local(directory)
     pairs = _integers('pairs', pairs, (2,))
     passages, entities, entries = (
         _integers(name, given, ()) for name, given in (('passages', passages), ('entities', entities), ('entries', entries))
@@ -202,7 +201,7 @@ def delete(
         if len(ids) and not dry_run:
             dead = ids
             if earlier := manifest['tombstones']:
-                dead = np.union1d(ids, tables.read_array(directory / earlier['file']))
+                dead = np.union1d(ids, storage.read_array(directory / earlier['file']))
                 del manifest['files'][earlier['file']]
             name = f'{_name("tombstones", manifest)}.npy'
             manifest['files'] |= segments.write_array(directory, name, dead)
@@ -225,7 +224,7 @@ def compact(directory) -> Memory:
         MemoryFormatError: no memory, a damaged file, or another process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
-    directory = storage.on_disk(directory)
+    directory = storage.require_local(directory)
     with _writing(directory) as manifest:
         if len(manifest['segments']) > 1 or manifest['tombstones']:
             with contextlib.closing(Memory.open(directory)) as memory:
@@ -319,7 +318,7 @@ def _clean(directory, manifest, plan=None):
             resumed.append(path)
         else:
             # A reader may hold it (`Memory.close`); then a later update will find it free.
-            with locks.unless_held(path) as free:
+            with locks.try_exclusive(path) as free:
                 if free:
                     shutil.rmtree(path)
     records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{format.PLAN}'), directory / format.PLAN]

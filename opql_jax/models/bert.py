@@ -60,7 +60,7 @@ def load_bert(folder):
     Raises:
         InputError: names the file and the config key or tensor that is missing or unsupported.
     """
-    folder = files.on_disk(folder)
+    folder = files.require_local(folder)
     fields = _read_fields(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():

@@ -65,7 +65,7 @@ def place(table, layout: Layout):
 
 def without_padding(table, layout: Layout):
     """The rows [num_entities, d_e] of a placed table: in main memory, unless it has no padding and lies in this process."""
-    table = distributed.gathered(table, layout.mesh)
+    table = distributed.gather(table, layout.mesh)
     return table if table.shape[0] == layout.num_entities else np.asarray(table)[: layout.num_entities]
 
 

@@ -29,9 +29,9 @@ def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> M
     data = data or len(devices) // model
     if data * model > len(devices) or data < 1:
         raise InputError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
-    if not local and distributed.count() > 1 and data * model < len(devices):
+    if not local and distributed.process_count() > 1 and data * model < len(devices):
         raise InputError(
-            f'a mesh of {data} x {model} devices was asked for, and {distributed.count()} processes have {len(devices)}: use all of'
+            f'a mesh of {data} x {model} devices was asked for, and {distributed.process_count()} processes have {len(devices)}: use all of'
             ' them, as each process works on its own'
         )
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
@@ -52,4 +52,4 @@ def shard_batch(batch: dict, mesh: Mesh) -> dict:
     """
     whole, split = NamedSharding(mesh, spec()), NamedSharding(mesh, spec('batch'))
     parts = math.prod(mesh.shape[axis] for axis in axes_of('batch'))
-    return {name: distributed.share(np.asarray(array), whole, split, parts) for name, array in batch.items()}
+    return {name: distributed.put_local_shards(np.asarray(array), whole, split, parts) for name, array in batch.items()}

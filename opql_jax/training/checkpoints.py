@@ -174,7 +174,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     while True:
         later = _later_steps(workdir, done)
         over = which == ALL or time.monotonic() - since > patience
-        step = distributed.agreed((min(later) if which == ALL else max(later)) if later else _END if over else _LATER)
+        step = distributed.broadcast((min(later) if which == ALL else max(later)) if later else _END if over else _LATER)
         if step == _END:
             break
         if step == _LATER:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from opql_jax.core import files
-from opql_jax.corpus.tables import atomic_path
+from opql_jax.core.files import atomic_path
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder

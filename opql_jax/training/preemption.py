@@ -19,7 +19,7 @@ class Notice:
 
     def __enter__(self):
         # JAX listens by itself where several processes have met; Python allows handlers in the main thread only.
-        if distributed.count() == 1 and threading.current_thread() is threading.main_thread():
+        if distributed.process_count() == 1 and threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGTERM, self._remember)
         return self
 
@@ -32,4 +32,4 @@ class Notice:
 
     def came(self, step: int) -> bool:
         """Whether to stop after so many steps; every process asks after each of its steps."""
-        return self._asked if distributed.count() == 1 else multihost_utils.reached_preemption_sync_point(step)
+        return self._asked if distributed.process_count() == 1 else multihost_utils.reached_preemption_sync_point(step)

@@ -58,8 +58,8 @@ class Progress:
         """
         # What a killed run logged after its newest checkpoint comes again.
         purge = start + 1 if start else None
-        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if distributed.first() else None
-        self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and distributed.first() else None
+        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if distributed.is_primary() else None
+        self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and distributed.is_primary() else None
         self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
         self._encoder, self._spent, self._sequences, self._flops = encoder, {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
         self._devices, self._traces, self._tracing = devices, files.path(workdir) / 'profile', None
@@ -78,9 +78,9 @@ class Progress:
     def begin(self, step: int, batch) -> None:
         """Before step `step` (from 0) on a batch of this process."""
         shapes = [np.shape(array) for name, array in batch.items() if 'tokens' in name]
-        self._sequences += distributed.count() * sum(n for n, _ in shapes)
+        self._sequences += distributed.process_count() * sum(n for n, _ in shapes)
         counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
-        self._flops += flops.TRAINING_OVER_FORWARD * distributed.count() * counted
+        self._flops += flops.TRAINING_OVER_FORWARD * distributed.process_count() * counted
         if self._traced and step + 1 == self._traced[0]:
             jax.block_until_ready([metrics for _, metrics in self._window])  # or the trace begins with what they wait for
             self._tracing = tempfile.TemporaryDirectory()
@@ -144,7 +144,7 @@ class Progress:
     def _stop_tracing(self):
         jax.profiler.stop_trace()
         with self._tracing as folder:
-            files.put_folder(pathlib.Path(folder), self._traces)
+            files.copy_folder(pathlib.Path(folder), self._traces)
         self._tracing = None
         _log.info('a trace is in %s', self._traces)
 

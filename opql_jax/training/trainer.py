@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.core import distributed, files
-from opql_jax.core.errors import Stopped
+from opql_jax.core.errors import Preempted
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
@@ -116,14 +116,14 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder was trained further than `num_steps`, or as another stage, over other data, with another seed.
-        Stopped: a SIGTERM came, and the state was saved.
+        Preempted: a SIGTERM came, and the state was saved.
     """
     if init_from and bert_folder:
         raise TrainingError(f'init_from ({init_from}) and bert_folder ({bert_folder}) both say where to start: leave out one')
     started = time.monotonic()
-    shards = distributed.count() if data_shards is None else data_shards
-    if shards < 1 or shards % distributed.count():
-        raise TrainingError(f'data_shards={shards} cannot be shared out over {distributed.count()} processes')
+    shards = distributed.process_count() if data_shards is None else data_shards
+    if shards < 1 or shards % distributed.process_count():
+        raise TrainingError(f'data_shards={shards} cannot be shared out over {distributed.process_count()} processes')
     prepared = Prepared(prepared_dir)
     try:
         encoder = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
@@ -149,9 +149,9 @@ def train(
         print_shapes(params, source[0], stage)
         return {}
 
-    if distributed.first():
+    if distributed.is_primary():
         files.path(workdir).mkdir(parents=True, exist_ok=True)
-    distributed.wait('the folder is there')
+    distributed.barrier('the folder is there')
     mesh = mesh_lib.make_mesh(data=data_devices)
     layout = Layout(mesh, len(prepared.vocab))
     place = lambda tree: step_lib.place(tree, layout, stage.trainable)
@@ -178,7 +178,7 @@ def train(
         # The moments of a table that is placed already are made where its rows lie.
         state = place(step_lib.init_state(place(params), stage.trainable, optimizer))
         pair_encoding = stage.pair_encoding or (model_config.read(init_from)['pair_encoding'] if init_from else 'marked_pair')
-        if distributed.first():
+        if distributed.is_primary():
             model_config.save(workdir, encoder, prepared, pair_encoding)
 
     def loss_fn(params, batch, constants, static, rng):
@@ -188,8 +188,8 @@ def train(
     constants = stage.constants(mesh)
     progress = Progress(workdir, start, num_steps, encoder, mesh.size, profile_steps, wandb_project)
     last = {}
-    here = shards // distributed.count()
-    parts = [source.shard(i, shards) for i in range(here * distributed.index(), here * (distributed.index() + 1))]
+    here = shards // distributed.process_count()
+    parts = [source.shard(i, shards) for i in range(here * distributed.process_index(), here * (distributed.process_index() + 1))]
     batches = pipeline.joined(parts, start_step=start)
     with Notice() as notice:
         for step in range(start, num_steps):
@@ -220,7 +220,7 @@ def train(
             if stop and done < num_steps:
                 store.close()
                 progress.close()
-                raise Stopped(
+                raise Preempted(
                     f'{workdir} was asked to stop: step {done} of {num_steps} is saved, and the same command goes on from it'
                 )
     store.close()
@@ -252,8 +252,8 @@ def hardware() -> str:
     """What is computed on, such as '1 x NVIDIA H200', '1 x cpu, 2 cores' or '16 x TPU v5 lite in 4 processes'."""
     devices = jax.devices()
     cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
-    if distributed.count() > 1:
-        cores = f' in {distributed.count()} processes'
+    if distributed.process_count() > 1:
+        cores = f' in {distributed.process_count()} processes'
     return f'{len(devices)} x {devices[0].device_kind}{cores}'
 
 

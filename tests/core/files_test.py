@@ -10,7 +10,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
+from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
@@ -56,7 +56,7 @@ def cache(monkeypatch, tmp_path):
     monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
     monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)  # or its own code for buckets would be used
     monkeypatch.setattr(type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket())
-    monkeypatch.setenv(files.CACHE, str(tmp_path / 'cache'))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / 'cache'))
     return tmp_path / 'cache'
 
 
@@ -74,25 +74,25 @@ def test_a_path_is_that_of_its_place():
     with pytest.raises(InputError, match='http://b/x: folders lie on disk or in buckets, gs://'):
         files.path('http://b/x')
     with pytest.raises(InputError, match='gs://b/x: this is only done on disk'):
-        files.on_disk('gs://b/x')
+        files.require_local('gs://b/x')
 
 
 def test_a_file_in_a_bucket_appears_when_it_is_whole(monkeypatch):
     path = files.path('gs://b/x/file')
-    with tables.atomic_path(path) as partial:
+    with files.atomic_path(path) as partial:
         partial.write_text('old')
-    with pytest.raises(RuntimeError), tables.atomic_path(path) as partial:
+    with pytest.raises(RuntimeError), files.atomic_path(path) as partial:
         partial.write_text('new, and not wh')
         raise RuntimeError
     assert contents('gs://b/x') == {'file': b'old'}
-    assert files.size(path) == 3
+    assert files.digest(path)['bytes'] == 3
 
     def interrupted(read, written, _):
         written.write(read.read(5))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(shutil, 'copyfileobj', interrupted)
-    with pytest.raises(KeyboardInterrupt), tables.atomic_path(path) as partial:
+    with pytest.raises(KeyboardInterrupt), files.atomic_path(path) as partial:
         partial.write_text('new and whole')
     left = contents('gs://b/x')
     assert left.pop('file') == b'old' and [*left.values()] == [b'new a']  # under another name
@@ -157,7 +157,7 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     else:
         data = path.read_bytes()
         path.write_bytes(data[:-1] if harm == 'cut' else data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(MemoryFormatError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
+    with pytest.raises(ManifestError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
         Memory.open('gs://b/memory')
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
 
@@ -165,7 +165,7 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
 def test_what_is_not_in_a_bucket_is_said_to_be_missing():
     with pytest.raises(MemoryFormatError, match='no such file'):
         Memory.open('gs://b/nothing')
-    with pytest.raises(CorpusError, match='no such file'):
+    with pytest.raises(ManifestError, match='no such file'):
         Prepared('gs://b/nothing')
     with pytest.raises(CheckpointError, match='gs://b/nothing/checkpoints does not exist: train into gs://b/nothing first'):
         Checkpoints('gs://b/nothing', read_only=True)
@@ -183,7 +183,7 @@ def test_a_memory_in_a_bucket_is_not_changed_there():
 
 def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
     folder = tiny_prepared.write(tmp_path / 'prepared')
-    files.put_folder(folder, 'gs://b/prepared')
+    files.copy_folder(folder, 'gs://b/prepared')
     prepared = Prepared('gs://b/prepared')
     assert prepared.hash() == Prepared(folder).hash()
     assert prepared.questions('2-hop/train') == Prepared(folder).questions('2-hop/train')

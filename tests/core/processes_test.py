@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from opql_jax.core.processes import in_order
+from opql_jax.core.processes import map_ordered
 
 
 def of_process(number):
@@ -17,13 +17,13 @@ def of_process(number):
 
 def test_one_process_is_this_one_and_takes_an_item_at_a_time():
     taken = []
-    found = in_order(of_process, (taken.append(n) or n for n in range(5)), 1)
+    found = map_ordered(of_process, (taken.append(n) or n for n in range(5)), 1)
     assert next(found) == (0, os.getpid()) and taken == [0]
 
 
 def test_several_keep_the_order_and_take_only_a_few_items_ahead():
     taken = []
-    found = in_order(of_process, (taken.append(n) or n for n in range(50)), 2)
+    found = map_ordered(of_process, (taken.append(n) or n for n in range(50)), 2)
     first = next(found)
     assert first[0] == 0 and first[1] != os.getpid() and len(taken) < 8
     assert [square for square, _ in found] == [n * n for n in range(1, 50)]
@@ -42,11 +42,11 @@ def first_waits_for_last(folder, number):
 
 
 def test_a_long_item_keeps_back_none_of_those_that_may_go_ahead(tmp_path):
-    assert next(in_order(functools.partial(first_waits_for_last, tmp_path), range(20), 2, ahead=20))
+    assert next(map_ordered(functools.partial(first_waits_for_last, tmp_path), range(20), 2, ahead=20))
 
 
 def test_an_error_of_an_item_comes_in_its_place():
-    found = in_order(of_process, [1, 2, -3, 4], 2)
+    found = map_ordered(of_process, [1, 2, -3, 4], 2)
     assert [next(found)[0] for _ in range(2)] == [1, 4]
     with pytest.raises(ValueError, match='-3 is below 0'):
         next(found)

@@ -175,7 +175,7 @@ def test_links_speak_of_old_entities_by_their_keys_alone(tmp_path):
     [
         (OLD[:1] + NEW, {}, "document id 'up' is in the folder that is extended already: give the new documents only"),
         (NEW, {'tokenizer': 'minilm'}, 'was prepared with the tokenizer trained on its text, not minilm: leave it out'),
-        (NEW, {'extends': 'nowhere'}, 'nowhere is not a prepared directory'),
+        (NEW, {'extends': 'nowhere'}, 'nowhere is not a prepared folder'),
     ],
 )
 def test_what_does_not_continue_the_folder_is_refused(old, tmp_path, records, options, message):

@@ -122,7 +122,7 @@ def test_damage_says_what_helps(corpus, tmp_path):
     pairs = tmp_path / 'out' / 'pairs.parquet'
     pairs.write_bytes(pairs.read_bytes()[:-9])
     for read in (lambda: Prepared(tmp_path / 'out'), lambda: run(corpus, tmp_path / 'out')):
-        with pytest.raises(InputError, match=r'pairs\.parquet: .*delete the prepared directory and run prepare again'):
+        with pytest.raises(InputError, match=r'pairs\.parquet: .*delete it and run prepare again'):
             read()
 
 

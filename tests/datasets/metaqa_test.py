@@ -95,5 +95,5 @@ def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
     with pytest.raises(CorpusError, match='no question in the file'):
         read(tmp_path, '\n')
     (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
-    with pytest.raises(CorpusError, match='latin.txt: not UTF-8'):
+    with pytest.raises(CorpusError, match='latin.txt:1: not UTF-8'):
         metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)

@@ -42,7 +42,7 @@ def plain_optimizer(*_):
 
 def main(prepared, model, memory, output, *names):
     if 'OPQL_PROCESSES' in os.environ:
-        distributed.meet()
+        distributed.initialize()
     step.make_optimizer = plain_optimizer
     choices = {
         'relations': lambda: stages.RelationStage(rows=16),
@@ -91,7 +91,7 @@ def main(prepared, model, memory, output, *names):
         metrics[name] = tiny_training.run(
             prepared, workdir, stage, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
         )
-    if distributed.first():
+    if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core import distributed
-from opql_jax.core.errors import Stopped
+from opql_jax.core.errors import Preempted
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.training import lm_stages, stages
@@ -142,7 +142,7 @@ def test_a_run_goes_on_with_another_number_of_processes_but_not_of_shards(inputs
 
 def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, plainly):
     codes, said = finish(start(2, 2, TESTS / 'support' / 'train_in_processes.py', *inputs, tmp_path, 'stopped'))
-    assert codes == [Stopped.CODE] * 2, said[0][-3000:]
+    assert codes == [Preempted.CODE] * 2, said[0][-3000:]
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100
     stage = stages.RelationStage(rows=16)

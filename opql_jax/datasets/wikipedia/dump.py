@@ -26,7 +26,8 @@ from xml.etree import ElementTree
 
 import pyarrow as pa
 
-from opql_jax.core import processes as pool
+from opql_jax.core import files as storage
+from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.datasets.wikipedia.titles import Site
@@ -203,7 +204,7 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
         leftover.unlink()
     # A result is a name, so all parts may be waiting: none is kept back by a long one before it.
     processes = min(processes or os.cpu_count() or 1, len(parts))
-    read = pool.in_order(functools.partial(_read_part, folder, left_out), parts, processes, ahead=len(parts))
+    read = map_ordered(functools.partial(_read_part, folder, left_out), parts, processes, ahead=len(parts))
     files = []
     for number, ((file, new), part) in enumerate(zip(read, parts), 1):
         _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
@@ -213,7 +214,7 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
 
 def _read_part(folder: Path, left_out: LeftOut, part: Path) -> tuple[Path, bool]:
     """The file of a part and whether it had to be made."""
-    depends = [VERSION, importlib.metadata.version('mwparserfromhell'), tables.sha256(part), dataclasses.asdict(left_out)]
+    depends = [VERSION, importlib.metadata.version('mwparserfromhell'), storage.sha256(part), dataclasses.asdict(left_out)]
     file = folder / f'{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.parquet'
     if file.exists():
         return file, False

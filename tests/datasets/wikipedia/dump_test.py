@@ -188,8 +188,8 @@ def test_two_processes_give_what_one_gives(parts, reader):
 
 
 def test_all_parts_are_handed_out_at_once(parts, reader, monkeypatch):
-    found, in_order = [], wikidump.pool.in_order
-    monkeypatch.setattr(wikidump.pool, 'in_order', lambda *given, ahead: found.append(ahead) or in_order(*given, ahead=ahead))
+    found, map_ordered = [], wikidump.map_ordered
+    monkeypatch.setattr(wikidump, 'map_ordered', lambda *given, ahead: found.append(ahead) or map_ordered(*given, ahead=ahead))
     reader(processes=2).read(parts / 'r')
     assert found == [3]
 
