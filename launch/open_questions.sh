@@ -122,7 +122,7 @@ webqsp() {
   # An entry for each pair, as the paper has it, is a fifth of what an entry for each mention is. It is barred in the passages it was read
   # in, so that 35 % of the topics of clozes have an entry of their pair, in place of 73 %.
   stage 'building: memory' build_memory --gin_file=gin/runs/build_memory.gin --gin.PREPARED_DIR="$prepared" \
-    --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory" --gin.MIN_COUNT=2 --gin.build.build_memory.mentions=average
+    --gin.MODEL_DIR="$OUT/aligned" --gin.MEMORY_DIR="$OUT/memory" --gin.MIN_COUNT=2 --gin.build_memory.build_memory.mentions=average
   inject memory-injected memory "$prepared" "$OUT/aligned" --gin.QUESTIONS="('$OUT/questions/dev.jsonl',)" --gin.PAIRS_PER_ENTITY=100
   # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
   names names "$prepared" "$OUT/aligned" "$OUT/memory" "$questions" 1000

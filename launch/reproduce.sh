@@ -41,7 +41,7 @@ run_row() {
     one-wt) follow_finetuned "$1" --gin.stages.FollowStage.shared_hops=True ;;
     mean-mentions)
       aligned
-      build memory-mean aligned --gin.build.build_memory.mentions=average
+      build memory-mean aligned --gin.build_memory.build_memory.mentions=average
       follow "$1" aligned memory-mean
       ;;
     # Ablations of OPQL-pretrained: pretraining, which aligning would blur.

@@ -66,7 +66,7 @@ def world(tmp_path_factory, binaries):
 def build(world, memory, shard_rows=200):
     folders = {'PREPARED_DIR': world / 'prepared', 'MODEL_DIR': world / 'model', 'MEMORY_DIR': memory}
     flags = [f'--gin.{name}={path}' for name, path in folders.items()]
-    return ['build_memory', '--gin_file=gin/runs/build_memory.gin', f'--gin.build.build_memory.shard_rows={shard_rows}', *flags]
+    return ['build_memory', '--gin_file=gin/runs/build_memory.gin', f'--gin.build_memory.build_memory.shard_rows={shard_rows}', *flags]
 
 
 def training(world, workdir):
@@ -107,7 +107,7 @@ def test_preparing_a_larger_world_killed_from_outside_is_done_again_by_the_next_
 
 @pytest.mark.parametrize(
     'name',
-    ['passages.parquet', 'entities.parquet', 'pairs.parquet', 'passages.array_record', 'unseen_wording.parquet', MANIFEST],
+    ['passages.parquet', 'entities.parquet', 'pairs.parquet', 'passages.array_record', 'unseen_wording.jsonl', MANIFEST],
 )
 def test_a_folder_whose_preparation_was_killed_is_refused_until_it_is_prepared(binaries, world, tmp_path, name):
     assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED

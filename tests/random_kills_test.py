@@ -58,7 +58,7 @@ def command(name, world, output):
             '--gin_file=gin/runs/build_memory.gin',
             *prepared,
             *flags(MODEL_DIR=root / 'model', MEMORY_DIR=output),
-            '--gin.build.build_memory.shard_rows=16',
+            '--gin.build_memory.build_memory.shard_rows=16',
         ],
         'infer': [
             'infer',

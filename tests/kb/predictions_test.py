@@ -111,10 +111,10 @@ def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(t
 def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, processes):
     """The first one comes last here, and joins what the others wrote."""
     path, answered = tmp_path / 'out.jsonl', []
-    monkeypatch.setattr(distributed, 'count', lambda: processes)
-    monkeypatch.setattr(distributed, 'wait', lambda _: None)
+    monkeypatch.setattr(distributed, 'process_count', lambda: processes)
+    monkeypatch.setattr(distributed, 'barrier', lambda _: None)
     for process in reversed(range(processes)):
-        monkeypatch.setattr(distributed, 'index', lambda: process)
+        monkeypatch.setattr(distributed, 'process_index', lambda: process)
         assert not path.exists()
         answered.append(infer(ring(), QUESTIONS, path, **OPTIONS))
     assert answered[::-1] == [sum(len(chunk) for chunk in CHUNKS[process::processes]) for process in range(processes)]

@@ -88,7 +88,7 @@ def made_by(commands):
 BINDINGS = {
     'follow/no-filter': '--gin.stages.FollowStage.filter=False',
     'follow/one-wt': '--gin.stages.FollowStage.shared_hops=True',
-    'memory-mean': '--gin.build.build_memory.mentions=average',
+    'memory-mean': '--gin.build_memory.build_memory.mentions=average',
     'pretrained-no-hard-negatives': '--gin.stages.RelationStage.sampler=random',
     'pretrained-no-el': '--gin.stages.RelationStage.entity_weight=0.0',
     'pretrained-paper-groups': '--gin.stages.RelationStage.sampler=groups',

@@ -88,7 +88,7 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
 
 
 def test_processes_count_what_all_of_them_do(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(distributed, 'count', lambda: 4)
+    monkeypatch.setattr(distributed, 'process_count', lambda: 4)
     progress = Progress(tmp_path, 0, 10, ENCODER, DEVICES)
     take(progress, 0, loss=1, grad_norm=1)
     clock.now += 1

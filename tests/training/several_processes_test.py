@@ -150,6 +150,6 @@ def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, 
 
 
 def test_data_that_processes_cannot_share_are_refused(inputs, tmp_path, monkeypatch):
-    monkeypatch.setattr(distributed, 'count', lambda: 2)
+    monkeypatch.setattr(distributed, 'process_count', lambda: 2)
     with pytest.raises(TrainingError, match='data_shards=3 cannot be shared out over 2 processes'):
         tiny_training.run(inputs[0], tmp_path, data_shards=3)
