@@ -1,25 +1,24 @@
-"""Time of the ScaNN index beside exact search and faiss.IndexFlatIP, with the recall measured in the same run.
+"""Time of the ScaNN index against exact search and faiss.IndexFlatIP, with its recall.
 
 python benchmarks/ann.py --rows 1600000 --dim 512 --queries 1,64,1024 --k 32 --recall 0.95 --json
 
-The memory is generated, half of `dim` for entities and half for relations, each a cloud of clusters: a vector is one of the
-cluster's centre, of length 1 and from a space of 16 dimensions, and Gaussian noise of length 0.5 in all dimensions. There are
+The memory is generated. Half of `dim` is for entities and half for relations, both in clusters: a vector is the sum of its
+cluster's centre, of length 1 in a space of 16 dimensions, and Gaussian noise of length 0.5 in all dimensions. There are
 rows / 32 topics in 64 clusters (types of entities) and 500 clusters of relations (in MetaQA's trained memory 8 of 128
 dimensions hold 95 % of the variance of relations; here 16 hold 80 %). Queries are keys with Gaussian noise of half their length,
-drawn otherwise than those that the index is tuned on.
+unlike those that the index is tuned on.
 """
 
-import argparse
 import dataclasses
 import functools
 import importlib.util
-import json
 import pathlib
 import resource
 import tempfile
 import time
 
 import numpy as np
+from command_line import integers, make_parser, show
 from timing import medians
 
 from opql_jax.memory import ann
@@ -53,23 +52,22 @@ def make(directory, rows, dim, rng):
 
 
 def keys_of(memory, table, rows):
+    """Keys [E[topic] ; r] of rows of a memory: [n, dim] float32."""
     return np.concatenate([table[memory.topic[rows]], memory.relations(rows)], axis=1)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Builds the index, and prints a line about it and one for each number of queries."""
+    parser = make_parser(__doc__)
     parser.add_argument('--rows', type=int, default=1_600_000)
     parser.add_argument('--dim', type=int, default=512)
-    parser.add_argument('--queries', default='1,64,1024')
+    parser.add_argument('--queries', type=integers, default='1,64,1024')
     parser.add_argument('--k', type=int, default=32)
     parser.add_argument('--recall', type=float, default=0.95)
-    parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
     if options.rows < MIN_ENTRIES or not importlib.util.find_spec('scann'):
         parser.error(f'needs ScaNN, and at least {MIN_ENTRIES} rows: fewer are searched exactly')
-    say = lambda line: print(json.dumps(line) if options.json else line, flush=True)
     rng, half, k = np.random.default_rng(0), options.dim // 2, options.k
-    batches = [int(number) for number in options.queries.split(',')]
     with tempfile.TemporaryDirectory() as folder:
         memory, table = make(pathlib.Path(folder, 'memory'), options.rows, options.dim, rng)
         start = time.perf_counter()
@@ -80,29 +78,29 @@ def main():
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         line = {'rows': options.rows, 'dim': options.dim, 'k': k, 'build_seconds': seconds, 'index_bytes': index_bytes}
         line |= {'key_bytes': key_bytes, 'build_peak_bytes': peak}
-        stated = ('num_leaves', 'leaves', 'depth', 'recall', 'recall_standard_error')
-        say(line | {name: index.manifest[name] for name in stated})
+        tuned = ('num_leaves', 'leaves', 'depth', 'recall', 'recall_standard_error')
+        show(line | {name: index.manifest[name] for name in tuned}, options.json)
 
         exact = ann.ExactIndex(memory, table)
-        ways = {'scann': lambda e, r: index.search(e, r, k), 'exact': lambda e, r: exact.search(e, r, k)}
+        searches = {'scann': lambda e, r: index.search(e, r, k), 'exact': lambda e, r: exact.search(e, r, k)}
         if importlib.util.find_spec('faiss'):
             import faiss
 
             flat = faiss.IndexFlatIP(2 * half)
             for rows in np.array_split(np.arange(len(memory)), max(1, len(memory) >> 16)):
                 flat.add(keys_of(memory, table, rows))
-            ways['faiss'] = lambda e, r: flat.search(np.concatenate([e, r], axis=1), k)
-        for batch in batches:
+            searches['faiss'] = lambda e, r: flat.search(np.concatenate([e, r], axis=1), k)
+        for batch in options.queries:
             keys = keys_of(memory, table, rng.integers(0, len(memory), batch))
             noise = rng.standard_normal(keys.shape, np.float32) * np.float32(0.5 / options.dim**0.5)
             keys += noise * np.linalg.norm(keys, axis=1, keepdims=True)
             query = keys[:, :half], keys[:, half:]
-            found, true = (way(*query)[1] for way in (ways['scann'], ways['exact']))
-            recall = np.mean([np.isin(want, got).mean() for want, got in zip(true, found)])
-            times = medians({name: functools.partial(way, *query) for name, way in ways.items()}, repeats=3)
+            found, true = (searches[name](*query)[1] for name in ('scann', 'exact'))
+            recall = np.mean([np.isin(expected, row).mean() for expected, row in zip(true, found)])
+            times = medians({name: functools.partial(search, *query) for name, search in searches.items()}, calls=3)
             line = {'queries': batch, f'recall@{k}': float(recall), 'seconds': times}
             line |= {f'{name}_over_scann': times[name] / times['scann'] for name in times if name != 'scann'}
-            say(line | {'faiss': 'measured' if 'faiss' in times else 'skipped: not installed'})
+            show(line | {'faiss': 'measured' if 'faiss' in times else 'skipped: not installed'}, options.json)
 
 
 if __name__ == '__main__':

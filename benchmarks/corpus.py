@@ -1,35 +1,36 @@
-"""Text to pairs: how fast a core reads a dump and cuts and tokenises its articles, and what mining pairs costs in time and memory.
+"""From text to pairs: how fast a core reads a dump, splits and tokenises its articles, and what mining pairs costs.
 
 python benchmarks/corpus.py --json
 python benchmarks/corpus.py --documents 3000 --mentions 1000000,10000000 --pair_modes all --json
 python benchmarks/corpus.py --mentions 100000000 --pair_modes title --memory 4GB --numpy_mentions 0 --json
 
-The dump is the generated world with templates, tables, notes and redirects: short pages, so more pages and links a megabyte than
-Wikipedia has. Rates of one core are over CPU seconds, which other work on the machine does not change much. The baseline of the
-reader is the parser's own tree (`mwparserfromhell.parse`, its links and `strip_code`), that of pair mining one sort of all pairs
-in numpy; both are run in the same call, over the same text and mentions. Pairs are mined from Arrow to a Parquet file in a process
-of its own, whose peak memory (Linux) includes `input_gb`, the passages.
+The dump is the generated world with templates, tables, notes and redirects. Its pages are short, so there are more pages and links
+per megabyte than in Wikipedia. Rates per core use CPU seconds, which other work on the machine hardly changes. The reader is
+compared with the parser's own tree (`mwparserfromhell.parse`, its links and `strip_code`), pair mining with one sort of all pairs
+in numpy, each over the same text and mentions. Pairs are mined from Arrow to a Parquet file in a process of its own, whose
+peak memory (Linux) includes `input_gb`, the passages.
 
-The last line projects English Wikipedia, whose size is given by flags: parts are read, cut and tokenised on all cores, the rest
-(passes over the articles, training a tokenizer, mining) as now, in one process. Mining is taken to grow with n log n; what it
-writes to disk when memory is short comes on top.
+The last line projects the time for English Wikipedia, whose size is given by flags: parts are read, split and tokenised on all
+cores, and the rest (passes over the articles, training a tokenizer, mining) runs in one process. Mining is assumed to grow with
+n log n, without what it writes to disk when memory is short.
 """
 
-import argparse
 import concurrent.futures
 import functools
-import json
 import math
 import multiprocessing
 import pathlib
 import re
 import tempfile
 import time
+from collections.abc import Callable
+from typing import Any
 
 import mwparserfromhell
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from command_line import integers, make_parser, show
 
 from opql_jax.corpus import pairs, prepare, tables
 from opql_jax.corpus.pair_sql import MODES
@@ -41,20 +42,21 @@ from opql_jax.datasets.wikipedia.reader import Wikipedia
 
 from dump_writer import write_world
 
-MENTIONS_A_PASSAGE = 8
-MAX_TOKENS = 122  # and the markup's room makes 128
-# How often `prepare` goes through the articles: counting, training a tokenizer, checking ids, linking.
+MENTIONS_PER_PASSAGE = 8
+MAX_TOKENS = 122  # 128 with room for the markup
+# Passes of `prepare` over the articles: counting, training a tokenizer, checking ids, linking.
 PASSES = 4
 
 
-def cpu_seconds(call) -> tuple[float, object]:
+def cpu_seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    """The CPU time of a call, and its result."""
     start = time.process_time()
     result = call()
     return time.process_time() - start, result
 
 
 def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
-    """Two lines: the dump reader, and what is done with its articles."""
+    """The lines of the dump reader and of the stages that its articles go through."""
     part = write_world(folder / 'world.xml.bz2', generate(0, options.documents))
     reader = Wikipedia(str(part), str(folder / 'work'), processes=1, min_links=0)
     left_out = dump.LeftOut(reader.left_out_titles, reader.left_out_templates)
@@ -99,17 +101,17 @@ def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
 
 
 def by_tree(text: str) -> tuple[str, list]:
-    """Text and links of a page as the parser's tree gives them."""
+    """The text and the links of a page from the parser's tree."""
     tree = mwparserfromhell.parse(text)
     return tree.strip_code(), tree.filter_wikilinks()
 
 
 def passages_of(mentions: int) -> pa.Table:
-    """Passages with about so many mentions, of entities as unevenly frequent as names are; the first is the title's."""
+    """Passages with about this many mentions in all, of entities with skewed frequencies; the first mention is the title's."""
     rng = np.random.default_rng(0)
-    counts = 1 + rng.poisson(MENTIONS_A_PASSAGE - 1, max(1, mentions // MENTIONS_A_PASSAGE))
+    counts = 1 + rng.poisson(MENTIONS_PER_PASSAGE - 1, max(1, mentions // MENTIONS_PER_PASSAGE))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    # English Wikipedia's 93.5 M mentions are of a million entities.
+    # As in English Wikipedia, where a million entities have 93.5 M mentions.
     entity = (max(100, min(1_000_000, mentions // 90)) * rng.random(offsets[-1]) ** 3).astype(np.int32)
     start = (10 * (np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts))).astype(np.int32)
     columns = [pa.array(column) for column in (start, start + 5, entity)]
@@ -118,18 +120,18 @@ def passages_of(mentions: int) -> pa.Table:
     return pa.table({'title_entity': entity[offsets[:-1]], 'mentions': lists})
 
 
-def mine(mentions: int, what: str, settings: dict) -> dict:
-    """One measurement of pairs ('title', 'all') or of their mutual information, in this process alone."""
+def mine(mentions: int, stage: str, settings: dict) -> dict:
+    """The line of mining pairs ('title', 'all') or of 'mutual_information'; call it in a new process."""
     pairs.SETTINGS.update(settings)
     passages = passages_of(mentions)
     before, wall, cpu = _memory('VmRSS'), time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        if what in MODES:
-            rows = tables.write_table(pathlib.Path(folder, 'pairs.parquet'), pairs.mine_pairs(passages, what), tables.PAIRS)
+        if stage in MODES:
+            rows = tables.write_table(pathlib.Path(folder, 'pairs.parquet'), pairs.mine_pairs(passages, stage), tables.PAIRS)
         else:
             rows = len(pairs.mutual_information(passages, min_passages=5)['pmi'])
     return {
-        'stage': what,
+        'stage': stage,
         'mentions': len(passages['mentions'].combine_chunks().flatten()),
         'passages': len(passages),
         'rows': rows,
@@ -140,8 +142,8 @@ def mine(mentions: int, what: str, settings: dict) -> dict:
     }
 
 
-def mine_by_numpy(mentions: int, what: str) -> dict:
-    """Time for the same rows, made and sorted at once, and how many they are."""
+def mine_by_numpy(mentions: int, mode: str) -> dict:
+    """CPU time and number of the same pairs, made and sorted all at once."""
     table, _ = pairs.mention_tables(passages_of(mentions))
     passage, mention, entity = (table[name].to_numpy() for name in ('passage', 'mention', 'entity'))
     start = time.process_time()
@@ -149,7 +151,7 @@ def mine_by_numpy(mentions: int, what: str) -> dict:
     first = np.repeat(np.arange(len(passage)), sizes)
     second = np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first - mention[first]
     kept = entity[first] != entity[second]
-    if what == 'title':
+    if mode == 'title':
         kept &= (mention[first] == 0) | (mention[second] == 0)
     first, second = first[kept], second[kept]
     order = np.lexsort((mention[second], mention[first], passage[first], entity[second], entity[first]))
@@ -163,12 +165,12 @@ def mine_by_numpy(mentions: int, what: str) -> dict:
 
 
 def _memory(field: str) -> float:
-    """Gigabytes of this process by /proc."""
+    """A field of /proc/self/status, in gigabytes."""
     return int(re.search(rf'{field}:\s+(\d+) kB', pathlib.Path('/proc/self/status').read_text())[1]) / 1e6
 
 
-def apart(function, *arguments):
-    """A call in a new process."""
+def in_new_process(function, *arguments):
+    """Calls a function in a new process."""
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
         return pool.submit(function, *arguments).result()
 
@@ -183,10 +185,10 @@ def projection(options, reading: dict, cutting: dict, mined: list[dict]) -> dict
         'split': prose / cutting['split_mb_per_core_second'] / options.cores,
         'tokenise': prose / cutting['tokenise_mb_per_core_second'] / options.cores,
     }
-    for line in mined:  # the largest of each comes last
+    for line in mined:  # the largest of each stage comes last
         growth = mentions * math.log(mentions) / (line['mentions'] * math.log(line['mentions']))
         seconds[line['stage']] = growth * line['cpu_seconds'] / pairs.SETTINGS['threads']
-    # Pairs are mined in one mode.
+    # A corpus is mined in one of the modes.
     total = sum(seconds.values()) - min(seconds.get(mode, 0) for mode in MODES)
     return {
         'stage': 'projection',
@@ -200,37 +202,36 @@ def projection(options, reading: dict, cutting: dict, mined: list[dict]) -> dict
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Prints a line for each stage, and the projection."""
+    parser = make_parser(__doc__)
     parser.add_argument('--documents', type=int, default=3000, help='of the generated dump')
     parser.add_argument('--tree_pages', type=int, default=300, help="pages given to the parser's tree")
     parser.add_argument('--wordpieces', type=int, default=4000)
-    parser.add_argument('--mentions', default='1000000', help='mention rows to mine pairs from, rising')
+    parser.add_argument('--mentions', type=integers, default='1000000', help='mention rows to mine pairs from, increasing')
     parser.add_argument('--pair_modes', default='title,all')
-    parser.add_argument('--numpy_mentions', type=int, default=1_000_000, help='the most that numpy sorts')
-    parser.add_argument('--memory', help="DuckDB's, such as 4GB; most of the machine's if not given")
+    parser.add_argument('--numpy_mentions', type=int, default=1_000_000, help='numpy sorts up to this many')
+    parser.add_argument('--memory', help="DuckDB's limit, such as 4GB; by default most of the machine's")
     parser.add_argument('--wikitext_gb', type=float, default=90, help='of the projection: all text of the dump')
-    parser.add_argument('--prose_gb', type=float, default=20, help='of the projection: what is left of it')
+    parser.add_argument('--prose_gb', type=float, default=20, help='of the projection: the text that is kept')
     parser.add_argument('--wikipedia_mentions', type=float, default=93.5e6, help='of the projection')
     parser.add_argument('--cores', type=int, default=16, help='of the projection')
-    parser.add_argument('--json', action='store_true')
     options = parser.parse_args()
-    show = lambda line: print(json.dumps(line) if options.json else line, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         reading, cutting = text_stages(options, pathlib.Path(folder))
-    show(reading)
-    show(cutting)
+    show(reading, options.json)
+    show(cutting, options.json)
     mined, settings = [], {'memory_limit': options.memory} if options.memory else {}
-    for mentions in map(int, options.mentions.split(',')):
-        for what in (*options.pair_modes.split(','), 'mutual_information'):
-            line = apart(mine, mentions, what, settings)
-            if what in MODES and mentions <= options.numpy_mentions:
-                other = apart(mine_by_numpy, mentions, what)
+    for mentions in options.mentions:
+        for stage in (*options.pair_modes.split(','), 'mutual_information'):
+            line = in_new_process(mine, mentions, stage, settings)
+            if stage in MODES and mentions <= options.numpy_mentions:
+                other = in_new_process(mine_by_numpy, mentions, stage)
                 if other['rows'] != line['rows']:
                     raise RuntimeError(f'numpy found {other["rows"]} rows, DuckDB {line["rows"]}')
                 line['numpy_over_duckdb'] = round(other['numpy_cpu_seconds'] / line['cpu_seconds'], 2)
             mined.append(line)
-            show(line)
-    show(projection(options, reading, cutting, mined))
+            show(line, options.json)
+    show(projection(options, reading, cutting, mined), options.json)
 
 
 if __name__ == '__main__':

@@ -79,7 +79,7 @@ def main():
             'follow': lambda: followed(*asked[next(turn) % len(asked)], memory, table),
             'whole': lambda: searched(*asked[0], whole, table),
         }
-        times = medians(ways, repeats=20, seconds=40)
+        times = medians(ways, calls=20, limit=40)
         last = followed(*asked[0], memory, table)[-2 if options.hops > 1 else -1].entities
         rows = np.where(last >= 0, np.diff(memory.offsets)[np.maximum(last, 0)], 0).sum(axis=1)
         line = {

@@ -1,4 +1,4 @@
-"""What devices exchange, read from the text of a compiled program."""
+"""Reads the bytes that devices exchange from the text of a compiled program."""
 
 import re
 
@@ -9,13 +9,13 @@ _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 
 
 def received_bytes(compiled, devices: int) -> dict[str, int]:
-    """Bytes a device receives in one run, by kind of collective."""
-    received = {}
+    """Bytes that a device receives in one run, by kind of collective."""
+    received: dict[str, int] = {}
     for shapes, kind in _COLLECTIVE.findall(compiled.as_text()):
         # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one device's share.
         times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices
         for bits, dims in _ARRAY.findall(shapes):
-            # A truth value takes a byte.
+            # A bool takes a byte.
             size = int(bits or 8) // 8 * int(np.prod([int(n) for n in dims.split(',') if n]))
             received[kind] = received.get(kind, 0) + round(times * size)
     return received

@@ -1,28 +1,31 @@
-"""Times of several ways to do one thing, fairly on a machine that does other things too."""
+"""Times several functions against each other, fairly on a machine that is busy with other things too."""
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import jax
 
+Name = TypeVar('Name', bound=Hashable)
 
-def medians(ways: Mapping[str, Callable[[], object]], repeats: int = 5, seconds: float = 60) -> dict[str, float]:
-    """Median seconds of each way, called in turn, so that a busy moment falls on all of them.
+
+def medians(functions: Mapping[Name, Callable[[], object]], calls: int = 5, limit: float = 60) -> dict[Name, float]:
+    """Median seconds of each function, called in turn, so that a busy moment of the machine falls on all of them.
 
     Args:
-        ways: what to call; the first call of each, which may compile, is not counted.
-        repeats: calls of each, at most.
-        seconds: no further round begins once this much time was measured in all.
+        functions: what to time; the first call of each, which may compile, is not counted.
+        calls: timed calls of each, at most.
+        limit: no further round of calls begins once this many seconds were measured in all.
     """
-    spent = {name: [] for name in ways}
-    for way in ways.values():
-        jax.block_until_ready(way())
-    while len(next(iter(spent.values()))) < repeats:
-        for name, way in ways.items():
+    seconds: dict[Name, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        jax.block_until_ready(function())
+    for _ in range(calls):
+        for name, function in functions.items():
             start = time.perf_counter()
-            jax.block_until_ready(way())
-            spent[name].append(time.perf_counter() - start)
-        if sum(map(sum, spent.values())) > seconds:
+            jax.block_until_ready(function())
+            seconds[name].append(time.perf_counter() - start)
+        if sum(map(sum, seconds.values())) > limit:
             break
-    return {name: statistics.median(times) for name, times in spent.items()}
+    return {name: statistics.median(times) for name, times in seconds.items()}
