@@ -137,10 +137,7 @@ class RelationEncoder(nn.Module):
         if self.dtype not in ('float32', 'bfloat16'):
             raise InputError(f"RelationEncoder.dtype={self.dtype!r} must be 'float32' or 'bfloat16'.")
         embed = lambda rows: nn.Embed(rows, self.hidden_size, dtype=self.dtype, embedding_init=_init)
-        project = lambda features, init=_init: nn.Dense(features, use_bias=False, kernel_init=init)
-        # Of the scale of _init, but orthogonal: relations keep the angles between [h_R1 ; h_R2], exactly so where relation_dim is
-        # 2 hidden_size.
-        isometry = nn.initializers.orthogonal(0.02 * np.sqrt(2 * self.hidden_size))
+        project = lambda features: nn.Dense(features, use_bias=False, kernel_init=_init)
         self.token_embedding = embed(self.vocab_size)
         # With a single segment, BERT's segment embedding is one more constant of every position: loading a checkpoint adds it to
         # this table.
@@ -150,7 +147,7 @@ class RelationEncoder(nn.Module):
         self.layers = [
             TransformerLayer(self.num_heads, self.mlp_size, self.dropout_rate, self.dtype) for _ in range(self.num_layers)
         ]
-        self.w_r = project(self.relation_dim, isometry)
+        self.w_r = project(self.relation_dim)
         self.w_e = project(self.entity_dim)
 
     def __call__(self, tokens, r1, r2, deterministic=True):

@@ -62,8 +62,8 @@ def write(folder, tensors, **config):
     return folder
 
 
-def fresh_params(fields):
-    encoder = RelationEncoder(**fields, relation_dim=4, entity_dim=3)
+def fresh_params(fields, relation_dim=4):
+    encoder = RelationEncoder(**fields, relation_dim=relation_dim, entity_dim=3)
     one = jnp.ones((1, 2), jnp.int32)
     return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
 
@@ -152,14 +152,25 @@ def test_half_precision_checkpoints_become_float32(tmp_path):
     assert {x.dtype for x in jax.tree.leaves(loaded)} == {np.dtype('float32')}
 
 
-def test_merging_keeps_w_r_and_w_e_fresh_and_replaces_the_rest(tmp_path):
+def test_merging_keeps_w_e_fresh_and_replaces_the_rest_but_w_r(tmp_path):
     fields, loaded = load_bert(write(tmp_path, fake_tensors()))
     _, fresh = fresh_params(fields)
     merged = merge_pretrained(fresh, loaded)
     assert jax.tree.structure(merged) == jax.tree.structure(fresh)
-    for name in merged:
-        expected = fresh[name] if name in ('w_r', 'w_e') else loaded[name]
+    for name in merged.keys() - {'w_r'}:
+        expected = fresh[name] if name == 'w_e' else loaded[name]
         jax.tree.map(np.testing.assert_array_equal, merged[name], expected)
+
+
+@pytest.mark.parametrize('relation_dim', [4, 16, 20])
+def test_merging_makes_w_r_orthogonal_so_that_relations_keep_the_angles_of_states(tmp_path, relation_dim):
+    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
+    _, fresh = fresh_params(fields, relation_dim)
+    w_r = np.asarray(merge_pretrained(fresh, loaded)['w_r']['kernel'], np.float64)
+    assert w_r.shape == (16, relation_dim)
+    gram = w_r.T @ w_r if relation_dim < 16 else w_r @ w_r.T
+    np.testing.assert_allclose(gram, 0.02**2 * 16 * np.eye(len(gram)), atol=1e-6)
+    assert (w_r * np.asarray(fresh['w_r']['kernel'])).sum() > 0
 
 
 def test_markers_that_a_bert_lends_start_as_words(tmp_path):

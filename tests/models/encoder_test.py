@@ -145,13 +145,6 @@ def test_initialisation_makes_w_r_and_w_e_whichever_is_used(params):
     assert shapes['w_r'] == {'kernel': (32, 6)} and shapes['w_e'] == {'kernel': (16, 5)}
 
 
-def test_a_fresh_w_r_as_wide_as_two_states_keeps_their_angles():
-    tokens, r1, r2 = random_rows(9, 1, 4)
-    fresh = ENCODER.clone(relation_dim=2 * FIELDS['hidden_size']).init(jax.random.key(0), tokens, r1, r2)
-    w_r = np.asarray(fresh['params']['w_r']['kernel'])
-    np.testing.assert_allclose(w_r @ w_r.T, 0.02**2 * len(w_r) * np.eye(len(w_r)), atol=1e-6)
-
-
 def test_a_row_longer_than_the_positions_is_refused():
     tokens, r1, r2 = random_rows(7, 1, MAX_LENGTH + 1)
     with pytest.raises(ValueError, match='25 tokens.*max_length=24'):
