@@ -27,7 +27,7 @@ def open_questions(prepared: Prepared, *, questions: str | os.PathLike, **fields
     return lm_sources.OpenQuestionSource(prepared, read_questions(questions, prepared.vocab), **fields)
 
 
-KINDS = {
+KINDS: dict[str, Callable] = {
     'entities': sources.EntitySource,
     'relations': sources.RelationSource,
     'align': sources.AlignSource,

@@ -232,7 +232,10 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
         r'world\d+/model.json does not exist',
     ),
     a_BERT_that_is_none=(lambda w: w.train('relations', '--gin.BERT=/none'), '/none/config.json: no such file'),
-    no_such_mentions=(lambda w: w.build('--gin.build_memory.build_memory.mentions=x'), "mentions='x' is not one of all, average"),
+    no_such_mentions=(
+        lambda w: w.build('--gin.build_memory.build_memory.mentions=x'),
+        "mentions='x' is not one of all, average",
+    ),
     no_such_pairs=(lambda w: w.build('--gin.build_memory.build_memory.pairs=x'), "pairs='x': 'title', 'sentence', 'all'"),
     no_such_split=(lambda w: w.eval("--gin.SPLITS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
     a_split_that_is_no_tuple=(

@@ -66,7 +66,12 @@ def world(tmp_path_factory, binaries):
 def build(world, memory, shard_rows=200):
     folders = {'PREPARED_DIR': world / 'prepared', 'MODEL_DIR': world / 'model', 'MEMORY_DIR': memory}
     flags = [f'--gin.{name}={path}' for name, path in folders.items()]
-    return ['build_memory', '--gin_file=gin/runs/build_memory.gin', f'--gin.build_memory.build_memory.shard_rows={shard_rows}', *flags]
+    return [
+        'build_memory',
+        '--gin_file=gin/runs/build_memory.gin',
+        f'--gin.build_memory.build_memory.shard_rows={shard_rows}',
+        *flags,
+    ]
 
 
 def training(world, workdir):

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
+from typing import Literal
 
 import fsspec.config
 import numpy as np
@@ -152,7 +153,7 @@ def _sync(where: pathlib.Path) -> None:
         os.close(handle)
 
 
-def read_array(file: pathlib.Path, mmap_mode: str | None = None) -> np.ndarray:
+def read_array(file: pathlib.Path, mmap_mode: Literal['r'] | None = None) -> np.ndarray:
     """`np.load` of an array's file, which threads may call at the same time."""
     with _HEADER_LOCK:
         return np.load(file, mmap_mode, allow_pickle=False)

@@ -54,8 +54,12 @@ def _start(function: Callable) -> None:
     """Initialises a worker: keeps the function, and ends the process when its parent is killed, as it would wait forever."""
     global _function
     _function = function
-    parent = multiprocessing.parent_process()
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _exit_with_parent(parent) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _call(item):

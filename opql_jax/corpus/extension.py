@@ -53,11 +53,15 @@ class Earlier:
         find = self.vocab.get if by_name else self.vocab.id_of_key.get
         ids = [find(key) for key in vocab.keys]
         new = [row for row, found in enumerate(ids) if found is None]
-        columns = zip(
-            (self.vocab.keys, self.vocab.names, self.vocab.aliases), (vocab.keys, vocab.names, vocab.aliases), strict=True
+        extend = lambda earlier, column: [*earlier, *(column[row] for row in new)]
+        larger = EntityVocab(
+            extend(self.vocab.keys, vocab.keys),
+            extend(self.vocab.names, vocab.names),
+            extend(self.vocab.aliases, vocab.aliases),
         )
-        larger = EntityVocab(*([*before, *(column[row] for row in new)] for before, column in columns))
-        key_of = {key: key if found is None else self.vocab.keys[found] for key, found in zip(vocab.keys, ids)}
+        key_of: dict[str | None, str] = {
+            key: key if found is None else self.vocab.keys[found] for key, found in zip(vocab.keys, ids)
+        }
         renamed = [
             dataclasses.replace(document, title_entity=key_of.get(document.title_entity, document.title_entity))
             for document in documents

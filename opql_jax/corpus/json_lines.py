@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError
 
 
-def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, object]]:
+def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
     """Yields the line number, from 1, and the JSON value of each line that is not blank.
 
     Raises:
@@ -32,7 +33,7 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, object]]:
 
 def map_records(
     path: str | os.PathLike, records: Iterable[tuple[int, object]], convert: Callable[[dict], object], separator: str = ':'
-) -> Iterator[tuple[int, object]]:
+) -> Iterator[tuple[int, Any]]:
     """Yields the number of each record and `convert(record)`; CorpusErrors begin with `{path}{separator}{number}: `.
 
     Raises:

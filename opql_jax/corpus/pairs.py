@@ -14,7 +14,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.pair_sql import mutual_information_sql, pairs_sql
 
 # Of DuckDB, which spills to disk what exceeds its memory: 80 % of the machine's unless `memory_limit` is among these.
-SETTINGS = {'threads': 2}
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {'threads': 2}
 BATCH_ROWS = 1 << 20
 
 MENTIONS = pa.schema([(name, pa.int32()) for name in ('passage', 'mention', 'entity', 'start_at', 'end_at')])

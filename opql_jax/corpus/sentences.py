@@ -63,12 +63,12 @@ def _ends_sentence(text: str, stop: str, stop_at: int, start: int) -> bool:
         return False
     if stop != '.':
         return True
-    word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]
+    word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]  # type: ignore[index]  # it matches any text
     if word in _BEFORE_NAMES:
         return False
     initial = len(word) == 1 and word.isupper() and word != 'I'
     if initial or word in _MAY_END or _DOTTED.match(word):
-        return re.match(r'\w*', following)[0] in _OPENERS
+        return re.split(r'\W', following, maxsplit=1)[0] in _OPENERS
     return True
 
 

@@ -351,8 +351,8 @@ def generated(folder, runs: Runs, figures) -> str:
             if text := table(runs.rows, split):
                 parts += [f'#### {title}', text]
     for split in SPLITS if runs.novel else ():
-        sets = [metrics for shares in runs.novel.values() for metrics in shares.values()]
-        if hops_of(dict(enumerate(sets)), split):
+        sets = {f'{row} {share}': metrics for row, shares in runs.novel.items() for share, metrics in shares.items()}
+        if hops_of(sets, split):
             plot_novel(runs.novel, split, path := figures / f'{name}-novel-{split}.png')
             parts += [f'### Novel relations: {SPLITS[split].lower()}', novel_table(runs.novel, split), link(path)]
     if runs.probes:

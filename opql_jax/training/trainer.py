@@ -189,7 +189,9 @@ def train(
     progress = Progress(workdir, start, num_steps, encoder, mesh.size, profile_steps, wandb_project)
     last = {}
     here = shards // distributed.process_count()
-    parts = [source.shard(i, shards) for i in range(here * distributed.process_index(), here * (distributed.process_index() + 1))]
+    parts = [
+        source.shard(i, shards) for i in range(here * distributed.process_index(), here * (distributed.process_index() + 1))
+    ]
     batches = pipeline.joined(parts, start_step=start)
     with Notice() as notice:
         for step in range(start, num_steps):
