@@ -5,7 +5,7 @@
         'download_config': tfds.download.DownloadConfig(manual_dir='/data/metaqa')})
     public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
 
-Examples are what the readers of `opql_jax.corpus` make of the files: questions as `corpus.questions` describes them
+Examples are what the readers of `opql_jax.datasets` make of the files: questions as `corpus.questions` describes them
 (`question_sets` trains on and scores files of these), and passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`).
 `write_jsonl` writes either.
 
@@ -40,12 +40,14 @@ from tensorflow_datasets.core.download.download_manager import NonMatchingChecks
 from opql_jax.core import files as storage
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets import msf, open_question_formats, wikimovies
+from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
+from opql_jax.datasets.linked_questions import to_records
 
 WIKIMOVIES = 'http://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
 WEBQSP = 'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
 HOPS = (1, 2, 3)
+NO_ENTITIES = EntityVocab([], [], [])
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -57,7 +59,7 @@ class Linked(tfds.core.BuilderConfig):
 
     Attributes:
         entities: entities.parquet of a prepared folder, whose keys entities are written as.
-        mid_to_qid, qid_labels: tables that `corpus.openqa_entities.EntityResolver` reads.
+        mid_to_qid, qid_labels: tables that `EntityResolver` reads.
     """
 
     name: str = 'names'
@@ -72,7 +74,7 @@ class Linked(tfds.core.BuilderConfig):
             self.name = f'linked-{digest[:12]}'
 
     def resolver(self) -> EntityResolver:
-        vocab = EntityVocab.load(self.entities) if self.entities else EntityVocab([], [], [])
+        vocab = EntityVocab.load(self.entities) if self.entities else NO_ENTITIES
         return EntityResolver(vocab, self.mid_to_qid, self.qid_labels)
 
 
@@ -151,7 +153,7 @@ class OpqlMetaqa(_PublicSet):
             hops = self.builder_config.name
             path = self._by_hand(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
             kinds = self._by_hand(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
-            records, _ = open_question_formats.metaqa_lines(path, EntityVocab([], [], []), int(hops[0]))
+            records, _ = to_records(metaqa.read_linked_questions(path, NO_ENTITIES, int(hops[0])), NO_ENTITIES)
             lines = [int(record['id'].rpartition('/')[2]) for record in records]
             if lines[-1] > len(kinds):
                 raise InputError(f'{path}: line {lines[-1]} has no type in qa_{split}_qtype.txt, which has {len(kinds)} lines')
@@ -192,9 +194,9 @@ class OpqlWebqsp(_PublicSet):
     MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; WebQSP.zip in the manual folder is used instead of a download.'
 
     def _split_generators(self, dl_manager):
-        folder, resolve = self._unpacked(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
-        read = lambda split: open_question_formats.webqsp(folder / f'WebQSP.{split}.json', resolve)[0]
-        return {split: self._generate_examples(read(split)) for split in ('train', 'test')}
+        folder, resolver = self._unpacked(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
+        files = {split: webqsp.read(folder / f'WebQSP.{split}.json', resolver) for split in ('train', 'test')}
+        return {split: self._generate_examples(to_records(found, resolver.vocab)[0]) for split, found in files.items()}
 
 
 class OpqlComplexwebq(_PublicSet):
@@ -210,10 +212,10 @@ class OpqlComplexwebq(_PublicSet):
     )
 
     def _split_generators(self, dl_manager):
-        resolve, splits = self.builder_config.resolver(), {}
+        resolver, splits = self.builder_config.resolver(), {}
         for split, name in {'train': 'train', 'validation': 'dev'}.items():
             path = self._by_hand(dl_manager, f'ComplexWebQuestions_{name}.json')
-            records, coverage = open_question_formats.complexwebq(path, resolve)
+            records, coverage = to_records(complexwebquestions.read(path, resolver), resolver.vocab)
             if not records:
                 raise InputError(
                     f'{path}: no topic is named in any of {coverage.questions} questions;'
@@ -251,7 +253,7 @@ class OpqlMsf(_PublicSet):
 
 
 def _passage(document) -> dict:
-    """A `corpus.records.Document` with the features of passages."""
+    """A document with the features of passages."""
     mentions = document.mentions or ()
     return {
         'id': document.id,

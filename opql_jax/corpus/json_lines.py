@@ -1,14 +1,23 @@
-"""JSON Lines files and the fields of their records, read with errors that name the file, the line and the field."""
+"""JSON and JSON Lines files and the fields of their records, read with errors that name the file, the line and the field."""
 
 from __future__ import annotations
 
 import json
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """The value of a JSON file; CorpusError when it cannot be read."""
+    try:
+        return json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise CorpusError(f'{path}: cannot be read as JSON ({error})') from error
 
 
 def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:

@@ -1,7 +1,7 @@
 """Open questions of other formats, with the entities of a prepared folder."""
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.open_question_formats import convert
+from opql_jax.datasets.question_conversion import convert
 
 
 def convert_questions(
@@ -19,7 +19,7 @@ def convert_questions(
 
     Args:
         prepared_dir: whose entities topics and answers are.
-        format, path, output, hops, mid_to_qid, qid_labels: see `corpus.openqa_formats.convert`.
+        format, path, output, hops, mid_to_qid, qid_labels: see `opql_jax.datasets.question_conversion.convert`.
     """
     vocab = Prepared(prepared_dir).vocab
     if dry_run:

@@ -11,10 +11,10 @@ import collections
 import dataclasses
 import json
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 
 from opql_jax.corpus.documents import CorpusError, Document, Mention, check_rejected, validate
+from opql_jax.corpus.json_lines import read_json
 
 Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
 
@@ -39,14 +39,6 @@ class Annotated:
     names: dict[str, tuple[str, collections.Counter[str]]]
     facts: list[Fact]
     unsupported: int
-
-
-def read_json(path: str | os.PathLike):
-    """A JSON file; CorpusError names it."""
-    try:
-        return json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
-    except (OSError, ValueError) as error:
-        raise CorpusError(f'{path}: cannot be read as JSON ({error})') from error
 
 
 def read_relations(path: str | os.PathLike) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Which entity of a vocabulary another data set means, and where a question names it."""
+"""Which entity of a vocabulary a data set over Freebase or Wikidata means, and where a question names it.
+
+Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs and Wikidata QIDs.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ from urllib.parse import unquote
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import string_field, string_list_field
-from opql_jax.datasets.docred import read_json
+from opql_jax.corpus.json_lines import read_json, string_field, string_list_field
 
 _WORD = re.compile(r'\w+')
 # What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what is the capital'.
@@ -23,22 +25,23 @@ _FUNCTION_WORDS = frozenset(
 )
 
 
-class Name(NamedTuple):
-    """What a question or an answer names: an entity id, None where the vocabulary lacks it, and what it is called."""
+class EntityLink(NamedTuple):
+    """A topic or an answer: its entity id, None where the vocabulary lacks it, and its name in the data set."""
 
     entity: int | None
-    text: str
+    name: str
 
 
 class EntityResolver:
-    """Tells which entity of a vocabulary a Freebase MID, a Wikidata QID or a name means."""
+    """Finds entities of a vocabulary by Freebase MID, Wikidata QID or name."""
 
     def __init__(
         self, vocab: EntityVocab, mid_to_qid: str | os.PathLike | None = None, qid_labels: str | os.PathLike | None = None
     ):
-        """
+        """Reads the tables.
+
         Args:
-            vocab: the entities there are.
+            vocab: the entities.
             mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a MID counts.
             qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
 
@@ -47,27 +50,27 @@ class EntityResolver:
         """
         self.vocab = vocab
         self._qids = {} if mid_to_qid is None else _read_qids(mid_to_qid)
-        self._spellings = {} if qid_labels is None else _read_labels(qid_labels)
+        self._names = {} if qid_labels is None else _read_labels(qid_labels)
 
     def entity(self, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> int | None:
-        """The entity whose key is the MID or the QID, or else the first that is called like the QID or by one of `names`.
+        """The id of the entity whose key is the MID or the QID, or else of the first that a name of the QID or of `names` names.
 
-        A QID is called by the title of its Wikipedia page, its label and its aliases, in this order. A name that is none of
-        the vocabulary's counts without its case if exactly one entity is called so.
+        The names of a QID are the title of its Wikipedia page, its label and its aliases, in this order. A name that is none of
+        the vocabulary's is looked up without its case, and counts if it is one entity's only.
         """
         qid = qid or self._qids.get(mid, '')
         for key in _keys(mid, qid):
             if key in self.vocab.id_of_key:
                 return self.vocab.id_of_key[key]
-        for name in (*self._spellings.get(qid, ()), *names):
-            if (found := self.vocab.get(name)) is not None or (found := self._folded.get(name.casefold())) is not None:
-                return found
+        for name in (*self._names.get(qid, ()), *names):
+            if (entity := self.vocab.get(name)) is not None or (entity := self._folded.get(name.casefold())) is not None:
+                return entity
         return None
 
     def names(self, mid: str = '', qid: str = '') -> list[str]:
-        """What a MID or QID is called by the tables, and by the vocabulary where it is a key."""
+        """The names of a MID or QID in the tables, and in the vocabulary where it is a key."""
         qid = qid or self._qids.get(mid, '')
-        names = list(self._spellings.get(qid, ()))
+        names = list(self._names.get(qid, ()))
         for key in _keys(mid, qid):
             if (row := self.vocab.id_of_key.get(key)) is not None:
                 names += [self.vocab.names[row], *self.vocab.aliases[row]]
@@ -113,29 +116,25 @@ def _read_labels(path) -> dict[str, list[str]]:
     entries = read_json(path)
     if not isinstance(entries, dict):
         raise CorpusError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
-    spellings = {}
+    names = {}
     for qid, entry in entries.items():
         try:
             if not isinstance(entry, dict):
                 raise CorpusError(f'expected an object, found {entry!r}')
-            spellings[qid] = spellings_of(entry)
+            names[qid] = names_of(entry)
         except CorpusError as error:
             raise CorpusError(f'{path}: {qid}: {error}') from error
-    return spellings
+    return names
 
 
-def spellings_of(entry: dict, aliases: str = 'aliases', at: str = '') -> list[str]:
-    """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `at`."""
-    names = [
-        page_title(string_field(entry, 'wikipedia', '', at)),
-        string_field(entry, 'label', '', at),
-        *string_list_field(entry, aliases, at),
-    ]
-    return [name for name in dict.fromkeys(names) if name]
+def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
+    """The title of the Wikipedia page, the label and the aliases of a QID, each once; errors begin with `prefix`."""
+    title, label = page_title(string_field(entry, 'wikipedia', '', prefix)), string_field(entry, 'label', '', prefix)
+    return [name for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if name]
 
 
-def find_mentions(text: str, topics: Sequence[tuple[Name, Iterable[str]]]) -> list[tuple[int, int, Name]]:
-    """Where a question names its topics.
+def find_topics(text: str, topics: Sequence[tuple[EntityLink, Iterable[str]]]) -> list[tuple[int, int, EntityLink]]:
+    """Finds where a question names its topics.
 
     A topic is where the longest of its names stands, whatever its case, between word borders. Where no topic has a name
     in the text, the longest run of words that one of their names has too is the only mention. Of overlapping mentions the
@@ -148,20 +147,20 @@ def find_mentions(text: str, topics: Sequence[tuple[Name, Iterable[str]]]) -> li
     Returns:
         `(start, end, topic)`, disjoint, by start, code points.
     """
-    topics = [(topic, [name for name in names if name]) for topic, names in topics]
-    found = [(*span, topic) for topic, names in topics if (span := find_name(text, names))]
+    names_of_topics = [(topic, [name for name in names if name]) for topic, names in topics]
+    found = [(*span, topic) for topic, names in names_of_topics if (span := find_name(text, names))]
     if not found:
-        runs = [(*span, topic) for topic, names in topics if (span := _longest_run(text, names))]
+        runs = [(*span, topic) for topic, names in names_of_topics if (span := _longest_run(text, names))]
         found = [max(runs, key=lambda run: run[1] - run[0])] if runs else []
-    kept = []
+    disjoint = []
     for start, end, topic in sorted(found, key=lambda m: (m[0] - m[1], m[0], m[2].entity is None)):
-        if all(end <= other[0] or other[1] <= start for other in kept):
-            kept.append((start, end, topic))
-    return sorted(kept)
+        if all(end <= other[0] or other[1] <= start for other in disjoint):
+            disjoint.append((start, end, topic))
+    return sorted(disjoint)
 
 
 def find_name(text: str, names: Sequence[str]) -> tuple[int, int] | None:
-    """The place of the longest name in a text."""
+    """The span of the longest name in a text."""
     for name in sorted(names, key=len, reverse=True):
         match = re.search(rf'(?<!\w){re.escape(name)}(?!\w)', text, re.IGNORECASE)
         if match and not _FUNCTION_WORDS.issuperset(_WORD.findall(match[0].lower())):
@@ -170,16 +169,16 @@ def find_name(text: str, names: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _longest_run(text: str, names: Sequence[str]) -> tuple[int, int] | None:
-    """The place of the longest run of words that stands in a name too; it begins and ends with a word that tells something."""
+    """The span of the longest run of words that is in a name too; it begins and ends with a content word."""
     words = [(match.start(), match.end(), match[0].lower()) for match in _WORD.finditer(text)]
-    tells = [len(word) > 1 and word not in _FUNCTION_WORDS for _, _, word in words]
+    content = [len(word) > 1 and word not in _FUNCTION_WORDS for _, _, word in words]
     best = None
     for name in names:
-        named = _WORD.findall(name.lower())
-        for i, j in ((i, j) for i in range(len(words)) if tells[i] for j in range(len(named))):
-            for k, (word, (_, end, asked)) in enumerate(zip(named[j:], words[i:]), i):
-                if word != asked:
+        words_of_name = _WORD.findall(name.lower())
+        for i, j in ((i, j) for i in range(len(words)) if content[i] for j in range(len(words_of_name))):
+            for k, (word, (_, end, other)) in enumerate(zip(words_of_name[j:], words[i:]), i):
+                if word != other:
                     break
-                if tells[k] and (best is None or end - words[i][0] > best[1] - best[0]):
+                if content[k] and (best is None or end - words[i][0] > best[1] - best[0]):
                     best = words[i][0], end
     return best

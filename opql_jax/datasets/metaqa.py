@@ -1,15 +1,13 @@
-"""Reader of MetaQA with Wikipedia passages, and of question files in its format.
+"""MetaQA (Zhang et al., 2018): multi-hop questions about films, here over Wikipedia passages.
 
-The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA entity),
-`entities.txt` (a name per line) and `{1,2,3}-hop/<split>.txt`. The knowledge base that MetaQA comes
-with is not read: all that is known here comes from the text.
+The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA entity), `entities.txt` (a name per line) and
+`{1,2,3}-hop/<split>.txt`. The knowledge base that MetaQA comes with is not read: all facts come from the text.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,13 +15,50 @@ from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError, Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed
+from opql_jax.datasets.entity_resolution import EntityLink
+from opql_jax.datasets.linked_questions import LinkedQuestion
+
+
+@dataclasses.dataclass(frozen=True)
+class MetaQA:
+    """The reader of a folder of MetaQA; mentions are linked by entity names.
+
+    Attributes:
+        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
+    """
+
+    paths: ClassVar = ('folder',)
+    folder: str
+
+    def files(self):
+        names = ['passages.jsonl', 'entities.txt']
+        return {name: Path(self.folder, name) for name in names} | {
+            f'{path.parent.name}/{path.name}': path for path in self._question_files()
+        }
+
+    def read(self, rejected_path):
+        vocab = entity_vocab(self.folder)
+        return vocab, documents(self.folder, vocab, rejected_path=rejected_path)
+
+    def questions(self, vocab):
+        splits = {}
+        for path in self._question_files():
+            hops = path.parent.name.removesuffix('-hop')
+            if not hops.isdigit() or int(hops) < 1:
+                raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
+            splits[f'{hops}-hop/{path.stem}'] = read_questions(path, vocab, int(hops))
+        if not splits:
+            raise CorpusError(f'{self.folder}: no question file such as {self.folder}/1-hop/train.txt')
+        return splits
+
+    def _question_files(self) -> list[Path]:
+        return sorted(Path(self.folder).glob('*-hop/*.txt'))
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     """The entities of `entities.txt`.
 
-    Its lower-case tags ('drama', 'clint eastwood') double names, so spellings that differ only by
-    case are one entity.
+    Its lower-case tags ('drama', 'clint eastwood') double names, so spellings that differ only by case are one entity.
     """
     path = Path(folder) / 'entities.txt'
     try:
@@ -37,19 +72,20 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: str | os.PathLike) -> list[Document]:
-    """The passages, about the entity their title names and without mentions: those are linked by name.
+    """The passages, each about the entity of its title, without mentions: those are linked by name.
 
     Raises:
         CorpusError: a file is missing or broken, or a title is no entity of `vocab`.
     """
-    read = []
-    for document in read_jsonl(Path(folder) / 'passages.jsonl', rejected_path=rejected_path):
+    passages = Path(folder) / 'passages.jsonl'
+    documents = []
+    for document in read_jsonl(passages, rejected_path=rejected_path):
         try:
             entity = vocab.keys[vocab.id(document.title)]
         except CorpusError as error:
-            raise CorpusError(f'{Path(folder) / "passages.jsonl"}: document {document.id!r}: title: {error}') from error
-        read.append(Document(document.id, document.title, document.text, title_entity=entity))
-    return read
+            raise CorpusError(f'{passages}: document {document.id!r}: title: {error}') from error
+        documents.append(Document(document.id, document.title, document.text, title_entity=entity))
+    return documents
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
@@ -89,60 +125,33 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
         CorpusError: naming the file and the line, or the file when it is missing or has no question.
     """
     path = files.path(path)
-    try:
-        lines = path.read_bytes().split(b'\n')
-    except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror or error})') from error
     questions = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                text = line.decode('utf-8').rstrip('\r')
-                questions.append(parse_question(text, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-            except UnicodeDecodeError as error:
-                raise CorpusError(f'{path}:{number}: not UTF-8 ({error.reason})') from error
-            except CorpusError as error:
-                raise CorpusError(f'{path}:{number}: {error}') from error
+    try:
+        with path.open('rb') as source:
+            # Lines are split as bytes: text mode would also split at characters such as U+2028.
+            for number, line in enumerate(source, 1):
+                if line.strip():
+                    try:
+                        text = line.decode('utf-8').rstrip('\r\n')
+                        questions.append(parse_question(text, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
+                    except UnicodeDecodeError as error:
+                        raise CorpusError(f'{path}:{number}: not UTF-8 ({error.reason})') from error
+                    except CorpusError as error:
+                        raise CorpusError(f'{path}:{number}: {error}') from error
+    except OSError as error:
+        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
     if not questions:
         raise CorpusError(f'{path}: no question in the file')
     return questions
 
 
-def read_question_folder(folder, vocab: EntityVocab) -> dict:
-    """All `<hops>-hop/<split>.txt` files of a folder (MetaQA format), by '<hops>-hop/<split>'."""
-    out = {}
-    for path in question_files(folder).values():
-        hops = path.parent.name.removesuffix('-hop')
-        if not hops.isdigit() or int(hops) < 1:
-            raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
-        out[f'{hops}-hop/{path.stem}'] = read_questions(path, vocab, int(hops))
-    if not out:
-        raise CorpusError(f'{folder}: no question file such as {folder}/1-hop/train.txt')
-    return out
-
-
-def question_files(folder) -> dict[str, pathlib.Path]:
-    return {f'{path.parent.name}/{path.name}': path for path in sorted(pathlib.Path(folder).glob('*-hop/*.txt'))}
-
-
-@dataclasses.dataclass(frozen=True)
-class MetaQA:
-    """MetaQA questions over Wikipedia passages, linked by entity names (see the module).
-
-    Attributes:
-        folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
-    """
-
-    paths: ClassVar = ('folder',)
-    folder: str
-
-    def files(self):
-        folder = pathlib.Path(self.folder)
-        return {name: folder / name for name in ('passages.jsonl', 'entities.txt')} | question_files(folder)
-
-    def read(self, rejected_path):
-        vocab = entity_vocab(self.folder)
-        return vocab, documents(self.folder, vocab, rejected_path=rejected_path)
-
-    def questions(self, vocab):
-        return read_question_folder(self.folder, vocab)
+def read_linked_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[LinkedQuestion]:
+    """Reads a question file with the names of entities that the vocabulary lacks; for errors see `read_questions`."""
+    linked = []
+    for question in read_questions(path, vocab, hops):
+        entity = None if question.topic_entity < 0 else question.topic_entity
+        topic = (*question.topic, EntityLink(entity, question.text[slice(*question.topic)]))
+        answers = [EntityLink(answer, vocab.keys[answer]) for answer in question.answers]
+        answers += [EntityLink(None, name) for name in question.unknown_answers]
+        linked.append(LinkedQuestion(question.id, question.text, [topic], answers, hops, question.type))
+    return linked

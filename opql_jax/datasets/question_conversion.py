@@ -1,0 +1,58 @@
+"""Converts files of WebQSP, ComplexWebQuestions and MetaQA to question files (see `corpus.questions`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+from opql_jax.core import files
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.questions import write_questions
+from opql_jax.datasets import complexwebquestions, metaqa, webqsp
+from opql_jax.datasets.entity_resolution import EntityResolver
+from opql_jax.datasets.linked_questions import Coverage, to_records
+
+FORMATS = {'webqsp': webqsp.read, 'webqsp_lines': webqsp.read_lines, 'complexwebq': complexwebquestions.read}
+
+
+def convert(
+    *,
+    format: str,
+    path: str | os.PathLike,
+    vocab: EntityVocab,
+    output: str | os.PathLike,
+    hops: int = 1,
+    mid_to_qid: str | os.PathLike | None = None,
+    qid_labels: str | os.PathLike | None = None,
+) -> Coverage:
+    """Writes a question file, and how much of it the vocabulary covers to `<output>.coverage.json`.
+
+    Questions whose text names none of their topics are counted and not written.
+
+    Args:
+        format: 'webqsp', 'webqsp_lines', 'complexwebq' or 'metaqa'.
+        path: the file to read.
+        vocab: the entities.
+        output: the file to write.
+        hops: the hops of a MetaQA file's questions.
+        mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
+
+    Raises:
+        CorpusError: a file cannot be read, or no question of it names a topic.
+    """
+    if format == 'metaqa':
+        questions = metaqa.read_linked_questions(path, vocab, hops)
+    elif format in FORMATS:
+        questions = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
+    else:
+        raise CorpusError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
+    records, coverage = to_records(questions, vocab)
+    if not records:
+        raise CorpusError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
+    write_questions(output, records)
+    with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
+        counts = {**dataclasses.asdict(coverage), 'no_mention': coverage.no_mention}
+        partial.write_text(json.dumps(counts, indent=2) + '\n', encoding='utf-8')
+    return coverage
