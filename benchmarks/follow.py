@@ -15,6 +15,7 @@ import numpy as np
 from timing import medians
 
 from opql_jax.memory import follow, search
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.follower import Follower
 from opql_jax.parallel.mesh import make_mesh
 
@@ -51,7 +52,7 @@ def main():
 
     memory, table = random_memory(options.rows, options.dim)
     half, mesh = options.dim // 2, make_mesh(1)
-    whole = search.shard_memory(memory.topic, memory.target, memory.relations, mesh)
+    whole = shard_memory(memory.topic, memory.target, memory.relations, mesh)
     follower = Follower(relation_dim=half, entity_dim=half, max_hops=options.hops)
 
     @jax.jit
@@ -62,7 +63,7 @@ def main():
     @jax.jit
     def searched(relation, topics, memory, table):
         member = topics[:, None] == jnp.arange(len(table))
-        return search.topk(table[topics], relation, memory, table, mesh, options.k, member=member)
+        return search.top_k(memory, table, follow.Queries(table[topics], relation), options.k, search.SearchFilter(member))
 
     rng = np.random.default_rng(1)
     for batch in map(int, options.batch.split(',')):

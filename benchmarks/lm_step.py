@@ -1,6 +1,6 @@
 """A training step of the language model beside that of the same model with the memory off, in one run, and where its time goes.
 
-python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --modes exact,pca --json
+python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --modes exact,approx --json
 
 `parts` are differences between steps: the transformer alone (with the loss of its prediction against E), `linking_loss` (L_el), the
 entity memory after a layer, and reading by each mode of the search (topics linked to E, search, rescoring, embedding, L_re). Texts are random; the step is that of
@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from timing import medians
 
-from opql_jax.memory import search
+from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
@@ -74,7 +74,7 @@ def measure(options):
     for mode in options.modes:
         # A path that is never opened: what it says is that there is a memory.
         stage = lm_stages.ClozeStage(entity_layer=layer, memory_dir='given', mode=mode, **common)
-        ways[mode] = stage, search.shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
+        ways[mode] = stage, shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
     calls, held_bytes = {}, {}
     for name, (stage, constants) in ways.items():
         params = stage.init(encoder, trainer.init_params(encoder, options.entities, 0))
@@ -107,7 +107,7 @@ def main():
     parser.add_argument('--length', type=int, default=96, help='tokens of a row')
     parser.add_argument('--topics', type=int, default=2)
     parser.add_argument('--k', type=int, default=32)
-    parser.add_argument('--modes', default=['exact'], type=lambda modes: modes.split(','), help=f'of {", ".join(search.MODES)}')
+    parser.add_argument('--modes', default=['exact'], type=lambda modes: modes.split(','), help=f'of {", ".join(MODES)}')
     parser.add_argument('--calls', type=int, default=7, help='of each way, at most')
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
     parser.add_argument('--json', action='store_true')

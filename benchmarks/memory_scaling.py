@@ -38,7 +38,9 @@ def main():
     from hlo import received_bytes
     from timing import medians
 
-    from opql_jax.memory import retrieval, search
+    from opql_jax.memory import search
+    from opql_jax.memory.follow import Queries
+    from opql_jax.memory.sharding import shard_memory
     from opql_jax.parallel import mesh as mesh_lib
 
     half = options.dim // 2
@@ -49,26 +51,26 @@ def main():
         rng = np.random.default_rng(0)
         num_entities = rows // ROWS_PER_TOPIC
         topic = np.sort(rng.integers(0, num_entities, rows)).astype(np.int32)
-        memory = search.shard_memory(topic, topic, rng.standard_normal((rows, half), np.float32), mesh)
+        memory = shard_memory(topic, topic, rng.standard_normal((rows, half), np.float32), mesh)
         table = rng.standard_normal((num_entities + -num_entities % mesh.size, half), np.float32)
         split = jax.NamedSharding(mesh, jax.P(mesh.axis_names))
         query = rng.standard_normal((2, options.queries, half), np.float32)
         spread = split if options.queries % mesh.size == 0 else jax.NamedSharding(mesh, jax.P())
-        arguments = *jax.device_put(tuple(query), spread), memory, jax.device_put(table, split)
-        return jax.jit(lambda *arguments: function(*arguments, mesh, options.k)).lower(*arguments).compile(), arguments
+        arguments = memory, jax.device_put(table, split), jax.device_put(Queries(*query), spread)
+        return jax.jit(lambda *arguments: function(*arguments, options.k)).lower(*arguments).compile(), arguments
 
     for rows in (int(number) for number in options.rows.split(',') if number):
-        run, arguments = case(rows, mesh_lib.make_mesh(1), search.topk)
+        run, arguments = case(rows, mesh_lib.make_mesh(1), search.top_k)
         seconds = medians({'exact': lambda: run(*arguments)})['exact']
         show({'rows': rows, 'queries': options.queries, 'seconds': round(seconds, 4), 'rows_per_second': round(rows / seconds)})
         del run, arguments
 
     if not devices:
         return
-    cases = {number: case(options.device_rows, mesh_lib.make_mesh(number), retrieval.retrieve) for number in devices}
+    cases = {number: case(options.device_rows, mesh_lib.make_mesh(number), search.retrieve) for number in devices}
     times = medians({number: lambda pair=pair: pair[0](*pair[1]) for number, pair in cases.items()})
     for number, (run, arguments) in cases.items():
-        b, table = options.queries, arguments[3]
+        b, table = options.queries, arguments[1]
         received = received_bytes(run, number)
         line = {
             'devices': number,

@@ -19,6 +19,8 @@ import numpy as np
 from timing import medians
 
 from opql_jax.memory import search
+from opql_jax.memory.follow import Queries
+from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.parallel.mesh import make_mesh
 
 ROWS_PER_TOPIC = 32
@@ -34,12 +36,10 @@ class Data:
         topic = np.sort(rng.integers(0, num_topics, rows)).astype(np.int32)
         relations = rng.standard_normal((rows, half), np.float32)
         table = rng.standard_normal((num_topics, half), np.float32)
-        self.mesh, self.half, self.table = make_mesh(1), half, jnp.asarray(table)
-        made = lambda mode: search.shard_memory(topic, topic, relations, self.mesh, mode=mode)
-        self.memories = {mode: made(mode) for mode in search.CODED}
-        self.memory = self.memories['int8']
+        mesh, self.half, self.table = make_mesh(1), half, jnp.asarray(table)
+        self.memories = {mode: shard_memory(topic, topic, relations, mesh, mode) for mode in MODES}
         keys = np.concatenate([table[topic], relations], axis=1)
-        self.concatenated = search.shard_memory(topic, topic, keys, self.mesh)
+        self.concatenated = shard_memory(topic, topic, keys, mesh)
         self.keys = self.concatenated.relations[:rows]
         self.faiss = None
         if importlib.util.find_spec('faiss'):
@@ -51,18 +51,17 @@ class Data:
     def ways(self, queries, k):
         """What to time for a number of queries, and the bytes that each search of ours has alive besides its arguments."""
         query = jnp.asarray(np.random.default_rng(1).standard_normal((queries, 2 * self.half), np.float32))
-        factored = query[:, : self.half], query[:, self.half :]
-        whole = jnp.zeros((queries, 0)), query
+        factored = Queries(query[:, : self.half], query[:, self.half :])
+        whole = Queries(jnp.zeros((queries, 0)), query)
 
-        def compiled(parts, memory, table, mode='exact'):
-            run = jax.jit(lambda parts, memory, table: search.topk(*parts, memory, table, self.mesh, k, mode=mode))
-            run = run.lower(parts, memory, table).compile()
-            return run, functools.partial(run, parts, memory, table)
+        def compiled(*arguments):
+            run = jax.jit(lambda *arguments: search.top_k(*arguments, k)).lower(*arguments).compile()
+            return run, functools.partial(run, *arguments)
 
-        searches = {mode: compiled(factored, self.memories.get(mode, self.memory), self.table, mode) for mode in search.MODES}
+        searches = {mode: compiled(memory, self.table, factored) for mode, memory in self.memories.items()}
         alive = {mode: run.memory_analysis().temp_size_in_bytes for mode, (run, _) in searches.items()}
         ways = {mode: call for mode, (_, call) in searches.items()}
-        ways['concatenated'] = compiled(whole, self.concatenated, self.table[:, :0])[1]
+        ways['concatenated'] = compiled(self.concatenated, self.table[:, :0], whole)[1]
         product = jax.jit(lambda query, keys: query @ keys.T)
         product_top_k = jax.jit(lambda query, keys: jax.lax.top_k(query @ keys.T, k))
         parts = [query[i : i + PRODUCT_QUERIES] for i in range(0, queries, PRODUCT_QUERIES)]
@@ -100,7 +99,7 @@ def main():
             'over_exact': {name: round(spent / times['exact'], 2) for name, spent in times.items()},
             'temporary_bytes': alive,
             'peak_bytes_of_process': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            'memory_bytes': {'factored': data.memory.relations.nbytes + data.table.nbytes, 'keys': data.keys.nbytes},
+            'memory_bytes': {'factored': data.memories['exact'].relations.nbytes + data.table.nbytes, 'keys': data.keys.nbytes},
         }
         print(json.dumps(line) if options.json else '\n'.join(f'{key}: {value}' for key, value in line.items()), flush=True)
 

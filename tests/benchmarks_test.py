@@ -17,7 +17,7 @@ TINY = {
     'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
     'entity_softmax': ('--entities 50 --dim 8 --mentions 4 --num_sampled 8 --calls 1', 'chunked_over_dense_seconds'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
-    'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,pca', 'on_over_off'),
+    'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),

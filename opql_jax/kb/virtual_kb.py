@@ -47,7 +47,6 @@ class _How(NamedTuple):
     hops: int
     k: int
     exclude_topic: bool
-    mesh: jax.sharding.Mesh | None
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -62,7 +61,6 @@ def _run(how: _How, tokens, markers, topics, params, arrays):
         entity_table=params['entity_table'],
         k=how.k,
         exclude_topic=how.exclude_topic,
-        mesh=how.mesh,
     )
 
 
@@ -80,10 +78,10 @@ class VirtualKB:
     def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, stage: FollowStage):
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
         self.k, self.exclude_topic, self.filter = stage.k, stage.exclude_topic, stage.filter
-        self._follower, self._mesh = stage.follower(encoder), make_mesh(1, local=True)
+        self._follower = stage.follower(encoder)
         self._encoder, self._params = encoder, params
         self._tokenizer, self._special = prepared.tokenizer, prepared.special
-        self._arrays = stage.search_arrays(memory, self._mesh)
+        self._arrays = stage.search_arrays(memory, make_mesh(1, local=True))
         self.entity_table = np.asarray(params['entity_table'])
 
     @classmethod
@@ -167,8 +165,7 @@ class VirtualKB:
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
         for i, (m, question) in enumerate(zip(marked, questions)):
             tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
-        mesh = None if self.filter else self._mesh
-        how = _How(self._encoder, self._follower, hops, self.k, self.exclude_topic, mesh)
+        how = _How(self._encoder, self._follower, hops, self.k, self.exclude_topic)
         steps = _run(how, tokens, markers, topics, self._params, self._arrays)
         steps = jax.device_get(list(steps))
         return [[self._hop(step, i) for step in steps] for i in range(len(questions))]

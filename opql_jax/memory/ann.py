@@ -29,7 +29,9 @@ import numpy as np
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search
+from opql_jax.memory.follow import Queries
 from opql_jax.memory.format import Memory, params_hash
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.mesh import make_mesh
 
@@ -37,7 +39,7 @@ FORMAT, VERSION, MANIFEST = 'opql-index', 1, 'manifest.json'
 MAX_CHANGED = 0.1
 _BLOCK_ROWS = 1 << 15  # scored exactly at a time
 _log = logging.getLogger(__name__)
-_topk = jax.jit(search.topk, static_argnames=('mesh', 'k'))
+_top_k = jax.jit(search.top_k, static_argnames='k')
 
 
 class IndexFormatError(InputError):
@@ -57,19 +59,19 @@ class ExactIndex:
 
     def __init__(self, memory: Memory, entity_table, rows=None):
         rows = np.arange(len(memory)) if rows is None else rows
-        self._rows, self._mesh, self._memory = np.append(rows, -1).astype(np.int32), make_mesh(), None
+        self._rows, mesh, self._memory = np.append(rows, -1).astype(np.int32), make_mesh(), None
         self._dims = check_table(memory, entity_table).shape[1], memory.manifest['relation_dim']
         if len(rows):
             columns = memory.topic[rows], memory.target[rows], memory.relations(rows)
-            self._memory = search.shard_memory(*columns, self._mesh)
-            self._table = entity_table_lib.place(entity_table, entity_table_lib.Layout(self._mesh, len(entity_table)))
+            self._memory = shard_memory(*columns, mesh)
+            self._table = entity_table_lib.place(entity_table, entity_table_lib.Layout(mesh, len(entity_table)))
 
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
         """See `ScannIndex.search`."""
         query_e, query_r = check_queries(query_e, query_r, k, self._dims)
         if self._memory is None or not len(query_e):
             return _unused(len(query_e), k)
-        scores, found = _topk(query_e, query_r, self._memory, self._table, mesh=self._mesh, k=k)
+        scores, found = _top_k(self._memory, self._table, Queries(query_e, query_r), k=k)
         return np.asarray(scores), self._rows[np.asarray(found)]
 
 

@@ -29,12 +29,15 @@ MIN_WEIGHT = 1e-30
 # Queries searched together, which wait for the one with the most entries.
 GROUP = 8
 
+# Rows that a query scores per step of the search.
+BLOCK = 512
+
 _PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would round the products to bfloat16
 
 
 class MemoryArrays(NamedTuple):
-    """A memory of N entries over n entities, sorted by topic. Here an entry is known by its row, which is what `entry id`
-    means below; `Memory.ids` turns rows into ids that outlive updates.
+    """A memory of N entries over n entities, sorted by topic. In this module an entry id is a row number; `Memory.ids` turns rows
+    into ids that outlive updates.
 
     Attributes:
         topic: [N] int32.
@@ -49,8 +52,34 @@ class MemoryArrays(NamedTuple):
     offsets: jax.Array
 
 
+class Queries(NamedTuple):
+    """The queries q of a hop, with W_k folded in.
+
+    Attributes:
+        entity: [B, d_e] float32, the part that is compared with E[topic].
+        relation: [B, d_r] float32, the part that is compared with the entries' relations.
+    """
+
+    entity: jax.Array
+    relation: jax.Array
+
+
+class TopicSet(NamedTuple):
+    """The weighted sets X that queries start from.
+
+    Attributes:
+        entities: [B, K] int32, distinct within a query, in any order and position; -1 in unused slots.
+        log_weights: [B, K] float32, finite (see `safe_log`); ignored in unused slots.
+        excluded_target: [B] int32, a target that each query must not find, -1 for none; None excludes nothing.
+    """
+
+    entities: jax.Array
+    log_weights: jax.Array
+    excluded_target: jax.Array | None = None
+
+
 class Followed(NamedTuple):
-    """What one hop found. The weights of a query sum to 1, or are all 0 when its topics have no entries.
+    """The result of one hop. The weights of a query sum to 1, or are all 0 when its topics have no entries.
 
     Attributes:
         entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
@@ -113,8 +142,8 @@ def _relation_scores(query_r, rows, relations):
     return jnp.einsum('bd,bnd->bn', query_r, relation_values(relations[rows]).astype(jnp.float32), precision=_PRECISION)
 
 
-def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude=None):
-    """The k best entries among those whose topic is in X: exact, without gradient.
+def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, k: int, block: int = BLOCK):
+    """Finds the k best entries among those whose topic is in X: exact, without gradient.
 
     The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and scored `block` slots at
     a time, merged into a running top-k. The cost grows with the number of these entries, not with the memory, and there
@@ -122,56 +151,55 @@ def filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k
     of about equally many entries, so that few wait for one with a hundred times as many.
 
     Args:
-        query_e: [B, d_e] float32, the entity part of the query (W_k folded in).
-        query_r: [B, d_r] float32, the relation part.
-        topics: [B, K] int32, distinct within a query, in any order and position; -1 in unused slots.
-        memory: MemoryArrays.
+        memory: the memory, whole on each device.
         entity_table: [n, d_e].
-        log_weights: [B, K] float32, finite log weights of the topics (see `safe_log`); ignored in unused slots.
+        queries: B queries.
+        topics: their topics X.
         k: entries to keep (static).
         block: slots per step (static). The result does not depend on it.
-        exclude: [B] int32, a target that each query must not find, -1 for any; None excludes nothing.
 
     Returns:
         scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
+
+    Raises:
+        InputError: k or block is below 1.
     """
     if k < 1 or block < 1:
         raise InputError(f'k and block must be at least 1, not k={k}, block={block}')
-    query_e, query_r, memory, entity_table, log_weights = lax.stop_gradient(
-        (query_e, query_r, memory, entity_table, log_weights)
-    )
-    num_queries = len(topics)
+    memory, entity_table, queries, topics = lax.stop_gradient((memory, entity_table, queries, topics))
+    entities, log_weights, exclude = topics
+    num_queries = len(entities)
     # With the topics in rising order (unused ones last), slot order is entry-id order. `lax.top_k` prefers the earlier
     # of equals, and what it kept so far stands before the new block, so ties go to the lowest id.
-    key = jnp.where(topics >= 0, topics, jnp.iinfo(jnp.int32).max)
-    key, topics, log_weights = lax.sort((key, topics, log_weights), num_keys=1)
+    key = jnp.where(entities >= 0, entities, jnp.iinfo(jnp.int32).max)
+    key, entities, log_weights = lax.sort((key, entities, log_weights), num_keys=1)
 
-    shared = _topic_scores(query_e, topics, entity_table, log_weights)
-    first = memory.offsets[jnp.maximum(topics, 0)]
-    count = jnp.where(topics >= 0, memory.offsets[topics + 1] - first, 0)
+    shared = _topic_scores(queries.entity, entities, entity_table, log_weights)
+    first = memory.offsets[jnp.maximum(entities, 0)]
+    count = jnp.where(entities >= 0, memory.offsets[entities + 1] - first, 0)
     end = jnp.cumsum(count, axis=1)  # slots of topic number j: end[j - 1] .. end[j] - 1
     shift = first - (end - count)  # row = slot + shift
     exclude = jnp.full(num_queries, -1, jnp.int32) if exclude is None else exclude
     search = functools.partial(_best_slots, memory=memory, k=k, block=block)
-    queries = query_r, shared, end, shift, exclude
+    parts = queries.relation, shared, end, shift, exclude
     members = max(GROUP, jax.device_count())
     if num_queries <= members:
-        return search(queries)
+        return search(parts)
 
     # Queries of a group wait for the one with the most slots. Each part of the batch gives every group one query, by rank
     # of its number of slots, so that those of a group are alike; no query leaves its part, and with it its device.
     padding = -num_queries % members
-    parts = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(members, -1, *x.shape[1:])
-    queries = jax.tree.map(parts, queries)
-    order = jnp.argsort(queries[2][:, :, -1], axis=1)
+    split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(members, -1, *x.shape[1:])
+    parts = jax.tree.map(split, parts)
+    order = jnp.argsort(parts[2][:, :, -1], axis=1)
     ranked = lambda x, order: jnp.take_along_axis(x, order.reshape(order.shape + (1,) * (x.ndim - 2)), axis=1)
-    found = lax.map(search, jax.tree.map(lambda x: ranked(x, order).swapaxes(0, 1), queries))
+    found = lax.map(search, jax.tree.map(lambda x: ranked(x, order).swapaxes(0, 1), parts))
     back = jnp.argsort(order, axis=1)
     return jax.tree.map(lambda x: ranked(x.swapaxes(0, 1), back).reshape(-1, k)[:num_queries], found)
 
 
 def _best_slots(queries, memory, k, block):
-    """The search of `filtered_topk` for queries that wait for one another: scores and entry ids [B, k].
+    """The search of `top_k` for queries that wait for one another: scores and entry ids [B, k].
 
     Args:
         queries: query_r [B, d_r], shared [B, K], end [B, K], shift [B, K] and exclude [B] as made there.
@@ -198,20 +226,20 @@ def _best_slots(queries, memory, k, block):
     return scores, ids
 
 
-def rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weights):
-    """Scores of chosen entries, with gradient to the queries, log_weights, the entity table and the relations.
+def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_ids):
+    """Computes the scores of chosen entries, with gradient to the queries, the log weights, the entity table and the relations.
 
     Args:
+        memory, entity_table, queries, topics: as in `top_k`.
         entry_ids: [B, k] int32, entries whose topic is among the query's topics; -1 in unused slots.
-        query_e, query_r, topics, memory, entity_table, log_weights: as in `filtered_topk`.
 
     Returns:
         [B, k] float32; meaningless (but finite) in unused slots.
     """
     rows = jnp.maximum(entry_ids, 0)
-    number = jnp.argmax(topics[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
-    shared = _topic_scores(query_e, topics, entity_table, log_weights)
-    return _relation_scores(query_r, rows, memory.relations) + jnp.take_along_axis(shared, number, axis=1)
+    number = jnp.argmax(topics.entities[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
+    shared = _topic_scores(queries.entity, topics.entities, entity_table, topics.log_weights)
+    return _relation_scores(queries.relation, rows, memory.relations) + jnp.take_along_axis(shared, number, axis=1)
 
 
 def masked_softmax(scores, valid):
@@ -248,16 +276,14 @@ def aggregate(targets, beta):
     return entities, jnp.take_along_axis(weights, places, axis=1)
 
 
-def follow(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude=None):
-    """One hop from a weighted set of topics to the weighted set of their targets.
-
-    Args: as in `filtered_topk`.
+def follow(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, k: int, block: int = BLOCK) -> Followed:
+    """One hop from a weighted set of topics to the weighted set of their targets. Args as in `top_k`.
 
     Returns:
         Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
     """
-    _, entry_ids = filtered_topk(query_e, query_r, topics, memory, entity_table, log_weights, k, block, exclude)
-    scores = rescore(query_e, query_r, topics, entry_ids, memory, entity_table, log_weights)
+    _, entry_ids = top_k(memory, entity_table, queries, topics, k, block)
+    scores = rescore(memory, entity_table, queries, topics, entry_ids)
     beta = masked_softmax(scores, entry_ids >= 0)
     targets = jnp.where(entry_ids >= 0, memory.target[jnp.maximum(entry_ids, 0)], -1)
     entities, weights = aggregate(targets, beta)

@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
-from jax.sharding import Mesh
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, follow, safe_log, set_embedding
-from opql_jax.memory.retrieval import retrieve
-from opql_jax.memory.search import ShardedMemory
+from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, Queries, TopicSet, follow, safe_log, set_embedding
+from opql_jax.memory.search import SearchFilter, retrieve
+from opql_jax.memory.sharding import ShardedMemory
 
 
 def _identity(key, shape, dtype=jnp.float32):
@@ -45,12 +44,12 @@ class Follower(nn.Module):
         self.w_t = self.param('w_t', _identity, (matrices, self.relation_dim, self.relation_dim))
 
     def query(self, relation, centroid, hop: int):
-        """The query of hop number `hop` (from 0) with W_k folded in: its parts against E[topic] and against r."""
+        """The Queries of hop number `hop` (from 0), with W_k folded in."""
         w_t = self.w_t[0 if self.shared_hops else hop]
         relation = jnp.matmul(relation, w_t, precision=lax.Precision.HIGHEST)
         q = jnp.matmul(jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=lax.Precision.HIGHEST)
         folded = jnp.matmul(q, self.w_k.T, precision=lax.Precision.HIGHEST)
-        return folded[:, : self.entity_dim], folded[:, self.entity_dim :]
+        return Queries(folded[:, : self.entity_dim], folded[:, self.entity_dim :])
 
     def __call__(
         self,
@@ -60,9 +59,7 @@ class Follower(nn.Module):
         memory: MemoryArrays | ShardedMemory,
         entity_table,
         k: int,
-        block: int = 512,
         exclude_topic: bool = False,
-        mesh: Mesh | None = None,
     ) -> list[Followed]:
         """Follows `hops` relations from the topics.
 
@@ -71,14 +68,12 @@ class Follower(nn.Module):
             topics: [B] int32, one topic a question, -1 for none (which finds nothing); or a weighted set, the pair of
                 entities [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
             hops: 1 .. max_hops (static).
-            memory: MemoryArrays, of which a hop searches the rows of its topics (the paper's filter); or, with a `mesh`,
-                ShardedMemory over it, all rows of which a hop searches: its topics are known by their centroid alone.
+            memory: MemoryArrays, of which a hop searches the rows of its topics (the paper's filter); or ShardedMemory, all
+                rows of which a hop searches: its topics are known by their centroid alone.
             entity_table: [n_entities, d_e].
             k: entries kept per hop (static); also the most topics that the next hop starts from.
-            block: memory rows per step of the search (static); changes speed only.
             exclude_topic: a path never returns to its topic, not even on the way (true of MetaQA's questions by
                 construction: the *other* films of a director). Needs single topics.
-            mesh: of a ShardedMemory.
 
         Returns:
             Per hop what it found; the entities and weights of the last are the answers. The gradient of a loss at the last
@@ -96,11 +91,11 @@ class Follower(nn.Module):
             weights = jnp.where(topics >= 0, 1.0, 0.0)
         found = []
         for hop in range(hops):
-            query_e, query_r = self.query(relation, set_embedding(topics, weights, entity_table), hop)
-            if mesh is None:
-                hop_found = follow(query_e, query_r, topics, memory, entity_table, safe_log(weights), k, block, exclude)
+            queries = self.query(relation, set_embedding(topics, weights, entity_table), hop)
+            if isinstance(memory, MemoryArrays):
+                hop_found = follow(memory, entity_table, queries, TopicSet(topics, safe_log(weights), exclude), k)
             else:
-                hop_found = retrieve(query_e, query_r, memory, entity_table, mesh, k, exclude=exclude).followed
+                hop_found = retrieve(memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)).followed
                 known = jnp.any(topics >= 0, axis=1, keepdims=True)
                 hop_found = jax.tree.map(lambda x, empty: jnp.where(known, x, empty), hop_found, Followed(-1, 0.0, -1, 0.0))
             found.append(hop_found)

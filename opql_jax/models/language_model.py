@@ -28,7 +28,8 @@ from flax import linen as nn
 from jax import lax
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import retrieval, search
+from opql_jax.memory import search
+from opql_jax.memory.search import SearchFilter
 from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
@@ -162,7 +163,6 @@ class LanguageModel:
         max_hops: the number of W_t.
         entity_layer: layers below EaE's entity memory; 0 for none.
         k: entries kept per hop.
-        mode: of the search, see `memory.search.topk`.
         own_prediction: mixes the model's own prediction in; without, the answer is what the memory says (OPQL-follow).
         null_entity: k_null knows the entity; without, it is the same for all queries (the paper's ablation).
         filter: hops after the first read only entries of the entities that the hop before found, each as much as it was found, as
@@ -176,7 +176,6 @@ class LanguageModel:
     max_hops: int = 3
     entity_layer: int = 0
     k: int = 32
-    mode: str = 'exact'
     own_prediction: bool = True
     null_entity: bool = True
     filter: bool = False
@@ -187,8 +186,6 @@ class LanguageModel:
             raise InputError(
                 f'entity_layer={self.entity_layer}: 0 for none, or fewer than the {self.encoder.num_layers} layers'
             )
-        if self.mode not in search.MODES:
-            raise InputError(f'mode must be one of {", ".join(search.MODES)}, not {self.mode!r}')
 
     @property
     def follower(self) -> Follower:
@@ -272,15 +269,14 @@ class LanguageModel:
         spread = lambda x: jnp.repeat(x, places, axis=0)
         used, reads = _join([text['used'] for text in texts]), []
         given = lambda name: _join([text.get(name) for text in texts])
-        barred = {name: spread(rows) for name in ('passage', 'exclude') if (rows := given(name)) is not None}
-        if memory.passages is None:
-            barred.pop('passage', None)
+        passage = None if memory.passages is None else given('passage')
+        allowed = jax.tree.map(spread, SearchFilter(excluded_targets=given('exclude'), excluded_passage=passage))
         gold = None if (rows := given('gold')) is None else flat(rows)
         linked = link(flat(topics))
         entity, own_entity = linked.found, spread(link(own).found) if hops > 1 and self.own_prediction else 0.0
         for hop in range(hops):
             last = hop == hops - 1
-            reads.append(self._read(params, layout, flat(relations), entity, memory, barred, gold if last else None, reads))
+            reads.append(self._read(params, layout, flat(relations), entity, memory, allowed, gold if last else None, reads))
             if not last:
                 null, entity = self._found(reads[-1].log_probs, reads[-1].targets, layout, table)
                 entity += null * own_entity if self.own_prediction else 0.0
@@ -296,32 +292,31 @@ class LanguageModel:
         """The mass of null [B, 1], and sum_i beta_i E[target_i] [B, d_e]."""
         probs = jnp.where(log_probs > _UNUSED / 2, jnp.exp(log_probs), 0.0)
         beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
-        return probs[:, :1], retrieval.target_embedding(targets, beta, table, layout.mesh)
+        return probs[:, :1], entity_table.weighted_sum(table, targets, beta, layout.mesh)
 
-    def _read(self, params, layout, relation, entity, memory, barred, gold, reads) -> Read:
-        table, mesh = params['entity_table'], layout.mesh
+    def _read(self, params, layout, relation, entity, memory, allowed: SearchFilter, gold, reads) -> Read:
+        table = params['entity_table']
         before = reads[-1] if reads and self.filter else None
-        query_e, query_r = self.follower.apply(
-            {'params': params['follower']}, relation, entity, len(reads), method=Follower.query
-        )
+        queries = self.follower.apply({'params': params['follower']}, relation, entity, len(reads), method=Follower.query)
         if before is not None:
             rows, places = jnp.arange(len(entity))[:, None], jnp.where(before.targets >= 0, before.targets, len(table))
-            barred = barred | {'member': jnp.zeros((len(entity), len(table)), bool).at[rows, places].set(True, mode='drop')}
+            topics = jnp.zeros((len(entity), len(table)), bool).at[rows, places].set(True, mode='drop')
+            allowed = allowed._replace(topics=topics)
         if reads and self.exclude_topic:
-            columns = [column for column in (_read_about(reads[0]), barred.get('exclude')) if column is not None]
-            barred = barred | {'exclude': jnp.concatenate(columns, axis=1)}
-        _, entries = search.topk(query_e, query_r, memory, table, mesh, self.k, mode=self.mode, **barred)
+            columns = [column for column in (_read_about(reads[0]), allowed.excluded_targets) if column is not None]
+            allowed = allowed._replace(excluded_targets=jnp.concatenate(columns, axis=1))
+        _, entries = search.top_k(memory, table, queries, self.k, allowed)
         if gold is not None:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)
-        scores, topics, targets = retrieval.rescore(query_e, query_r, entries, memory, table, mesh)
+        scores, topics, targets = search.rescore(memory, table, queries, entries)
         if before is not None:
             scores += _log_weights(before, topics)
             out = scores <= _UNUSED / 2  # gold ones of other topics
             entries, topics, targets = (jnp.where(out, -1, x) for x in (entries, topics, targets))
-        null = jnp.matmul(query_r, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
+        null = jnp.matmul(queries.relation, params['lm']['r_null'][:, None], precision=lax.Precision.HIGHEST)
         if self.null_entity:
-            null += (query_e * entity).sum(axis=-1, keepdims=True)
+            null += (queries.entity * entity).sum(axis=-1, keepdims=True)
         if not self.own_prediction:
             null = jnp.full_like(null, _UNUSED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, _UNUSED)], axis=1)

@@ -12,18 +12,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
-from opql_jax.parallel.collectives import owned
-from opql_jax.parallel.rules import axes_of, spec
+from opql_jax.parallel.collectives import QueryLayout, owned
+from opql_jax.parallel.mesh import MESH_AXES, ROWS
 
 # Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
 DEFAULT_CHUNK = 4096
 
 # Large and finite: a device that holds nothing but padding must add nothing, without the NaN that inf - inf would make.
 _MASKED = -1e30
+_WHOLE = PartitionSpec()
 _NO_ID = np.iinfo(np.int32).max
 
 
@@ -60,7 +61,7 @@ def place(table, layout: Layout):
     rows = layout.num_entities + -layout.num_entities % layout.mesh.size
     if table.shape[0] < rows:
         table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), (0, 0)))
-    return distributed.put(table, NamedSharding(layout.mesh, spec('entities')))
+    return distributed.put(table, NamedSharding(layout.mesh, ROWS))
 
 
 def without_padding(table, layout: Layout):
@@ -79,13 +80,39 @@ def lookup(table, ids, layout: Layout):
     Returns:
         [m, d_e] float32, whole on each device.
     """
-    axes = axes_of('entities')
 
     def rows_of(ids, table):
-        row, own = owned(ids, table.shape[0], axes)
-        return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), axes)
+        row, own = owned(ids, table.shape[0])
+        return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), MESH_AXES)
 
-    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(spec(), spec('entities')), out_specs=spec())(ids, table)
+    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(_WHOLE, ROWS), out_specs=_WHOLE)(ids, table)
+
+
+def pad_rows(table, mesh: Mesh):
+    """Appends rows of zeros to the table [n, d_e], so that the devices of the mesh share it evenly."""
+    return jnp.pad(table, ((0, -table.shape[0] % mesh.size), (0, 0)))
+
+
+def weighted_sum(table, ids, weights, mesh: Mesh):
+    """sum_i weights_i E[ids_i] of each query: [B, d_e] float32, with gradient to the weights and the table.
+
+    Each row is added by the device that owns it.
+
+    Args:
+        table: [n, d_e] float, rows split over all devices of `mesh`.
+        ids: [B, k] int32, -1 in unused slots.
+        weights: [B, k] float32.
+    """
+    layout = QueryLayout.of(len(ids), mesh)
+
+    def partial_sum(table, ids, weights):
+        ids, weights = layout.gather((ids, weights))
+        row, own = owned(ids, len(table))
+        rows = table[row].astype(jnp.float32)
+        return layout.sum(jnp.einsum('bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST))
+
+    run = jax.shard_map(partial_sum, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
+    return run(pad_rows(table, mesh), ids, weights)
 
 
 def _scan_rows(step, carry, vectors, table, layout, chunk):
@@ -97,7 +124,7 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
     local = table.shape[0]
     number = -(-local // chunk)
     chunk = -(-local // number)  # equal chunks overlap least
-    first = lax.axis_index(axes_of('entities')) * local
+    first = lax.axis_index(MESH_AXES) * local
 
     def body(carry, index):
         start = jnp.minimum(index * chunk, local - chunk)
@@ -119,7 +146,7 @@ def _best_of(scores, ids, top, best):
 
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, id of the best entity), each [M], the same on all devices."""
-    axes, count = axes_of('entities'), labels.shape[0]
+    count = labels.shape[0]
 
     def step(carry, start, ids, scores, rows):
         top, total, best, label_score = carry
@@ -134,10 +161,10 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
     zeros = jnp.zeros(count, jnp.float32)
     start = zeros + _MASKED, zeros, jnp.full(count, _NO_ID, jnp.int32), zeros
     top, total, best, label_score = _scan_rows(step, start, vectors, table, layout, chunk)
-    highest = lax.pmax(top, axes)
-    total = lax.psum(total * jnp.exp(top - highest), axes)
-    best = lax.pmin(jnp.where(top == highest, best, _NO_ID), axes)
-    return highest + jnp.log(total), lax.psum(label_score, axes), best
+    highest = lax.pmax(top, MESH_AXES)
+    total = lax.psum(total * jnp.exp(top - highest), MESH_AXES)
+    best = lax.pmin(jnp.where(top == highest, best, _NO_ID), MESH_AXES)
+    return highest + jnp.log(total), lax.psum(label_score, MESH_AXES), best
 
 
 def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk):
@@ -152,7 +179,7 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk):
 
     start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
     to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(to_vectors, axes_of('entities')), to_table.astype(table.dtype)
+    return lax.psum(to_vectors, MESH_AXES), to_table.astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -162,9 +189,9 @@ def _cross_entropy(vectors, labels, table, layout, chunk):
 
 def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     shard = functools.partial(_forward_shard, layout=layout, chunk=chunk)
-    specs = (spec(), spec(), spec('entities'))
+    specs = (_WHOLE, _WHOLE, ROWS)
     # The check does not see through the scan that what was summed over devices is the same on each.
-    parts = jax.shard_map(shard, mesh=layout.mesh, in_specs=specs, out_specs=spec(), check_vma=False)(vectors, labels, table)
+    parts = jax.shard_map(shard, mesh=layout.mesh, in_specs=specs, out_specs=_WHOLE, check_vma=False)(vectors, labels, table)
     lse, label_score, best = parts
     return (jnp.where(labels >= 0, lse - label_score, 0.0), best == labels), (vectors, labels, table, lse)
 
@@ -172,9 +199,9 @@ def _cross_entropy_forward(vectors, labels, table, layout, chunk):
 def _cross_entropy_backward(layout, chunk, kept, cotangents):
     vectors, labels, table, lse = kept
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
-    rows = spec('entities')
+    rows = ROWS
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(spec(), spec(), spec(), spec(), rows), out_specs=(spec(), rows))
+    specs = dict(in_specs=(_WHOLE, _WHOLE, _WHOLE, _WHOLE, rows), out_specs=(_WHOLE, rows))
     to_vectors, to_table = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(
         vectors, labels, lse, weights, table
     )
@@ -241,7 +268,7 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
 
 def _attend_shard(vectors, table, *, layout, chunk):
     """(softmax(E m)^T E [M, d_e], log-sum-exp [M], best entity [M]), the same on all devices."""
-    axes, (count, dim) = axes_of('entities'), vectors.shape
+    count, dim = vectors.shape
 
     def step(carry, start, ids, scores, rows):
         top, total, summed, best = carry
@@ -253,11 +280,11 @@ def _attend_shard(vectors, table, *, layout, chunk):
     zeros = jnp.zeros(count, jnp.float32)
     start = zeros + _MASKED, zeros, jnp.zeros((count, dim), jnp.float32), jnp.full(count, _NO_ID, jnp.int32)
     top, total, summed, best = _scan_rows(step, start, vectors, table, layout, chunk)
-    highest = lax.pmax(top, axes)
+    highest = lax.pmax(top, MESH_AXES)
     here = jnp.exp(top - highest)
-    total = lax.psum(total * here, axes)
-    best = lax.pmin(jnp.where(top == highest, best, _NO_ID), axes)
-    return lax.psum(summed * here[:, None], axes) / total[:, None], highest + jnp.log(total), best
+    total = lax.psum(total * here, MESH_AXES)
+    best = lax.pmin(jnp.where(top == highest, best, _NO_ID), MESH_AXES)
+    return lax.psum(summed * here[:, None], MESH_AXES) / total[:, None], highest + jnp.log(total), best
 
 
 def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk):
@@ -274,7 +301,7 @@ def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *,
 
     start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
     to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(to_vectors, axes_of('entities')), to_table.astype(table.dtype)
+    return lax.psum(to_vectors, MESH_AXES), to_table.astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -284,7 +311,7 @@ def _attend(vectors, table, layout, chunk):
 
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(spec(), spec('entities')), out_specs=spec())
+    specs = dict(in_specs=(_WHOLE, ROWS), out_specs=_WHOLE)
     found, lse, best = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, table)
     return (found, lse, best), (vectors, table, found, lse)
 
@@ -292,9 +319,9 @@ def _attend_forward(vectors, table, layout, chunk):
 def _attend_backward(layout, chunk, kept, changes):
     vectors, table, found, lse = kept
     change, change_of_lse, _ = changes
-    rows = spec('entities')
+    rows = ROWS
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(spec(), spec(), spec(), spec(), spec(), rows), out_specs=(spec(), rows))
+    specs = dict(in_specs=(_WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, rows), out_specs=(_WHOLE, rows))
     arguments = vectors, lse, found, change, change_of_lse, table
     return jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(*arguments)
 

@@ -1,17 +1,18 @@
-"""The device mesh and how a batch lies on it.
+"""The device mesh, and how arrays are split over it.
 
-One mesh with axes ('data', 'model') serves the project. `rules` says what is split over which; parameters are replicated.
+One mesh with axes ('data', 'model') serves the project. Rows of the entity table and of a memory, and the queries of a search, are
+split over all devices (ROWS); a batch over 'data' (BATCH); parameters are whole on each device.
 """
-
-import math
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
-from opql_jax.parallel.rules import MESH_AXES, axes_of, spec
+
+MESH_AXES = ('data', 'model')
+BATCH, ROWS = PartitionSpec(('data',)), PartitionSpec(MESH_AXES)
 
 
 def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> Mesh:
@@ -41,7 +42,7 @@ def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> M
 
 def replicate(tree, mesh: Mesh):
     """Places every array of `tree` whole on each device."""
-    return jax.tree.map(lambda x: distributed.put(x, NamedSharding(mesh, spec())), tree)
+    return jax.tree.map(lambda x: distributed.put(x, NamedSharding(mesh, PartitionSpec())), tree)
 
 
 def shard_batch(batch: dict, mesh: Mesh) -> dict:
@@ -50,6 +51,5 @@ def shard_batch(batch: dict, mesh: Mesh) -> dict:
     Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
     gives its share, and the batch is theirs one after the other.
     """
-    whole, split = NamedSharding(mesh, spec()), NamedSharding(mesh, spec('batch'))
-    parts = math.prod(mesh.shape[axis] for axis in axes_of('batch'))
-    return {name: distributed.put_local_shards(np.asarray(array), whole, split, parts) for name, array in batch.items()}
+    whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, BATCH)
+    return {name: distributed.put_local_shards(np.asarray(array), whole, split, mesh.shape['data']) for name, array in batch.items()}

@@ -13,7 +13,7 @@ from opql_jax.data import batching, lm_sources
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory, params_hash
-from opql_jax.memory.search import shard_memory
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel, best_entities, with_directions

@@ -22,7 +22,7 @@ from opql_jax.data import batching, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import is_file
 from opql_jax.memory.format import Memory
-from opql_jax.memory.search import shard_memory
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.models import losses
 from opql_jax.models.bulk_encoding import check_pair_encoding
 from opql_jax.models.encoder import RelationEncoder
@@ -374,5 +374,4 @@ class FollowStage(Stage):
             entity_table=params['entity_table'],
             k=self.k,
             exclude_topic=self.exclude_topic,
-            mesh=None if self.filter else layout.mesh,
         )[-1]

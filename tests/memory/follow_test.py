@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opql_jax.memory import follow as follow_lib
-from opql_jax.memory.follow import MemoryArrays
+from opql_jax.memory.follow import MemoryArrays, Queries, TopicSet
 
 NUM_ENTITIES, DIM_E, DIM_R = 9, 3, 4
 B, K, TOP = 3, 4, 5
@@ -66,12 +66,12 @@ def reference_follow(scores, target, k):
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4, exclude=None):
-    return follow_lib.filtered_topk(query_e, query_r, topics, memory, table, log_weights, k, block, exclude)
+    return follow_lib.top_k(memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights, exclude), k, block)
 
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_follow(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
-    return follow_lib.follow(query_e, query_r, topics, memory, table, log_weights, k, block)
+    return follow_lib.follow(memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), k, block)
 
 
 def padded(values, fill):
@@ -196,7 +196,7 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
     topics = np.array(topics, np.int32)
 
     def loss(query_e, query_r, log_weights):
-        hop = follow_lib.follow(query_e, query_r, topics, memory, jnp.asarray(table), log_weights, TOP, 4)
+        hop = follow_lib.follow(memory, jnp.asarray(table), Queries(query_e, query_r), TopicSet(topics, log_weights), TOP, 4)
         return jnp.sum(hop.weights**2) + jnp.sum(jnp.log(hop.beta + 1)), hop
 
     ones = np.ones((1, DIM_E), np.float32), np.ones((1, DIM_R), np.float32), np.zeros((1, 2), np.float32)
@@ -223,7 +223,7 @@ def test_gradients_equal_those_of_the_dense_computation():
 
     def sparse(query_e, query_r, log_weights, table, relations):
         arrays = jax.tree.map(jnp.asarray, memory)._replace(relations=relations)
-        return loss_of(follow_lib.follow(query_e, query_r, topics, arrays, table, log_weights, TOP, 4))
+        return loss_of(follow_lib.follow(arrays, table, Queries(query_e, query_r), TopicSet(topics, log_weights), TOP, 4))
 
     chosen = reference_scores(query_e, query_r, topics, log_weights, memory, table)
     kept = np.zeros_like(chosen, bool)
@@ -266,4 +266,4 @@ def test_bad_k_and_block_are_named():
     memory, table = make_memory(np.random.default_rng(0), 5)
     query_e, query_r, topics, log_weights = make_queries(np.random.default_rng(0))
     with pytest.raises(ValueError, match='k=0, block=4'):
-        follow_lib.filtered_topk(query_e, query_r, topics, memory, table, log_weights, 0, 4)
+        follow_lib.top_k(memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), 0, 4)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.memory.follow import follow
+from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import Memory, MemoryFormatError, params_hash
 
 from memory_tables import HASHES, NUM_ENTITIES, make, relations_of
@@ -35,7 +35,12 @@ def test_arrays_can_be_followed(directory):
     arrays = memory.arrays()
     assert [array.dtype for array in arrays] == [jnp.int32, jnp.int32, jnp.float32, jnp.int32]
     hop = follow(
-        jnp.zeros((1, 2)), jnp.ones((1, 3)), jnp.array([[2]]), arrays, jnp.zeros((NUM_ENTITIES, 2)), jnp.zeros((1, 1)), 4, 8
+        arrays,
+        jnp.zeros((NUM_ENTITIES, 2)),
+        Queries(jnp.zeros((1, 2)), jnp.ones((1, 3))),
+        TopicSet(jnp.array([[2]]), jnp.zeros((1, 1))),
+        4,
+        8,
     )
     mine = np.flatnonzero(memory.topic == 2)
     best = mine[np.argsort(-np.concatenate(memory.relation_shards)[mine].sum(1))][:4]

@@ -1,6 +1,6 @@
 """Search of the whole memory against a float64 reference, on one device here and on up to 8 in another process."""
 
-import functools
+import dataclasses
 import math
 import pathlib
 import re
@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import retrieval, search
+from opql_jax.memory import search, sharding
+from opql_jax.memory.follow import Queries
+from opql_jax.memory.search import SearchFilter
+from opql_jax.memory.sharding import MODES, ShardedMemory, shard_memory
 from opql_jax.parallel.mesh import make_mesh
 
 import eight_devices
@@ -30,22 +33,41 @@ def on_devices(tmp_path_factory):
     return np.load(output), compiled
 
 
-@functools.partial(jax.jit, static_argnames=('mesh', 'k', 'chunk', 'mode', 'dtype'))
-def jit_topk(query_e, query_r, memory, table, mesh, k, chunk=None, mode='exact', dtype=jnp.float32, **masks):
-    return search.topk(query_e, query_r, memory, table, mesh, k, chunk, mode, dtype, **masks)
+top_k = jax.jit(search.top_k, static_argnames='k')
 
 
-def run(case, k, **options):
-    mesh = make_mesh(1)
-    mode = options.get('mode', 'exact')
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, case.alive, mode, case.passages)
-    masks = dict(member=case.member, exclude=case.exclude, passage=case.passage)
-    return jit_topk(case.query_e, case.query_r, memory, case.table, mesh, k, **masks, **options)
+@pytest.fixture
+def patched(monkeypatch):
+    """Replaces attributes of the module that searches, of which nothing compiled is left before or after."""
+
+    def patch(**values):
+        for name, value in values.items():
+            monkeypatch.setattr(search, name, value)
+        top_k.clear_cache()
+
+    yield patch
+    top_k.clear_cache()
 
 
-def recall(ids, wanted):
-    """Of wanted ids [B, k], the share that is among those found."""
-    return np.mean([np.isin(want, got).mean() for got, want in zip(ids, wanted)])
+@pytest.fixture
+def on_platform(patched, monkeypatch):
+    """Makes a search choose and compute as on another kind of device."""
+
+    def patch(platform):
+        patched(platform_of=lambda mesh: platform)
+        monkeypatch.setattr(sharding, 'platform_of', lambda mesh: platform)
+
+    return patch
+
+
+def run(case, k, mode='exact'):
+    memory = shard_memory(*case.columns, make_mesh(1), mode, case.passages)
+    return top_k(memory, case.table, case.queries, k, case.filter)
+
+
+def recall(ids, expected):
+    """The share of the expected ids [B, k] that was found."""
+    return np.mean([np.isin(want, got).mean() for got, want in zip(np.asarray(ids), expected)])
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
@@ -57,12 +79,11 @@ def test_devices_find_what_the_reference_finds(on_devices, name, devices):
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
-@pytest.mark.parametrize('mode', ['approx', 'int8', 'pca'])
 @pytest.mark.parametrize('name', search_cases.CASES)
-def test_other_modes_return_no_masked_row_and_true_scores(on_devices, name, mode, devices):
+def test_approx_returns_true_scores_and_no_row_that_is_filtered_out(on_devices, name, devices):
     case = search_cases.make(name)
     expected, _, dense = search_cases.reference(case, search_cases.K[name])
-    ids, scores = (on_devices[0][f'{name}-{mode}-{devices}-{part}'] for part in ('ids', 'scores'))
+    ids, scores = (on_devices[0][f'{name}-approx-{devices}-{part}'] for part in ('ids', 'scores'))
     np.testing.assert_array_equal(np.isfinite(scores), np.isfinite(expected))
     np.testing.assert_array_equal(ids >= 0, np.isfinite(expected))
     true = np.take_along_axis(dense, np.maximum(ids, 0), axis=1)
@@ -71,10 +92,12 @@ def test_other_modes_return_no_masked_row_and_true_scores(on_devices, name, mode
 
 @pytest.mark.parametrize('chunk', [1, 7, 64, 101, 1000, None])
 @pytest.mark.parametrize('name', search_cases.CASES)
-def test_chunk_does_not_change_the_result(name, chunk):
+def test_chunks_do_not_change_the_result(patched, name, chunk):
+    if chunk is not None:
+        patched(_chunk_rows=lambda *_: chunk)
     case, k = search_cases.make(name), search_cases.K[name]
     expected, kept, _ = search_cases.reference(case, k)
-    scores, ids = run(case, k, chunk=chunk)
+    scores, ids = run(case, k)
     np.testing.assert_array_equal(ids, kept)
     np.testing.assert_array_equal(scores, expected)
 
@@ -128,50 +151,42 @@ def clustered(rows, topics, clusters, dim=16, queries=16, length=None):
     query_e, query_r, table = (rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics))
     if length is not None:
         relations = relations * length @ np.linalg.qr(rng.normal(size=(dim, dim)))[0]
-    return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
+    return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table)
 
 
-@pytest.mark.parametrize('options', [{'mode': 'approx'}, {'mode': 'int8'}, {'dtype': jnp.bfloat16}], ids=str)
+@pytest.mark.parametrize('platform', ['gpu', 'tpu'])
 @pytest.mark.parametrize(('clusters', 'rows', 'k'), [(None, 40_000, 32), (50, 40_000, 32), (50, 2_100, 32), (50, 6_500, 100)])
-def test_recall_on_clustered_rows(clusters, rows, k, options):
+def test_recall_of_approx_on_accelerators(on_platform, clusters, rows, k, platform):
+    on_platform(platform)
     case = clustered(rows, topics=200, clusters=clusters)
     _, expected, _ = search_cases.reference(case, k)
-    _, ids = run(case, k, **options)
-    recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
-    assert recall >= 0.98
+    assert recall(run(case, k, 'approx')[1], expected) >= 0.98
 
 
 @pytest.mark.parametrize(('rest', 'least'), [(0.0, 1.0), (0.1, 0.98)])
 @pytest.mark.parametrize(('clusters', 'rows', 'k'), [(None, 40_000, 32), (50, 2_100, 32), (50, 6_500, 100)])
-def test_recall_by_fewer_numbers_where_relations_lie_in_few_directions(clusters, rows, k, rest, least):
+def test_recall_of_approx_on_cpus_where_relations_lie_in_few_directions(clusters, rows, k, rest, least):
     case = clustered(rows, topics=200, clusters=clusters, length=np.where(np.arange(16) % 8 < 3, 1.0, rest))
     _, expected, _ = search_cases.reference(case, k)
-    _, ids = run(case, k, mode='pca')
-    recall = np.mean([len(np.intersect1d(got, want)) / k for got, want in zip(np.asarray(ids), expected)])
-    assert recall >= least
+    assert recall(run(case, k, 'approx')[1], expected) >= least
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
-@pytest.mark.parametrize('mode', ['approx', 'int8'])
-def test_recall_on_several_devices(on_devices, mode, devices):
-    found = on_devices[0][f'recall-{mode}-{devices}']
-    _, expected, _ = search_cases.reference(search_cases.recall_case(), search_cases.RECALL_K)
-    recall = np.mean([len(np.intersect1d(got, want)) / search_cases.RECALL_K for got, want in zip(found, expected)])
-    assert recall >= 0.98
+def test_recall_of_approx_on_several_devices(on_devices, devices):
+    _, expected, _ = search_cases.reference(search_cases.recall_case(rank=search_cases.RANK), search_cases.RECALL_K)
+    assert recall(on_devices[0][f'recall-{devices}'], expected) >= 0.98
 
 
-@pytest.mark.parametrize('mode', ['exact', 'approx'])
+@pytest.mark.parametrize('mode', MODES)
+@pytest.mark.parametrize('platform', ['gpu', 'tpu'])
 @pytest.mark.parametrize('name', search_cases.CASES)
-def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode):
+def test_small_blocks_and_the_paths_for_accelerators_find_the_same(patched, on_platform, name, platform, mode):
     case, k = search_cases.make(name), search_cases.K[name]
-    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', 1)  # one query at a time
-    for gathered in ('_CPU_GATHERED', '_ACCELERATOR_GATHERED'):
-        monkeypatch.setattr(search, gathered, 3 * search_cases.D_R)  # and three of its rows
-    monkeypatch.setattr(search, '_platform', lambda mesh: 'tpu')
-    jit_topk.clear_cache()
+    # One query at a time, and three of its rows.
+    patched(MAX_SCORE_BYTES=1, _ACCELERATOR_GATHERED=3 * search_cases.D_R, _chunk_rows=lambda *_: 64)
+    on_platform(platform)
     expected, kept, _ = search_cases.reference(case, k)
-    scores, ids = run(case, k, chunk=64, mode=mode)
-    jit_topk.clear_cache()
+    scores, ids = run(case, k, mode)
     # Off a TPU `approx_max_k` is exact, but does not say which of equals it returns.
     np.testing.assert_array_equal(scores, expected)
     if mode == 'exact':
@@ -180,20 +195,20 @@ def test_small_blocks_and_the_path_for_tpu_find_the_same(monkeypatch, name, mode
 
 @pytest.mark.parametrize(
     ('fits', 'mode', 'name'),
-    [(2, mode, name) for mode in search.MODES for name in search_cases.CASES] + [(0, 'exact', 'ties'), (1.5, 'exact', 'ties')],
+    [(2, mode, name) for mode in MODES for name in search_cases.CASES] + [(0, 'exact', 'ties'), (1.5, 'exact', 'ties')],
 )
-def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, fits, name, mode):
+def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, patched, fits, name, mode):
     case, k = search_cases.make(name), search_cases.K[name]
-    whole = jax.tree.map(np.asarray, run(case, k, chunk=64, mode=mode))
-    rows, rough = len(case.topic) + -len(case.topic) % search._BUCKET, {'int8': 2, 'pca': 4}.get(mode, 1)
-    alive = 3 * (rows // search._bucket_size(rows, rough * k, mode)) + 64 + 1
-    alive += search_cases.NUM_ENTITIES + len(np.unique(case.topic)) - max(0, 64 - rows)
-    monkeypatch.setattr(search, 'MAX_SCORE_BYTES', int(fits * 4 * alive))
+    patched(_chunk_rows=lambda *_: 64)
+    whole = jax.tree.map(np.asarray, run(case, k, mode))
+    memory = shard_memory(*case.columns, make_mesh(1), mode)
+    choice = search._choice(memory, k, len(case.query_e), len(memory.slot), 'cpu')
+    alive = 3 * (len(memory.slot) // choice.size) + choice.chunk + 1 + search_cases.NUM_ENTITIES + len(memory.topics)
+    patched(MAX_SCORE_BYTES=int(fits * 4 * alive))
     maps = []
-    monkeypatch.setattr(search.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(xs[0].shape[:2]) or map(f, xs))
-    jit_topk.clear_cache()
-    found = run(case, k, chunk=64, mode=mode)
-    jit_topk.clear_cache()
+    first = lambda tree: jax.tree.leaves(tree)[0]
+    monkeypatch.setattr(search.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(first(xs).shape[:2]) or map(f, xs))
+    found = run(case, k, mode)
     # One query at least; of two the last of 3 stands beside padding.
     assert maps == [(len(case.query_e), 1) if fits < 2 else (-(-len(case.query_e) // 2), 2)]
     for got, want in zip(found, whole):
@@ -202,25 +217,35 @@ def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, fits, 
 
 @pytest.mark.parametrize('queries', [1, 64, 1024])
 @pytest.mark.parametrize(
-    ('dtype', 'options'),
-    [(np.float32, {'mode': mode}) for mode in search.MODES]
-    + [(jnp.bfloat16, {}), (jnp.bfloat16, {'dtype': jnp.bfloat16}), (np.float16, {}), (np.float32, {'dtype': jnp.bfloat16})],
-    ids=str,
+    ('dtype', 'mode', 'platform'),
+    [
+        (np.float32, 'exact', 'cpu'),
+        (np.uint16, 'exact', 'cpu'),  # bfloat16, as bits
+        (np.float16, 'exact', 'cpu'),
+        (np.float32, 'approx', 'cpu'),
+        (np.float32, 'approx', 'gpu'),
+        (np.uint16, 'approx', 'gpu'),
+    ],
 )
-def test_what_is_alive_at_a_time_is_bounded(dtype, options, queries):
-    rows, dim, entities, mesh = 1_600_000, 256, 50_000, make_mesh(1)
-    shape = lambda dims, kind: jax.ShapeDtypeStruct(dims, kind)
-    pca = options.get('mode') == 'pca'
-    memory = search.ShardedMemory(
-        shape((entities,), np.int32),
-        *[shape((rows,), np.int32)] * 2,
-        shape((rows, dim), np.uint16 if dtype == jnp.bfloat16 else dtype),
-        shape((rows, 96), np.float32) if pca else shape((rows, dim), np.int8),
-        shape((rows,), np.float32),
-        shape((dim, 96), np.float32) if pca else None,
+def test_what_is_alive_at_a_time_is_bounded(on_platform, dtype, mode, platform, queries):
+    on_platform(platform)
+    rows, dim, entities = 1_600_000, 256, 50_000
+    shape = jax.ShapeDtypeStruct
+    memory = ShardedMemory(
+        make_mesh(1),
+        mode,
+        topics=shape((entities,), np.int32),
+        slot=shape((rows,), np.int32),
+        target=shape((rows,), np.int32),
+        relations=shape((rows, dim), dtype),
     )
+    if mode == 'approx' and platform == 'cpu':
+        codes = {'codes': shape((rows, 96), np.float32), 'directions': shape((dim, 96), np.float32)}
+        memory = dataclasses.replace(memory, **codes)
+    elif mode == 'approx' and dtype == np.float32:
+        memory = dataclasses.replace(memory, codes=shape((rows, dim), np.uint16))
     query, table = shape((queries, dim), np.float32), shape((entities, dim), np.float32)
-    compiled = jit_topk.lower(query, query, memory, table, mesh=mesh, k=32, **options).compile()
+    compiled = top_k.lower(memory, table, Queries(query, query), k=32).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < search.MAX_SCORE_BYTES
 
 
@@ -231,19 +256,19 @@ def test_bfloat16_relations_score_as_their_float32_values():
         np.testing.assert_array_equal(found, want)
 
 
-@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('mode', MODES)
 @pytest.mark.parametrize('rows', [300, 20_000])  # XLA takes maxima of large arrays another way, which leaves NaN out
 @pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])  # products with inf are NaN with a sign, where queries have both
 def test_nan_in_a_row_or_a_query_is_not_hidden(rows, mode, bad):
     case = search_cases.recall_case(rows)
     bad_row = case._replace(relations=np.where(np.arange(rows)[:, None] == 50, np.float32(bad), case.relations))
-    scores, ids = run(bad_row, 6, mode=mode)
+    scores, ids = run(bad_row, 6, mode)
     assert (ids[:, 0] == 50).all() and np.isnan(scores[:, 0]).all() and np.isfinite(scores[:, 1:]).all()
-    if mode in ('exact', 'int8'):
-        _, others, _ = search_cases.reference(case._replace(alive=np.arange(rows) != 50), 5)
-        np.testing.assert_array_equal(ids[:, 1:], others)
+    if mode == 'exact':
+        _, expected, _ = search_cases.reference(case, 6)
+        np.testing.assert_array_equal(ids[:, 1:], [row[row != 50][:5] for row in expected])
     bad_query = case._replace(query_r=np.where(np.arange(len(case.query_r))[:, None] == 3, np.float32(bad), case.query_r))
-    scores, ids = run(bad_query, 6, mode=mode)
+    scores, ids = run(bad_query, 6, mode)
     assert (
         np.isnan(scores[3]).all()
         and ((ids[3] >= 0) & (ids[3] < rows)).all()
@@ -251,25 +276,22 @@ def test_nan_in_a_row_or_a_query_is_not_hidden(rows, mode, bad):
     )
 
 
-@pytest.mark.parametrize('mode', search.MODES)
+@pytest.mark.parametrize('mode', MODES)
 @pytest.mark.parametrize('rows', [300, 20_000])
 def test_a_bad_row_that_a_query_may_not_find_is_not_found(rows, mode):
     case = search_cases.recall_case(rows)
     case.relations[50] = np.nan
-    member = np.ones((len(case.query_e), len(case.table)), bool)
-    member[:, case.topic[50]] = False
-    for barred in (dict(member=member), dict(alive=np.arange(rows) != 50)):
-        scores, ids = run(case._replace(**barred), 6, mode=mode)
-        assert np.isfinite(scores).all() and (ids != 50).all() and (ids >= 0).all()
+    topics = np.ones((len(case.query_e), len(case.table)), bool)
+    topics[:, case.topic[50]] = False
+    scores, ids = run(case._replace(filter=SearchFilter(topics)), 6, mode)
+    assert np.isfinite(scores).all() and (ids != 50).all() and (ids >= 0).all()
 
 
 @pytest.mark.parametrize('huge', [1e6, 1e30])
 def test_a_huge_row_keeps_no_other_from_being_found(huge):
-    case = search_cases.recall_case(20_000)
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(search_cases.D_R, search_cases.D_R)))[0][:, :6]
-    case = case._replace(relations=case.relations @ basis.astype(np.float32) @ basis.T.astype(np.float32))
+    case = search_cases.recall_case(20_000, search_cases.RANK)
     case.relations[50] = huge
-    scores, ids = run(case, 6, mode='pca')
+    scores, ids = run(case, 6, 'approx')
     want, expected, _ = search_cases.reference(case, 6)
     up = want[:, 0] > huge / 100  # queries that the row is best for
     assert 0 < up.sum() < len(up)
@@ -285,16 +307,17 @@ def test_of_directions_those_of_long_rows_come_first():
     long = rng.random(len(relations)) < 0.1
     relations[long] = 4 * relations[long] @ basis[:kept].T @ basis[kept : 2 * kept]
     case = case._replace(relations=relations)
-    _, ids = run(case, 6, mode='pca')
+    _, ids = run(case, 6, 'approx')
     assert recall(ids, search_cases.reference(case, 6)[1]) > 0.95
 
 
-def test_an_empty_memory_gives_nothing_and_no_nan():
-    case, mesh = search_cases.make('few rows'), make_mesh(1)
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh, np.zeros(len(case.topic), bool))
+def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
+    case = search_cases.make('few rows')
+    memory = shard_memory(*case.columns, make_mesh(1))
+    nothing = SearchFilter(topics=np.zeros((len(case.query_e), len(case.table)), bool))
 
     def loss(query_e):
-        found = retrieval.retrieve(query_e, case.query_r, memory, jnp.asarray(case.table), mesh, 4)
+        found = search.retrieve(memory, jnp.asarray(case.table), Queries(query_e, case.query_r), 4, nothing)
         return jnp.sum(found.embedding) + jnp.sum(found.followed.beta), found
 
     (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)
@@ -304,21 +327,14 @@ def test_an_empty_memory_gives_nothing_and_no_nan():
 
 def test_bad_arguments_are_named():
     case, mesh = search_cases.make('ties'), make_mesh(1)
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh)
-    arguments = case.query_e, case.query_r, memory, case.table, mesh
-    with pytest.raises(InputError, match="not 'best'"):
-        search.topk(*arguments, 4, mode='best')
-    with pytest.raises(InputError, match='at least one query'):
-        search.topk(case.query_e[:0], case.query_r[:0], *arguments[2:], 4)
-    with pytest.raises(InputError, match='k=0'):
-        search.topk(*arguments, 0)
-    for mode, other in zip(search.CODED, reversed(search.CODED)):
-        with pytest.raises(InputError, match=f"mode='{mode}'"):
-            search.topk(*arguments, 4, mode=mode)
-        made = search.shard_memory(case.topic, case.target, case.relations, mesh, mode=other)
-        with pytest.raises(InputError, match=f"mode='{mode}'"):
-            search.topk(case.query_e, case.query_r, made, case.table, mesh, 4, mode=mode)
-    with pytest.raises(InputError, match="not 'best'"):
-        search.shard_memory(case.topic, case.target, case.relations, mesh, mode='best')
+    memory = shard_memory(*case.columns, mesh)
+    with pytest.raises(InputError, match="mode must be one of exact, approx, not 'best'"):
+        shard_memory(*case.columns, mesh, 'best')
     with pytest.raises(InputError, match='one length'):
-        search.shard_memory(case.topic[1:], case.target, case.relations, mesh)
+        shard_memory(case.topic[1:], case.target, case.relations, mesh)
+    with pytest.raises(InputError, match='at least one query'):
+        search.top_k(memory, case.table, Queries(case.query_e[:0], case.query_r[:0]), 4)
+    with pytest.raises(InputError, match='not 0'):
+        search.top_k(memory, case.table, case.queries, 0)
+    with pytest.raises(InputError, match='passages='):
+        search.top_k(memory, case.table, case.queries, 4, SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import build
-from opql_jax.memory.follow import filtered_topk, follow
+from opql_jax.memory.follow import Queries, TopicSet, follow, top_k
 from opql_jax.memory.format import SPANS, Memory, MemoryFormatError
 from opql_jax.memory.update import compact, delete, inject
 
@@ -155,7 +155,9 @@ def test_an_injected_entry_is_found_at_once_and_a_deleted_one_is_not(tmp_path):
         relations = memory.relations().astype(np.float64)
         table = np.random.default_rng(0).normal(size=(MOST, 2)).astype(np.float32)
         query_e, query_r = np.ones((1, 2), np.float32), np.array([[1.0, -2.0, 0.5]], np.float32)
-        scores, rows = filtered_topk(query_e, query_r, jnp.array([topics]), memory.arrays(), table, jnp.zeros((1, 3)), 50, 8)
+        scores, rows = top_k(
+            memory.arrays(), table, Queries(query_e, query_r), TopicSet(jnp.array([topics]), jnp.zeros((1, 3))), 50, 8
+        )
         mine = np.flatnonzero(np.isin(memory.topic, topics))
         best = sorted(mine, key=lambda row: -(table[memory.topic[row]].sum() + relations[row] @ query_r[0]))
         found = memory.ids[np.asarray(rows[0])[: len(mine)]]
@@ -194,7 +196,13 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
     assert len(delete(tmp_path, entities=range(ENTITIES)).entries) == 40
     for memory in (Memory.open(tmp_path), compact(tmp_path)):
         arrays = memory.arrays()
-        hop = follow(jnp.ones((1, 2)), jnp.ones((1, 3)), jnp.array([[2, 5]]), arrays, jnp.ones((6, 2)), jnp.zeros((1, 2)), 4, 8)
+        hop = follow(
+            arrays,
+            jnp.ones((6, 2)),
+            Queries(jnp.ones((1, 2)), jnp.ones((1, 3))),
+            TopicSet(jnp.array([[2, 5]]), jnp.zeros((1, 2))),
+            4,
+        )
         assert (np.asarray(hop.entities) == -1).all() and (np.asarray(hop.entry_ids) == -1).all()
         assert (np.asarray(hop.weights) == 0).all() and (np.asarray(hop.beta) == 0).all()
         assert len(memory) == 0 and memory.provenance([]) == []

@@ -62,7 +62,6 @@ def _apply(follower, params, relation, topics, hops, memory, table, k, exclude_t
         memory=memory,
         entity_table=table,
         k=k,
-        block=4,
         exclude_topic=exclude_topic,
     )
 

@@ -188,8 +188,6 @@ def test_an_entity_memory_needs_a_layer_above_it():
     encoder = cases.make().model.encoder
     with pytest.raises(InputError, match='entity_layer=2'):
         LanguageModel(encoder, entity_layer=2)
-    with pytest.raises(InputError, match="mode must be one of exact, approx, int8, pca, not 'fast'"):
-        LanguageModel(encoder, mode='fast')
 
 
 def test_there_are_no_more_hops_than_matrices():

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.memory.search import shard_memory
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.parallel import entity_table

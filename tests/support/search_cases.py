@@ -1,21 +1,25 @@
 """Memories and queries for search_test.py and the process that it starts on several devices."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.memory import retrieval, search
+from opql_jax.memory.follow import Queries
+from opql_jax.memory.search import SearchFilter, retrieve
+from opql_jax.memory.sharding import shard_memory
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
-K = {'ties': 6, 'filtered': 6, 'deleted': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6, 'barred': 6}
+K = {'ties': 6, 'filtered': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6, 'passages': 6}
 CASES = tuple(K)
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
 GRADIENT_K = 7
 RECALL_K = 8
+RANK = 6  # fewer dimensions than the leading directions of D_R
 GRADIENTS = ('w_k', 'query_e', 'query_r', 'relations', 'table')
 
 
@@ -28,11 +32,16 @@ class Case(NamedTuple):
     target: np.ndarray
     relations: np.ndarray
     table: np.ndarray
-    alive: np.ndarray | None
-    member: np.ndarray | None
-    exclude: np.ndarray | None = None
-    passage: np.ndarray | None = None
+    filter: SearchFilter = SearchFilter()
     passages: np.ndarray | None = None
+
+    @property
+    def queries(self):
+        return Queries(self.query_e, self.query_r)
+
+    @property
+    def columns(self):
+        return self.topic, self.target, self.relations
 
 
 def make(case, draw=None, queries=None):
@@ -51,37 +60,38 @@ def make(case, draw=None, queries=None):
         rng.integers(0, NUM_ENTITIES, rows).astype(np.int32),
         relations,
         draw(NUM_ENTITIES, D_E),
-        rng.random(rows) < 0.5 if case in ('deleted', 'few rows') else None,
-        rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'many queries') else None,
-        # The first query excludes nothing, the others targets that many entries have.
-        np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1 if case == 'excluded' else None,
-        # The first query may find all, the others no entry that was read, among others, in a passage.
-        np.arange(queries, dtype=np.int32) - 1 if case == 'barred' else None,
-        rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'barred' else None,
+        SearchFilter(
+            rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'few rows', 'many queries') else None,
+            # The first query excludes nothing, the others targets that many entries have.
+            np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1 if case == 'excluded' else None,
+            # The first query may find all, the others no entry that was read, among others, in a passage.
+            np.arange(queries, dtype=np.int32) - 1 if case == 'passages' else None,
+        ),
+        rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'passages' else None,
     )
 
 
-def recall_case(rows=8_000):
-    """A memory whose good entries are those of one cluster of relations, all over the topics."""
+def recall_case(rows=8_000, rank=D_R):
+    """A memory whose good entries are those of one cluster of relations, all over the topics; relations span `rank` dimensions."""
     rng = np.random.default_rng(7)
     topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
     relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)] + 0.5 * rng.normal(size=(rows, D_R))
     query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in ((64, D_E), (200, D_E), (64, D_R)))
-    return Case(query_e, query_r, topic, topic, relations.astype(np.float32), table, None, None)
+    basis = np.linalg.qr(rng.normal(size=(D_R, D_R)))[0][:, :rank]
+    return Case(query_e, query_r, topic, topic, (relations @ basis @ basis.T).astype(np.float32), table)
 
 
 def reference(case, k):
     """Scores [B, k] and ids [B, k] from float64, and all scores [B, N]."""
     scores = case.query_e.astype(np.float64) @ case.table.T.astype(np.float64)[:, case.topic]
     scores += case.query_r.astype(np.float64) @ case.relations.T.astype(np.float64)
-    if case.alive is not None:
-        scores[:, ~case.alive] = -np.inf
-    if case.member is not None:
-        scores[~case.member[:, case.topic]] = -np.inf
-    if case.exclude is not None:
-        scores[(case.target[:, None] == case.exclude[:, None]).any(axis=-1)] = -np.inf
-    if case.passage is not None:
-        same = (case.passages == case.passage[:, None, None]) & (case.passage >= 0)[:, None, None]
+    topics, targets, passage = case.filter
+    if topics is not None:
+        scores[~topics[:, case.topic]] = -np.inf
+    if targets is not None:
+        scores[(case.target[:, None] == targets[:, None]).any(axis=-1)] = -np.inf
+    if passage is not None:
+        same = (case.passages == passage[:, None, None]) & (passage >= 0)[:, None, None]
         scores[same.any(axis=-1)] = -np.inf
     padded = np.pad(scores, ((0, 0), (0, k)), constant_values=-np.inf)
     ids = np.argsort(-padded, axis=1, kind='stable')[:, :k]
@@ -116,16 +126,16 @@ def w_k():
 
 def gradient_arguments(mesh, queries):
     case = gradient_case(queries)
-    memory = search.shard_memory(case.topic, case.target, case.relations, mesh)
+    memory = shard_memory(*case.columns, mesh)
     return w_k(), case.query_e, case.query_r, memory.relations, case.table, memory
 
 
-def gradient(mesh):
+def gradient():
     """The jitted gradient of a loss over what was retrieved to what GRADIENTS names."""
 
     def loss(w_k, query_e, query_r, relations, table, memory):
-        memory = memory._replace(relations=relations)
-        found = retrieval.retrieve(*projected(w_k, query_e, query_r), memory, table, mesh, GRADIENT_K, chunk=5)
+        memory = dataclasses.replace(memory, relations=relations)
+        found = retrieve(memory, table, Queries(*projected(w_k, query_e, query_r)), GRADIENT_K)
         onehot = jax.nn.one_hot(found.followed.entities, NUM_ENTITIES)  # -1 gives a row of zeros
         return loss_of(jnp.einsum('bk,bkn->bn', found.followed.weights, onehot), found.embedding)
 

@@ -10,7 +10,7 @@ import pytest
 from opql_jax.data import sampling, sources
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.memory import search
+from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.parallel.entity_table import Layout
@@ -78,13 +78,12 @@ def follow_all(params, relation, topics, table, memory, hops, exclude_topic, sha
         entity_table=table,
         k=K,
         exclude_topic=exclude_topic,
-        mesh=MESH,
     )
 
 
 def arguments(world):
     topic, target, relations, table, asked, topics, params = world
-    return params, asked, topics, table, search.shard_memory(topic, target, relations, MESH)
+    return params, asked, topics, table, shard_memory(topic, target, relations, MESH)
 
 
 @pytest.mark.parametrize('exclude_topic', [True, False])
