@@ -219,7 +219,7 @@ class LanguageModel:
         encoder = self.encoder.bind({'params': params['encoder']}, rngs=None if plain else {'dropout': rng})
         heads = self.heads.bind({'params': params['lm']})
         tokens, starts, ent = text['tokens'], text['start'], text['r2'][:, None] - 1
-        h, asked = encoder.lower(tokens, self.entity_layer, plain), None
+        h, asked = encoder.lower_layers(tokens, self.entity_layer, plain), None
         if self.entity_layer:
             places = jnp.concatenate([starts, ent], axis=1)
             queries = heads.mentions(jnp.take_along_axis(h, places[:, :, None], axis=1))
@@ -232,7 +232,7 @@ class LanguageModel:
                 jax.tree.map(lambda x: x[:, :-1], attended),
             )
         places = jnp.concatenate([starts, ent, text['r1'], text['r2'][:, None]], axis=1)
-        h = encoder.upper(h, tokens, self.entity_layer, plain, places).astype(jnp.float32)
+        h = encoder.upper_layers(h, tokens, self.entity_layer, plain, places).astype(jnp.float32)
         topics, own, r1, r2 = jnp.split(h, np.cumsum([starts.shape[1], 1, starts.shape[1]]), axis=1)
         pair = jnp.concatenate([r1, jnp.broadcast_to(r2, r1.shape)], axis=-1)
         return encoder.w_e(own[:, 0]), encoder.w_e(topics), encoder.w_r(pair), asked
