@@ -52,4 +52,6 @@ def shard_batch(batch: dict, mesh: Mesh) -> dict:
     gives its share, and the batch is theirs one after the other.
     """
     whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, BATCH)
-    return {name: distributed.put_local_shards(np.asarray(array), whole, split, mesh.shape['data']) for name, array in batch.items()}
+    return {
+        name: distributed.put_local_shards(np.asarray(array), whole, split, mesh.shape['data']) for name, array in batch.items()
+    }
