@@ -32,8 +32,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from command_line import integers, make_parser, show
 
-from opql_jax.corpus import pairs, prepare, tables
-from opql_jax.corpus.pair_sql import MODES
+from opql_jax.corpus import pairs, tables
+from opql_jax.corpus.linking import link_documents
+from opql_jax.corpus.pairs import MODES
+from opql_jax.corpus.splitting import split_batch
 from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic.world import generate
@@ -81,10 +83,8 @@ def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
     iterating, documents = cpu_seconds(lambda: list(documents))
     mentions = sum(len(document.mentions) for document in documents)
     training, tokenizer = cpu_seconds(lambda: train_wordpiece((document.text for document in documents), options.wordpieces))
-    linking, linked = cpu_seconds(lambda: list(prepare.link_documents(documents, vocab)[0]))
-    split = functools.partial(
-        prepare.split_batch, count_tokens=token_counter(tokenizer), max_tokens=MAX_TOKENS, title_prefix='missing'
-    )
+    linking, linked = cpu_seconds(lambda: list(link_documents(documents, vocab)[0]))
+    split = functools.partial(split_batch, count_tokens=token_counter(tokenizer), max_tokens=MAX_TOKENS)
     splitting, cut = cpu_seconds(lambda: list(map(split, linked)))
     tokenising, _ = cpu_seconds(lambda: [passage_records.tokenise_batch(batch, tokenizer) for batch in cut])
     prose = sum(len(document.text.encode()) for document in documents) / 1e6
@@ -122,7 +122,7 @@ def passages_of(mentions: int) -> pa.Table:
 
 def mine(mentions: int, stage: str, settings: dict) -> dict:
     """The line of mining pairs ('title', 'all') or of 'mutual_information'; call it in a new process."""
-    pairs.SETTINGS.update(settings)
+    pairs.DUCKDB_SETTINGS.update(settings)
     passages = passages_of(mentions)
     before, wall, cpu = _memory('VmRSS'), time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +187,7 @@ def projection(options, reading: dict, cutting: dict, mined: list[dict]) -> dict
     }
     for line in mined:  # the largest of each stage comes last
         growth = mentions * math.log(mentions) / (line['mentions'] * math.log(line['mentions']))
-        seconds[line['stage']] = growth * line['cpu_seconds'] / pairs.SETTINGS['threads']
+        seconds[line['stage']] = growth * line['cpu_seconds'] / pairs.DUCKDB_SETTINGS['threads']
     # A corpus is mined in one of the modes.
     total = sum(seconds.values()) - min(seconds.get(mode, 0) for mode in MODES)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import difflib
 import hashlib
 import itertools
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.documents import CorpusError, Document
 
 
 class EntityVocab:
@@ -63,32 +64,59 @@ class EntityVocab:
         first = [spellings[0] for spellings in rows.values()]
         return cls(first, first, [spellings[1:] for spellings in rows.values()])
 
+    @classmethod
+    def from_documents(cls, documents: Iterable[Document]) -> EntityVocab:
+        """The entities that documents name: title entities and linked mentions, in order of appearance.
+
+        An entity is called by the title of the first document about it, otherwise by its most frequent
+        mention; the other surface forms are its aliases, most frequent first. When no document has any link,
+        every title is an entity (see `linking.link_titles`).
+        """
+        documents = list(documents)
+        linked = any(d.mentions or d.title_entity is not None for d in documents)
+        titles: dict[str, str] = {}
+        surfaces: dict[str, collections.Counter[str]] = {}
+        for document in documents:
+            key = document.title_entity if linked else document.title
+            if key is not None:
+                titles.setdefault(key, document.title)
+                surfaces.setdefault(key, collections.Counter())
+            for mention in document.mentions or ():
+                surface = document.text[mention.start : mention.end]
+                surfaces.setdefault(mention.entity, collections.Counter())[surface] += 1
+        names, aliases = [], []
+        for key, counts in surfaces.items():
+            forms = sorted(counts, key=lambda form: (-counts[form], form))
+            names.append(titles.get(key) or forms[0])
+            aliases.append([form for form in forms if form != names[-1]])
+        return cls(list(surfaces), names, aliases)
+
     def __len__(self) -> int:
         return len(self.keys)
 
     def get(self, name: str) -> int | None:
         """The id of a key, name or alias, or None."""
-        found = self.id_of_key.get(name)
-        return self.spellings.get(name) if found is None else found
+        entity = self.id_of_key.get(name)
+        return self.spellings.get(name) if entity is None else entity
 
     def id(self, name: str) -> int:
         """The id of a key, name or alias; CorpusError with the closest spellings when there is none."""
-        found = self.get(name)
-        if found is not None:
-            return found
+        entity = self.get(name)
+        if entity is not None:
+            return entity
         folded = name.casefold()
         close = [s for s in self.spellings if s.casefold() == folded]
         close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
         hint = f'; did you mean {" or ".join(map(repr, close[:3]))}?' if close else ''
         raise CorpusError(f'unknown entity {name!r}{hint}')
 
-    def hash(self, first: int | None = None) -> str:
-        """SHA-256 (hex) of the keys, names and aliases of the `first` entities (all if None), in order; counts do not matter.
+    def hash(self, count: int | None = None) -> str:
+        """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.
 
-        A vocabulary that begins with the n entities of another one has the other one's hash as its `hash(n)`.
+        A vocabulary that begins with the n entities of another one has that one's hash as its `hash(n)`.
         """
         digest = hashlib.sha256()
-        for row in itertools.islice(zip(self.keys, self.names, self.aliases), first):
+        for row in itertools.islice(zip(self.keys, self.names, self.aliases), count):
             digest.update(json.dumps(row, ensure_ascii=False).encode('utf-8') + b'\n')
         return digest.hexdigest()
 

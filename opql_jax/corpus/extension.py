@@ -1,4 +1,4 @@
-"""New documents for a corpus that was prepared before: entities and passages that were there keep their ids."""
+"""Extending a prepared corpus with new documents: its entities and passages keep their ids."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from opql_jax.corpus.entities import EntityVocab
 
 
 @dataclasses.dataclass(frozen=True)
-class Earlier:
-    """The prepared corpus that a larger one begins with.
+class BaseCorpus:
+    """The prepared corpus that a larger one extends, and so begins with.
 
     Attributes:
         vocab: its entities.
@@ -28,20 +28,20 @@ class Earlier:
     passages: pa.Table
     manifest: dict
 
-    def extended(self, vocab: EntityVocab, documents: Sequence[Document]) -> tuple[EntityVocab, list[Document]]:
-        """The vocabulary of the larger corpus: the earlier entities as they were, then the new ones of `vocab`.
+    def extend(self, vocab: EntityVocab, documents: Sequence[Document]) -> tuple[EntityVocab, list[Document]]:
+        """The vocabulary of the larger corpus: the entities of this one, then the new ones of `vocab`.
 
-        An entity is an earlier one if it has its key. Where no document carries links, keys are but names, so that the
-        name or alias of an earlier entity is that entity too.
+        An entity of `vocab` is one of this corpus if it has its key. Where no document carries links, keys are but names, so
+        the name or alias of an entity of this corpus means that entity too.
 
         Args:
-            vocab, documents: what a reader gave for the new text.
+            vocab, documents: of the new text, as a reader gives them.
 
         Returns:
-            The vocabulary, and the documents with the keys it has.
+            The vocabulary, and the documents with its keys.
 
         Raises:
-            CorpusError: a document is in the earlier corpus already.
+            CorpusError: this corpus has a document of the same id.
         """
         known = set(pc.unique(self.passages['doc_id']).to_pylist())
         for document in documents:
@@ -52,15 +52,15 @@ class Earlier:
         by_name = all(document.mentions is None for document in documents)
         find = self.vocab.get if by_name else self.vocab.id_of_key.get
         ids = [find(key) for key in vocab.keys]
-        new = [row for row, found in enumerate(ids) if found is None]
-        extend = lambda earlier, column: [*earlier, *(column[row] for row in new)]
+        new = [row for row, entity in enumerate(ids) if entity is None]
+        extend = lambda own, column: [*own, *(column[row] for row in new)]
         larger = EntityVocab(
             extend(self.vocab.keys, vocab.keys),
             extend(self.vocab.names, vocab.names),
             extend(self.vocab.aliases, vocab.aliases),
         )
         key_of: dict[str | None, str] = {
-            key: key if found is None else self.vocab.keys[found] for key, found in zip(vocab.keys, ids)
+            key: key if entity is None else self.vocab.keys[entity] for key, entity in zip(vocab.keys, ids)
         }
         renamed = [
             dataclasses.replace(document, title_entity=key_of.get(document.title_entity, document.title_entity))
@@ -68,9 +68,8 @@ class Earlier:
         ]
         return larger, renamed
 
-    def mentioned_in(self) -> tuple[collections.Counter[int], int]:
-        """In how many of its documents each entity was found, those included that were then left out for being in too many;
-        and how many documents it has."""
+    def mention_counts(self) -> tuple[collections.Counter[int], int]:
+        """The number of documents that mention each entity, entities that were dropped for it included, and of all documents."""
         documents = self.manifest['counts']['documents']
         lists = self.passages['mentions'].combine_chunks()
         of_passage = self.passages['doc_id'].combine_chunks().dictionary_encode().indices.to_numpy()

@@ -1,15 +1,33 @@
-"""Entity linking by name, for corpora that carry no links."""
+"""Entity linking: documents that carry no links get mentions by the names of the entities."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import ahocorasick_rs
+import pyarrow as pa
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.extension import BaseCorpus
+
+BATCH_DOCUMENTS = 1024
+
+# Documents with their mentions by entity id.
+LINKED = pa.schema(
+    [
+        ('id', pa.string()),
+        ('title', pa.string()),
+        ('title_entity', pa.int32()),
+        ('text', pa.string()),
+        ('mentions', pa.list_(tables.MENTION)),
+    ]
+)
 
 # An entity in fewer texts than these is never dropped for its share of them: from a hundred on, the share is known to a tenth of
 # itself (the standard error of a count is at most its root), while of three short texts two may well be about the same person.
@@ -18,9 +36,8 @@ DROP_FROM = 100
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 
 
-@dataclasses.dataclass(frozen=True)
-class LinkedTexts:
-    """What `MentionLinker.link_all` found.
+class LinkedTexts(NamedTuple):
+    """The result of `MentionLinker.link_all`.
 
     Attributes:
         mentions: for each text its mentions, as `MentionLinker.link` orders them.
@@ -72,35 +89,126 @@ class MentionLinker:
                     continue
             whole.append((start, -end, spelling))
         whole.sort()
-        mentions, around = [], []  # around: the kept matches that hold the present place, the innermost last
+        mentions: list[Span] = []
+        enclosing: list[Span] = []  # mentions that have not ended yet, the innermost last
         for start, minus_end, spelling in whole:
-            while around and around[-1][1] <= start:
-                around.pop()
-            if around and not (self._nested and -minus_end <= around[-1][1] and text[around[-1][0]].islower()):
+            while enclosing and enclosing[-1][1] <= start:
+                enclosing.pop()
+            if enclosing and not (self._nested and -minus_end <= enclosing[-1][1] and text[enclosing[-1][0]].islower()):
                 continue
             mentions.append((start, -minus_end, self._entities[spelling]))
-            around.append(mentions[-1])
+            enclosing.append(mentions[-1])
         return mentions
 
     def link_all(
         self,
         texts: Iterable[str],
         title_entities: Sequence[int] | None = None,
-        earlier: tuple[Mapping[int, int], int] = ({}, 0),
+        base_counts: tuple[Mapping[int, int], int] = ({}, 0),
     ) -> LinkedTexts:
         """Links every text and drops the entities that are in too many of them.
 
         Args:
-            texts: the whole corpus, since the rate is over all of it; or all that was not linked before.
-            title_entities: per text the entity it is about, or -1; that one is kept there at any rate.
-            earlier: of the texts linked before, how many mention each entity, and how many there are.
+            texts: the whole corpus, since the rate is over all of it; or all texts that were not linked before.
+            title_entities: per text the entity it is about, or -1; that one is never dropped there.
+            base_counts: of the texts linked before, how many mention each entity, and how many there are.
         """
         linked = [self.link(text) for text in texts]
         titles = [-1] * len(linked) if title_entities is None else title_entities
         counts = collections.Counter(e for mentions in linked for e in {m[2] for m in mentions})
-        before, total = earlier[0], earlier[1] + len(linked)
+        before, total = base_counts[0], base_counts[1] + len(linked)
         counts = {e: n + before.get(e, 0) for e, n in sorted(counts.items())}
         dropped = {e: n / total for e, n in counts.items() if n >= DROP_FROM and n > self._rate * total}
         if dropped:
             linked = [[m for m in mentions if m[2] == title or m[2] not in dropped] for mentions, title in zip(linked, titles)]
         return LinkedTexts(linked, dropped)
+
+
+def link_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Document]:
+    """Sets the title entity of documents that state none to the entity that their title names, if there is one."""
+    linked = []
+    for document in documents:
+        entity = vocab.get(document.title) if document.title_entity is None else None
+        linked.append(document if entity is None else dataclasses.replace(document, title_entity=vocab.keys[entity]))
+    return linked
+
+
+def link_documents(
+    documents: Collection[Document],
+    vocab: EntityVocab,
+    drop_above_rate: float = 1.0,
+    nested: bool = False,
+    base: BaseCorpus | None = None,
+) -> tuple[Iterator[pa.RecordBatch], dict[int, float]]:
+    """Gives every document mentions by entity id.
+
+    The keys of links that a document carries become ids. A document whose mentions are None is linked by the names of the
+    vocabulary.
+
+    Args:
+        documents: the whole corpus, or the part of it that extends `base`; gone through twice, so they need not be in memory.
+        vocab: the entities.
+        drop_above_rate, nested: see `MentionLinker`; they concern the documents linked by name.
+        base: the corpus that this one extends.
+
+    Returns:
+        Batches of `LINKED` in document order, and the dropped entities with their share of documents.
+
+    Raises:
+        CorpusError: a mention's or title's entity is not in the vocabulary, which may come only with its batch; names document
+            and field. An id is used more than once.
+    """
+    ids, repeated, title_entities = set(), [], []
+    for document in documents:
+        if document.id in ids:
+            repeated.append(document.id)
+        ids.add(document.id)
+        if document.mentions is None:
+            title_entities.append(_title_id(vocab, document))
+    if repeated:
+        raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)')
+    linked = LinkedTexts([], {})
+    if title_entities:
+        linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
+            (document.text for document in documents if document.mentions is None),
+            title_entities,
+            base.mention_counts() if base else ({}, 0),
+        )
+    found = iter(linked.mentions)
+    return (_linked_batch(batch, vocab, found) for batch in _batches(documents, BATCH_DOCUMENTS)), linked.dropped
+
+
+def _batches(items: Iterable, size: int) -> Iterator[list]:
+    items = iter(items)
+    while batch := list(itertools.islice(items, size)):
+        yield batch
+
+
+def _linked_batch(documents: Sequence[Document], vocab: EntityVocab, found: Iterator[list[Span]]) -> pa.RecordBatch:
+    """A `LINKED` batch; `found` are the mentions of documents that carry none, in order."""
+    mentions = []
+    for document in documents:
+        if document.mentions is None:
+            mentions.append(next(found))
+        else:
+            given = sorted(enumerate(document.mentions), key=lambda pair: pair[1].start)
+            mentions.append([(m.start, m.end, _key_id(vocab, document, f'mentions[{i}].entity', m.entity)) for i, m in given])
+    arrays = [
+        pa.array([d.id for d in documents], pa.string()),
+        pa.array([d.title for d in documents], pa.string()),
+        pa.array([_title_id(vocab, d) for d in documents], pa.int32()),
+        pa.array([d.text for d in documents], pa.string()),
+        tables.mention_array(mentions),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=LINKED)
+
+
+def _title_id(vocab: EntityVocab, document: Document) -> int:
+    return -1 if document.title_entity is None else _key_id(vocab, document, 'title_entity', document.title_entity)
+
+
+def _key_id(vocab: EntityVocab, document: Document, field: str, key: str) -> int:
+    entity = vocab.id_of_key.get(key)
+    if entity is None:
+        raise CorpusError(f'document {document.id!r}: {field}: unknown entity id {key!r}')
+    return entity

@@ -1,4 +1,9 @@
-"""Pair mining in process: the queries of `queries` run by DuckDB over passages."""
+"""Pair mining: which two mentions of a passage form a (topic, target) pair, and which entities occur together more than by chance.
+
+Both are SQL queries over two tables, written so that DuckDB, which runs them here, and Spark (`spark`) read them alike:
+`opql_mentions(passage, mention, entity, start_at, end_at)`, where `mention` counts from 0 in each passage, and
+`opql_titles(passage, entity)`, the entity that a passage is about.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +16,75 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.corpus import tables
-from opql_jax.corpus.pair_sql import mutual_information_sql, pairs_sql
+from opql_jax.corpus.documents import CorpusError
 
-# Of DuckDB, which spills to disk what exceeds its memory: 80 % of the machine's unless `memory_limit` is among these.
-SETTINGS: dict[str, str | bool | int | float | list[str]] = {'threads': 2}
+# DuckDB spills to disk what exceeds its memory: 80 % of the machine's, unless `memory_limit` is among these settings.
+DUCKDB_SETTINGS: dict[str, str | bool | int | float | list[str]] = {'threads': 2}
 BATCH_ROWS = 1 << 20
 
 MENTIONS = pa.schema([(name, pa.int32()) for name in ('passage', 'mention', 'entity', 'start_at', 'end_at')])
 
 
+MODES = ('title', 'all')
+
+# A pair is a title pair when one side is the first mention of the passage's title entity. Mentions that overlap are no
+# pair: masking the outer one would hide the other.
+_PAIRS = """
+WITH anchors AS (
+  SELECT m.passage AS passage, MIN(m.mention) AS mention
+  FROM opql_mentions m JOIN opql_titles t ON m.passage = t.passage AND m.entity = t.entity
+  GROUP BY m.passage
+),
+marked AS (
+  SELECT m.passage AS passage, m.mention AS mention, m.entity AS entity, m.start_at AS start_at, m.end_at AS end_at,
+         CASE WHEN a.mention = m.mention THEN 1 ELSE 0 END AS is_anchor
+  FROM opql_mentions m LEFT JOIN anchors a ON m.passage = a.passage
+)
+SELECT x.entity AS topic, y.entity AS target, x.passage AS passage,
+       x.mention AS topic_mention, y.mention AS target_mention,
+       CASE WHEN x.is_anchor + y.is_anchor > 0 THEN TRUE ELSE FALSE END AS is_title
+FROM marked x JOIN marked y ON x.passage = y.passage AND x.entity <> y.entity
+  AND (x.end_at <= y.start_at OR y.end_at <= x.start_at)
+{where}
+ORDER BY topic, target, passage, topic_mention, target_mention
+"""
+_WHERE = {'title': 'WHERE x.is_anchor + y.is_anchor > 0', 'all': ''}
+
+# Pointwise mutual information ln(c(x, y) N / (c(x) c(y))): c counts passages, N is their number.
+_PMI = """
+WITH present AS (
+  SELECT DISTINCT passage, entity FROM opql_mentions
+),
+single AS (
+  SELECT entity, CAST(COUNT(*) AS DOUBLE) AS n FROM present GROUP BY entity
+),
+together AS (
+  SELECT x.entity AS low, y.entity AS high, CAST(COUNT(*) AS DOUBLE) AS n
+  FROM present x JOIN present y ON x.passage = y.passage AND x.entity < y.entity
+  GROUP BY x.entity, y.entity
+  HAVING COUNT(*) >= {min_passages}
+)
+SELECT t.low AS low, t.high AS high, CAST(t.n AS INTEGER) AS passages,
+       LN(t.n * {passages} / (a.n * b.n)) AS pmi
+FROM together t JOIN single a ON t.low = a.entity JOIN single b ON t.high = b.entity
+ORDER BY low, high
+"""
+
+
+def pairs_sql(mode: str) -> str:
+    """The query of `mine_pairs` for a mode: 'title' (pairs with the title entity) or 'all' (every two mentions)."""
+    if mode not in MODES:
+        raise CorpusError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
+    return _PAIRS.format(where=_WHERE[mode])
+
+
+def mutual_information_sql(passages: int, min_passages: int = 1) -> str:
+    """The query of `mutual_information` over `passages` passages."""
+    return _PMI.format(passages=passages, min_passages=min_passages)
+
+
 def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
-    """All directed pair rows of the passages.
+    """All directed pairs of mentions (paper §2.1).
 
     Args:
         passages: the columns `title_entity` and `mentions` of `tables.PASSAGES`; the row is the passage id.
@@ -29,14 +92,14 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
 
     Yields:
         Batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
-        Topic and target always differ and their mentions do not overlap; every pair comes in both directions.
+        Topic and target differ and their mentions do not overlap; every pair comes in both directions.
     """
     for batch in _query(pairs_sql(mode), passages):
         yield batch.cast(tables.PAIRS)
 
 
 def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, np.ndarray]:
-    """How often and how much above chance every two entities are mentioned in one passage.
+    """How many passages mention two entities, and how much above chance that is (paper §2.5, selection of pairs).
 
     Args:
         passages: as in `mine_pairs`.
@@ -47,10 +110,10 @@ def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, n
         `pmi` float64, their pointwise mutual information in nats over passages.
     """
     batches = list(_query(mutual_information_sql(len(passages), min_passages), passages))
-    kinds = {'low': np.int32, 'high': np.int32, 'passages': np.int32, 'pmi': np.float64}
+    dtypes = {'low': np.int32, 'high': np.int32, 'passages': np.int32, 'pmi': np.float64}
     return {
-        name: np.concatenate([np.zeros(0, kind), *(batch[name].to_numpy() for batch in batches)]).astype(kind)
-        for name, kind in kinds.items()
+        name: np.concatenate([np.zeros(0, dtype), *(batch[name].to_numpy() for batch in batches)]).astype(dtype)
+        for name, dtype in dtypes.items()
     }
 
 
@@ -58,7 +121,7 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
     mentions, titles = mention_tables(passages)
     # Sorting more rows than memory holds spills to files, which must not land in the working directory.
     with tempfile.TemporaryDirectory() as spill:
-        with duckdb.connect(':memory:', config=SETTINGS | {'temp_directory': os.fspath(spill)}) as connection:
+        with duckdb.connect(':memory:', config=DUCKDB_SETTINGS | {'temp_directory': os.fspath(spill)}) as connection:
             connection.execute('SET enable_progress_bar = false')  # it would go to stdout
             connection.register('opql_mentions', mentions)
             connection.register('opql_titles', titles)
@@ -66,21 +129,21 @@ def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The two tables the queries read, opql_mentions and opql_titles, see `queries`."""
+    """The tables that the queries read: opql_mentions and opql_titles."""
     ids = pa.array(np.arange(len(passages), dtype=np.int32))
     column = passages['mentions'].combine_chunks()
     mentions = mention_rows(pa.RecordBatch.from_arrays([ids, column], ['passage', 'mentions']))
     title = passages['title_entity'].to_numpy()
-    about = np.flatnonzero(title >= 0).astype(np.int32)
-    return pa.Table.from_batches([mentions]), pa.table({'passage': about, 'entity': title[about]})
+    with_title = np.flatnonzero(title >= 0).astype(np.int32)
+    return pa.Table.from_batches([mentions]), pa.table({'passage': with_title, 'entity': title[with_title]})
 
 
 def mention_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The `MENTIONS` of a batch of passages with the columns `passage`, their ids, and `mentions`; others are not read."""
+    """The `MENTIONS` rows of a batch of passages with the columns `passage`, their ids, and `mentions`."""
     column = batch['mentions']
     counts = np.diff(column.offsets.to_numpy())
     passage = np.repeat(batch['passage'].to_numpy(), counts)
     mention = np.arange(len(passage), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts).astype(np.int32)
     flat = column.flatten()
-    places = [flat.field(name) for name in ('entity', 'start', 'end')]
-    return pa.RecordBatch.from_arrays([pa.array(passage), pa.array(mention), *places], schema=MENTIONS)
+    columns = [pa.array(passage), pa.array(mention), *(flat.field(name) for name in ('entity', 'start', 'end'))]
+    return pa.RecordBatch.from_arrays(columns, schema=MENTIONS)

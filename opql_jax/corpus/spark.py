@@ -1,8 +1,8 @@
-"""Per-passage stages and pair mining on a Spark cluster: the same functions and the same SQL as in process.
+"""Splitting documents and mining pairs on a Spark cluster, by the same functions and the same SQL as in one process.
 
-    documents = spark.read.parquet('linked')                    # prepare.LINKED and `number`, the place in the corpus
-    split = functools.partial(prepare.split_batch, count_tokens=..., max_tokens=122, title_prefix='missing')
-    passages = numbered(map_batches(in_order(documents, 'number'), split, tables.PASSAGES))
+    documents = spark.read.parquet('linked')                    # linking.LINKED and `number`, the place in the corpus
+    split = functools.partial(splitting.split_batch, count_tokens=..., max_tokens=122)
+    passages = number_passages(map_batches(sort_and_drop(documents, 'number'), split, tables.PASSAGES))
     passages.write.parquet('passages')
     mine_pairs(passages, 'title').write.parquet('pairs')
     mutual_information(passages, min_passages=5).write.parquet('mutual_information')
@@ -17,43 +17,42 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from opql_jax.corpus.pair_sql import mutual_information_sql, pairs_sql
-from opql_jax.corpus.pairs import MENTIONS, mention_rows
+from opql_jax.corpus.pairs import MENTIONS, mention_rows, mutual_information_sql, pairs_sql
 
 # Spark numbers rows as partition << 33 | row of the partition.
 _PARTITION_BITS = 33
 
 
 def map_batches(frame, stage: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema):
-    """A DataFrame of what `stage` makes of the batches of `frame`; partitions and their order stay."""
+    """A DataFrame of `stage(batch)` for the record batches of `frame`; partitions and their order stay."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return frame.mapInArrow(lambda batches: map(stage, batches), from_arrow_schema(schema))
 
 
-def in_order(frame, column: str):
-    """The rows of a DataFrame by a column, which is then left out."""
+def sort_and_drop(frame, column: str):
+    """The rows of a DataFrame, sorted by a column, which is then dropped."""
     return frame.orderBy(column).drop(column)
 
 
-def numbered(passages):
-    """Passages in the order of a DataFrame with their ids in a column `passage`, 0 for the first.
+def number_passages(passages):
+    """Passages with their ids in a column `passage`: their row numbers in the order of the DataFrame.
 
-    They are kept (`persist`), since another run could cut them into other partitions.
+    They are persisted, since computing them again could cut them into other partitions.
     """
     from pyspark.sql import functions as F
 
-    passages = passages.withColumn('place', F.monotonically_increasing_id()).persist()
-    partition = F.shiftright('place', _PARTITION_BITS)
+    passages = passages.withColumn('position', F.monotonically_increasing_id()).persist()
+    partition = F.shiftright('position', _PARTITION_BITS)
     counts = sorted(passages.groupBy(partition.cast('int').alias('partition')).count().collect())
     offsets, before = [], 0
     for number, count in counts:
         offsets += [F.lit(number), F.lit(before - (number << _PARTITION_BITS))]
         before += count
     if not offsets:
-        return passages.withColumn('passage', F.col('place').cast('int')).drop('place')
+        return passages.withColumn('passage', F.col('position').cast('int')).drop('position')
     offset = F.create_map(*offsets)[partition.cast('int')]
-    return passages.withColumn('passage', (F.col('place') + offset).cast('int')).drop('place')
+    return passages.withColumn('passage', (F.col('position') + offset).cast('int')).drop('position')
 
 
 def mine_pairs(passages, mode: str):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -95,6 +96,14 @@ def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARE
 def _shape(type_: pa.DataType):
     """A type without the names that writers give to list items."""
     return ['list', _shape(type_.value_type)] if pa.types.is_list(type_) else type_
+
+
+def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:
+    """Lists of `(start, end, entity)` as an Arrow column of lists of `MENTION`."""
+    flat = np.array([m for row in mentions for m in row], np.int32).reshape(-1, 3)
+    offsets = np.cumsum([0] + [len(row) for row in mentions], dtype=np.int32)
+    items = pa.StructArray.from_arrays([pa.array(flat[:, i].copy()) for i in range(3)], fields=list(MENTION))
+    return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 
 def write_manifest(directory: str | os.PathLike, fields: dict) -> dict:

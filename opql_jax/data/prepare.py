@@ -19,10 +19,11 @@ from opql_jax.core.batch_cache import BatchCache
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, check_files, read_manifest
 from opql_jax.core.processes import map_ordered
-from opql_jax.corpus import prepare as corpus_prepare
-from opql_jax.corpus import tables
+from opql_jax.corpus import splitting, tables
+from opql_jax.corpus.build_tables import TableOptions, build_tables
 from opql_jax.corpus.documents import CorpusError
-from opql_jax.corpus.extension import Earlier
+from opql_jax.corpus.extension import BaseCorpus
+from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data import batching, markup, passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
@@ -47,7 +48,7 @@ def prepare(
     tokenizer: str | None = None,
     wordpieces: int = 8000,
     max_tokens: int = 128,
-    title_prefix: str = 'missing',
+    title_prefix: bool = True,
     pair_mode: str = 'all',
     drop_above_rate: float = 0.5,
     nested: bool = False,
@@ -67,10 +68,11 @@ def prepare(
         wordpieces: size of the trained vocabulary.
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
             than the longest of `buckets.BUCKET_LENGTHS`.
-        title_prefix, pair_mode, drop_above_rate, nested: see `opql_jax.corpus.prepare.write_corpus`.
+        title_prefix: whether passages that do not mention the entity of their title begin with it, see `splitting.split_document`.
+        pair_mode, drop_above_rate, nested: see `TableOptions`.
         extends: a prepared folder with which this one begins: its entities, passages and questions are taken over with their
             ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
-            given here, but for `drop_above_rate`. See `Earlier.extended` for which entities are new; an entities file must
+            given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file must
             list all that the new documents link to, old ones too.
         processes: that cut and tokenise the text; None for one per core. What is prepared does not depend on it.
         dry_run: print the settings and return.
@@ -99,7 +101,7 @@ def prepare(
     }
     old = Prepared(extends) if extends else None
     if old:
-        given = _settings(old.manifest)
+        given = old.manifest['settings']
         used = given['tokenizer']
         if tokenizer not in (None, used):
             raise InputError(
@@ -116,7 +118,7 @@ def prepare(
     if (directory / MANIFEST).exists():
         manifest = read_manifest(directory, tables.PREPARED)
         check_files(directory, manifest, tables.PREPARED)
-        if changed := _changed(_settings(manifest), settings):
+        if changed := _changed(manifest['settings'], settings):
             raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
         _finish(directory)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
@@ -128,10 +130,10 @@ def prepare(
     if not len(documents):
         raise CorpusError(f'empty corpus: {reader!r} gave no document')
     clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
-    earlier = Earlier(old.vocab, old.passages, old.manifest) if old else None
-    if old:
-        vocab, documents = earlier.extended(vocab, documents)
-        documents = corpus_prepare.about_titles(documents, vocab)
+    base = BaseCorpus(old.vocab, old.passages, old.manifest) if old else None
+    if base:
+        vocab, documents = base.extend(vocab, documents)
+        documents = link_titles(documents, vocab)
         clock(
             f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {extends} stay, {len(vocab):,} entities in all'
         )
@@ -153,20 +155,15 @@ def prepare(
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
     parts = _parts(directory, wordpiece, settings)
 
-    stated = corpus_prepare.write_corpus(
-        directory,
-        documents,
-        vocab,
-        tokenizer_lib.token_counter(wordpiece),
+    split = functools.partial(
+        splitting.split_batch,
+        count_tokens=tokenizer_lib.token_counter(wordpiece),
         max_tokens=max_tokens - markup.MARKUP_ROOM,
         title_prefix=settings['title_prefix'],
-        pair_mode=settings['pair_mode'],
-        drop_above_rate=drop_above_rate,
-        nested=settings['nested'],
-        earlier=earlier,
-        processes=processes,
-        parts=parts / 'passages',
     )
+    split_all = functools.partial(map_ordered, BatchCache(split, parts / 'passages'), processes=processes)
+    options = TableOptions(settings['pair_mode'], drop_above_rate, settings['nested'])
+    stated = build_tables(directory, documents, vocab, split_all, options, base)
     clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
@@ -195,11 +192,6 @@ def _added(old: Prepared, questions: dict) -> dict:
         ids = {q.id for q in before}
         merged[name] = before + [dataclasses.replace(q, id=f'{q.id}+{len(before)}') if q.id in ids else q for q in new]
     return merged
-
-
-def _settings(manifest: dict) -> dict:
-    """The settings a folder was prepared with. Those from before `nested` was one state none: no mention was."""
-    return {'nested': False, **manifest['settings']}
 
 
 def _changed(before: dict, now: dict) -> list[str]:

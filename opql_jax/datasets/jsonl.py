@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from opql_jax.corpus.documents import CorpusError, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.prepare import about_titles, vocab_from_documents
+from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
 
 
@@ -41,8 +41,8 @@ class JsonLines:
             max_reject_fraction=self.max_reject_fraction,
             known_entities=None if vocab is None else set(vocab.keys),
         )
-        vocab = vocab or vocab_from_documents(documents)
-        return vocab, about_titles(documents, vocab)
+        vocab = vocab or EntityVocab.from_documents(documents)
+        return vocab, link_titles(documents, vocab)
 
     def questions(self, vocab):
         splits: dict[str, list[Question]] = {}

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.prepare import about_titles
+from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import RELATION_SEPARATOR, Question
 from opql_jax.datasets import docred
 from opql_jax.datasets.docred import Fact
@@ -175,7 +175,7 @@ class SlotFilling:
         labels = supported + sum(item.unsupported for items in chosen.values() for item in items)
         _log.info(f'{supported:,} of {labels:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
-        return vocab, about_titles([i.document for items in chosen.values() for i in items], vocab)
+        return vocab, link_titles([i.document for items in chosen.values() for i in items], vocab)
 
     def questions(self, vocab):
         relations, out = docred.read_relations(self.relations), {}

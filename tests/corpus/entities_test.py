@@ -106,8 +106,8 @@ def test_an_entity_in_fewer_than_a_hundred_texts_is_not_dropped_for_its_share_of
         found = linker.link_all(['film'] * count)
         assert found.mentions == [[(0, 4, 0)]] * count and found.dropped == {}
     # Of all texts, those linked before included.
-    assert linker.link_all(['film'], earlier=({0: 99}, 99)).dropped == {0: 1.0}
-    assert linker.link_all(['film'], earlier=({0: 99}, 199)).dropped == {}
+    assert linker.link_all(['film'], base_counts=({0: 99}, 99)).dropped == {0: 1.0}
+    assert linker.link_all(['film'], base_counts=({0: 99}, 199)).dropped == {}
 
 
 def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():

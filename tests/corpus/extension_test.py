@@ -122,11 +122,10 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
 
 
 def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
-    given = dict(max_tokens=128, title_prefix='always', pair_mode='title', wordpieces=999, nested=True)
+    given = dict(max_tokens=128, title_prefix=False, pair_mode='title', wordpieces=999, nested=True)
     source = reader(tmp_path, 'new', NEW)
     new = run(tmp_path / 'extended', source, extends=str(old.directory), **given)
     assert {name: new.manifest['settings'][name] for name in given} == {name: old.manifest['settings'][name] for name in given}
-    assert new.manifest['max_tokens'] == old.manifest['max_tokens'] and new.manifest['title_prefix'] == 'missing'
     assert run(tmp_path / 'extended', source, extends=str(old.directory)).hash() == new.hash()
     with pytest.raises(InputError, match='prepared with another extends: delete it'):
         run(tmp_path / 'extended', source, extends=str(new.directory))
@@ -138,26 +137,12 @@ def test_new_text_is_linked_with_nested_mentions_where_the_old_was(tmp_path):
     old = run(tmp_path / 'nested', reader(tmp_path, 'old', [*titles, record]), nested=True)
     source = reader(tmp_path, 'new', [{'id': 'down', 'title': 'Down', 'text': 'Down is no war film.'}])
     new = run(tmp_path / 'extended', source, extends=str(old.directory))
-    assert new.manifest['nested'] and new.manifest['settings']['nested']
+    assert new.manifest['settings']['nested']
     names = [[new.vocab.names[m['entity']] for m in row] for row in new.passages['mentions'].to_pylist()[3:]]
     assert names == [[title, 'war film', 'war', 'film'] for title in ('Up', 'Down')]
     pairs = {(new.vocab.names[topic], new.vocab.names[target]) for topic, target, *_ in pair_rows(new)}
     assert {('Down', 'war film'), ('Down', 'war'), ('film', 'war')} <= pairs
     assert not pairs & {('war film', 'war'), ('war', 'war film'), ('war film', 'film'), ('film', 'war film')}
-
-
-def test_a_folder_from_before_mentions_could_be_nested_is_opened_and_continued(old, tmp_path):
-    manifest = old.directory / 'manifest.json'
-    stated = json.loads(manifest.read_text())
-    assert stated.pop('nested') is False and stated['settings'].pop('nested') is False
-    manifest.write_text(json.dumps(stated))
-    source = reader(tmp_path, 'new', NEW)
-    new = run(tmp_path / 'extended', source, extends=str(old.directory), nested=True)
-    assert new.manifest['nested'] is new.manifest['settings']['nested'] is False
-    again = run(old.directory, JsonLines(str(tmp_path / 'old.jsonl'), question_folder=str(tmp_path / 'old')))
-    assert again.hash() == Prepared(old.directory).hash()
-    with pytest.raises(InputError, match='prepared with another nested: delete it'):
-        run(old.directory, JsonLines(str(tmp_path / 'old.jsonl'), question_folder=str(tmp_path / 'old')), nested=True)
 
 
 def test_links_speak_of_old_entities_by_their_keys_alone(tmp_path):

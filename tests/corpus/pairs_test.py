@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
-from opql_jax.corpus.pair_sql import pairs_sql
-from opql_jax.corpus.pairs import mine_pairs, mutual_information
+from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
 
 from nested_spans import nested_spans, overlap
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from opql_jax.corpus import pairs, prepare, spark, tables
-from opql_jax.corpus.pair_sql import MODES
+from opql_jax.corpus import linking, pairs, spark, splitting, tables
+from opql_jax.corpus.pairs import MODES
 from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic import pages, world
@@ -99,14 +99,16 @@ def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
     films = world.generate(0, 60)
     documents = list(pages.documents(films))
     tokenizer = train_wordpiece([document.text for document in documents], 600)
-    (linked,), _ = prepare.link_documents(documents, films.vocab())
-    split = functools.partial(prepare.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30, title_prefix='missing')
+    (linked,), _ = linking.link_documents(documents, films.vocab())
+    split = functools.partial(splitting.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30)
     tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=tokenizer)
     wanted = split(linked)
     shuffled = np.random.default_rng(0).permutation(len(documents))
     there = pa.Table.from_batches([linked]).append_column('number', pa.array(range(len(documents)))).take(shuffled)
-    cut = spark.map_batches(spark.in_order(session.createDataFrame(there).repartition(3), 'number'), split, tables.PASSAGES)
-    numbered = spark.numbered(cut)
+    cut = spark.map_batches(
+        spark.sort_and_drop(session.createDataFrame(there).repartition(3), 'number'), split, tables.PASSAGES
+    )
+    numbered = spark.number_passages(cut)
     assert numbered.rdd.getNumPartitions() == 2
     found = numbered.toArrow()
     assert found['passage'].to_pylist() == list(range(len(wanted)))

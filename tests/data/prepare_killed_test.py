@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from opql_jax.corpus import prepare as corpus_prepare
+from opql_jax.corpus import linking, splitting
 from opql_jax.data import passage_records, prepare
 from opql_jax.datasets.jsonl import JsonLines
 
@@ -31,7 +31,7 @@ def write(folder, documents=DOCUMENTS):
 def run(output, corpus, batch=BATCH, **options):
     options = {'wordpieces': 200, 'drop_above_rate': 1.0, **options}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(corpus_prepare, 'BATCH_DOCUMENTS', batch)
+        patched.setattr(linking, 'BATCH_DOCUMENTS', batch)
         patched.setattr(prepare, 'BATCH_PASSAGES', batch)
         return prepare.prepare(output_dir=str(output), reader=JsonLines(str(corpus)), **options)
 
@@ -65,7 +65,7 @@ def made(*functions):
         yield counts
 
 
-CUT, TOKENISE = (corpus_prepare, 'split_batch'), (passage_records, 'tokenise_batch')
+CUT, TOKENISE = (splitting, 'split_batch'), (passage_records, 'tokenise_batch')
 
 
 def goes_on(folder, corpus, whole):
@@ -140,7 +140,7 @@ def test_parts_that_would_be_others_are_not_taken(tmp_path, changed):
             patched.setattr(prepare, 'PARTS_VERSION', 0)
         interrupted(tmp_path / 'out', corpus, **options)
     if changed == 'settings':
-        options = {'title_prefix': 'always'}
+        options = {'title_prefix': False}
     elif changed == 'input':
         corpus = write(tmp_path / 'other', DOCUMENTS - 1)
     elif changed == 'tokenizer':

@@ -41,7 +41,7 @@ def contents(folder):
 
 
 def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stays_without(corpus, tmp_path):
-    run(corpus, tmp_path / 'out', title_prefix='never', drop_above_rate=1.0)
+    run(corpus, tmp_path / 'out', title_prefix=False, drop_above_rate=1.0)
     prepared = Prepared(tmp_path / 'out')
     found = [[prepared.vocab.names[m['entity']] for m in row['mentions']] for row in prepared.passages.to_pylist()]
     assert found == [['Up', 'Ann'], ['Bob', 'Ann'], []]
@@ -80,7 +80,7 @@ def test_changed_input_is_not_taken_for_prepared(corpus, tmp_path, name, text, m
 def test_other_settings_are_not_taken_for_prepared(corpus, tmp_path):
     run(corpus, tmp_path / 'out')
     with pytest.raises(InputError, match='another max_tokens, title_prefix: delete it'):
-        run(corpus, tmp_path / 'out', max_tokens=64, title_prefix='always')
+        run(corpus, tmp_path / 'out', max_tokens=64, title_prefix=False)
 
 
 def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):

@@ -97,7 +97,7 @@ def reader(file, **options):
 @pytest.fixture(scope='module')
 def prepared(file, tmp_path_factory):
     folder = tmp_path_factory.mktemp('prepared')
-    prepare(output_dir=str(folder), reader=reader(file), wordpieces=600, max_tokens=40, title_prefix='never')
+    prepare(output_dir=str(folder), reader=reader(file), wordpieces=600, max_tokens=40, title_prefix=False)
     return Prepared(folder)
 
 

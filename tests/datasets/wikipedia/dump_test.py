@@ -11,7 +11,8 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
-from opql_jax.corpus.prepare import link_documents, split_batch
+from opql_jax.corpus.linking import link_documents
+from opql_jax.corpus.splitting import split_batch
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.pages import documents as documents_of
@@ -306,7 +307,7 @@ def test_a_world_with_redirects_and_furniture_gives_the_same_passages(reader, tm
 
     def passages(documents, vocab):
         batches, _ = link_documents(documents, vocab)
-        cut = [split_batch(batch, lambda text: len(text.split()), 30, 'missing') for batch in batches]
+        cut = [split_batch(batch, lambda text: len(text.split()), 30) for batch in batches]
         for row in pa.Table.from_batches(cut).to_pylist():
             mentions = [(m['start'], m['end'], vocab.names[m['entity']]) for m in row['mentions']]
             yield row['title'], row['text'], row['sentence_starts'], mentions

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opql_jax.corpus.documents import CorpusError, Document
-from opql_jax.corpus.passages import split_document
 from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.corpus.splitting import split_document
 
 
 def sentences(text, mentions=()):
@@ -49,7 +49,7 @@ def count(text):
     return len(re.findall(r'\w+|[^\w\s]', text))
 
 
-def split(text, max_tokens, names=(), title='Ann', title_entity=0, title_prefix='missing'):
+def split(text, max_tokens, names=(), title='Ann', title_entity=0, title_prefix=True):
     mentions = sorted((m.start(), m.end(), i) for i, name in enumerate(names) for m in re.finditer(re.escape(name), text))
     return split_document(Document('d', title, text), mentions, title_entity, count, max_tokens, title_prefix)
 
@@ -70,17 +70,11 @@ def test_the_title_goes_before_passages_that_do_not_mention_it():
     assert second.text == 'Ann: He likes Cy.'
     assert second.mentions == [(0, 3, 0), (14, 16, 2)]
     assert second.sentence_starts == [0]
-    assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix='always')] == [
-        'Ann: Ann met Bob.',
-        'Ann: He likes Cy.',
-    ]
-    assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix='never')] == [text]
+    assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix=False)] == [text]
 
 
-def test_a_document_about_no_entity_is_only_prefixed_always():
+def test_a_document_about_no_entity_has_no_prefix():
     assert [p.text for p in split('He left.', 9, title_entity=-1)] == ['He left.']
-    (passage,) = split('He left.', 9, title_entity=-1, title_prefix='always')
-    assert (passage.text, passage.mentions, passage.title_entity) == ('Ann: He left.', [], -1)
 
 
 def test_a_title_that_would_take_half_of_the_room_is_left_out():
@@ -101,9 +95,7 @@ def test_a_mention_longer_than_a_passage_is_an_error():
         split('one New York City', 2, ['New York City'], title_entity=-1)
 
 
-def test_bad_arguments_are_errors():
-    with pytest.raises(CorpusError, match="title_prefix 'sometimes' is not one of missing, always, never"):
-        split('x', 4, title_prefix='sometimes')
+def test_a_passage_has_room_for_a_token():
     with pytest.raises(CorpusError, match='max_tokens: 0'):
         split('x', 0)
 
@@ -114,9 +106,7 @@ WORDS = st.lists(
 
 
 @settings(deadline=None)
-@given(
-    WORDS, st.integers(3, 12), st.sampled_from(['missing', 'always', 'never']), st.sampled_from([count, lambda text: len(text)])
-)
+@given(WORDS, st.integers(3, 12), st.booleans(), st.sampled_from([count, lambda text: len(text)]))
 def test_properties_of_any_split(words, max_tokens, title_prefix, count_tokens):
     text = ' '.join(words)
     names = ['Ann', 'Bob Low', 'Bob', 'Low']
@@ -133,9 +123,9 @@ def test_properties_of_any_split(words, max_tokens, title_prefix, count_tokens):
         assert p.mentions == sorted(p.mentions, key=lambda mention: (mention[0], -mention[1]))
         assert all(p.text[s:e] == names[entity] for s, e, entity in p.mentions)
         prefixed = p.text.startswith('Ann: ')
-        if title_prefix == 'missing' and count_tokens('Ann: ') <= max_tokens // 2:
+        if title_prefix and count_tokens('Ann: ') <= max_tokens // 2:
             assert any(entity == 0 for _, _, entity in p.mentions)
-        assert not (prefixed and title_prefix == 'never')
+        assert title_prefix or not prefixed
         bodies.append(p.text[5:] if prefixed else p.text)
         seen += [m[2] for m in p.mentions[prefixed:]]
     assert ''.join(''.join(bodies).split()) == ''.join(text.split())

@@ -1,25 +1,25 @@
-"""Documents cut into passages of bounded length."""
+"""Splits documents into passages of a bounded number of tokens, at the ends of sentences."""
 
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import pyarrow as pa
+
+from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.linking import Span
 from opql_jax.corpus.sentences import sentence_starts
 
-TITLE_PREFIXES = ('missing', 'always', 'never')
-
-Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
 _WORD = re.compile(r'\S+')
 
 
-@dataclasses.dataclass(frozen=True)
-class Passage:
-    """A piece of a document, with offsets into its own `text` (code points).
+class Passage(NamedTuple):
+    """A piece of a document, with offsets into its own `text` (code points): a row of `tables.PASSAGES`.
 
     Attributes:
         doc_id: the document it comes from.
@@ -38,15 +38,33 @@ class Passage:
     mentions: list[Span]
 
 
+def split_batch(
+    batch: pa.RecordBatch, count_tokens: Callable[[str], int], max_tokens: int, title_prefix: bool = True
+) -> pa.RecordBatch:
+    """Splits the documents of a `linking.LINKED` batch: a `tables.PASSAGES` batch, in order.
+
+    A pure function, which a loop, a pool of processes or a cluster may map over the batches of a corpus. See `split_document`
+    for the arguments and errors.
+    """
+    passages = []
+    for row in batch.to_pylist():
+        mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+        document = Document(row['id'], row['title'], row['text'])
+        passages += split_document(document, mentions, row['title_entity'], count_tokens, max_tokens, title_prefix)
+    *columns, mentions = zip(*passages) if passages else [()] * len(tables.PASSAGES)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.PASSAGES)]
+    return pa.RecordBatch.from_arrays([*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES)
+
+
 def split_document(
     document: Document,
     mentions: Sequence[Span],
     title_entity: int,
     count_tokens: Callable[[str], int],
     max_tokens: int,
-    title_prefix: str = 'missing',
+    title_prefix: bool = True,
 ) -> list[Passage]:
-    """Cuts a document into passages of at most `max_tokens` tokens, at sentence ends.
+    """Splits a document into passages of at most `max_tokens` tokens, at sentence ends.
 
     A sentence that is longer by itself is cut between words, a longer word between characters; a
     mention is never cut. All of the text but the space between passages is kept.
@@ -58,22 +76,17 @@ def split_document(
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
         max_tokens: the bound on `count_tokens(passage.text)`.
-        title_prefix: when a passage begins with "{title}: ". 'missing': when it does not mention the
-            title entity, so that each passage holds pairs with it. 'always', 'never': as they say. The
-            prefix is a mention of the title entity, if there is one. It is left out where it would take
-            more than half of the tokens.
+        title_prefix: whether a passage that does not mention the title entity begins with "{title}: ", a mention of it, so
+            that each passage holds pairs with it; not where the prefix would take more than half of the tokens.
 
     Raises:
-        CorpusError: a mention alone does not fit, or an argument is out of range.
+        CorpusError: a mention alone does not fit, or `max_tokens` is less than 1.
     """
-    if title_prefix not in TITLE_PREFIXES:
-        raise CorpusError(f'title_prefix {title_prefix!r} is not one of {", ".join(TITLE_PREFIXES)}')
     if max_tokens < 1:
         raise CorpusError(f'max_tokens: {max_tokens} is less than 1')
-    text = document.text
-    prefix = f'{document.title}: '
+    text, prefix = document.text, f'{document.title}: '
     prefix_tokens = count_tokens(prefix)
-    if title_prefix == 'never' or (title_prefix == 'missing' and title_entity < 0) or prefix_tokens > max_tokens // 2:
+    if not title_prefix or title_entity < 0 or prefix_tokens > max_tokens // 2:
         prefix, prefix_tokens = '', 0
     mention_starts = [start for start, _, _ in mentions]
 
@@ -81,15 +94,14 @@ def split_document(
         return mentions[bisect.bisect_left(mention_starts, start) : bisect.bisect_left(mention_starts, end)]
 
     def prefix_of(start: int, end: int) -> str:
-        named = title_prefix == 'missing' and any(entity == title_entity for _, _, entity in within(start, end))
-        return '' if named else prefix
+        return '' if any(entity == title_entity for _, _, entity in within(start, end)) else prefix
 
     def fits(start: int, end: int) -> bool:
         return count_tokens(prefix_of(start, end) + text[start:end]) <= max_tokens
 
     starts = sentence_starts(text, mentions)
-    sizes = {}
-    pieces = []
+    sizes = {}  # tokens of each piece, by its start
+    pieces = []  # sentences, or parts of long ones
     for start, end in zip(starts, starts[1:] + [len(text)]):
         sentence = text[start:end].rstrip()
         end = start + len(sentence)
@@ -107,40 +119,31 @@ def split_document(
         last, total = first, sizes[pieces[first][0]]
         while last + 1 < len(pieces):
             total += sizes[pieces[last + 1][0]]
-            needs = prefix_tokens if prefix_of(pieces[first][0], pieces[last + 1][1]) else 0
-            if total + needs > max_tokens:
+            needed = prefix_tokens if prefix_of(pieces[first][0], pieces[last + 1][1]) else 0
+            if total + needed > max_tokens:
                 break
             last += 1
         while last > first and not fits(pieces[first][0], pieces[last][1]):
             last -= 1
         start, end = pieces[first][0], pieces[last][1]
+        prefix_here = prefix_of(start, end)
+        shift = len(prefix_here) - start
+        moved = [(s + shift, e + shift, entity) for s, e, entity in within(start, end)]
+        if prefix_here:
+            moved.insert(0, (0, len(document.title), title_entity))
         in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
-        passages.append(_passage(document, title_entity, start, end, prefix_of(start, end), in_passage, within(start, end)))
+        passages.append(
+            Passage(
+                document.id,
+                document.title,
+                title_entity,
+                prefix_here + text[start:end],
+                [0] + [s + shift for s in in_passage],
+                moved,
+            )
+        )
         first = last + 1
     return passages
-
-
-def _passage(
-    document: Document,
-    title_entity: int,
-    start: int,
-    end: int,
-    prefix: str,
-    sentence_offsets: Sequence[int],
-    mentions: Sequence[Span],
-) -> Passage:
-    shift = len(prefix) - start
-    moved = [(s + shift, e + shift, entity) for s, e, entity in mentions]
-    if prefix and title_entity >= 0:
-        moved.insert(0, (0, len(document.title), title_entity))
-    return Passage(
-        document.id,
-        document.title,
-        title_entity,
-        prefix + document.text[start:end],
-        [0] + [s + shift for s in sentence_offsets],
-        moved,
-    )
 
 
 def _cut_sentence(
@@ -152,40 +155,33 @@ def _cut_sentence(
     ends = _outside(ends, mentions)
     cuts = []
     while start < end:
-        here = ends[bisect.bisect_right(ends, start) :]
-        size = _longest(here, lambda stop: fits(start, stop))
+        later = ends[bisect.bisect_right(ends, start) :]
+        size = _longest(later, lambda stop: fits(start, stop))
         if size == 0:  # not even a word fits
-            here = _outside(range(start + 1, here[0]), mentions)
-            size = _longest(here, lambda stop: fits(start, stop))
+            later = _outside(range(start + 1, later[0]), mentions)
+            size = _longest(later, lambda stop: fits(start, stop))
             if size == 0:
                 raise CorpusError(
                     f'document {document.id!r}: the text at {start} ({text[start : start + 40]!r}...) has no place to cut '
                     'within max_tokens; raise max_tokens or shorten the mention there'
                 )
-        cuts.append((start, here[size - 1]))
-        start = here[size - 1]
+        cuts.append((start, later[size - 1]))
+        start = later[size - 1]
         while start < end and text[start].isspace():
             start += 1
     return cuts
 
 
-def _outside(places: Sequence[int], mentions: Sequence[Span]) -> list[int]:
-    """The places that are not inside a mention."""
+def _outside(offsets: Sequence[int], mentions: Sequence[Span]) -> list[int]:
+    """The offsets that are not inside a mention."""
     starts = [start for start, _, _ in mentions]
     reached = [0, *itertools.accumulate((end for _, end, _ in mentions), max)]  # by the mentions before each
-    return [place for place in places if reached[bisect.bisect_left(starts, place)] <= place]
+    return [offset for offset in offsets if reached[bisect.bisect_left(starts, offset)] <= offset]
 
 
-def _longest(places: Sequence[int], fits: Callable[[int], bool]) -> int:
-    """How many of the first places fit; doubles and halves, as counting tokens is the cost."""
+def _longest(stops: Sequence[int], fits: Callable[[int], bool]) -> int:
+    """How many of the first stops fit; doubles and halves, as counting tokens is the cost."""
     low, high = 0, 1
-    while high <= len(places) and fits(places[high - 1]):
+    while high <= len(stops) and fits(stops[high - 1]):
         low, high = high, high * 2
-    high = min(high, len(places) + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(places[middle - 1]):
-            low = middle
-        else:
-            high = middle
-    return low
+    return low + bisect.bisect_left(stops[low : high - 1], True, key=lambda stop: not fits(stop))

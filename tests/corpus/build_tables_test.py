@@ -6,9 +6,11 @@ import weakref
 import pyarrow as pa
 import pytest
 
-from opql_jax.corpus import linking, prepare, tables
+from opql_jax.corpus import linking, tables
+from opql_jax.corpus.build_tables import TableOptions, build_tables
 from opql_jax.corpus.documents import CorpusError, Document, Mention
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.splitting import split_batch
 
 VOCAB = EntityVocab.from_names(['Up', 'Ann Low', 'Bob', 'film', 'Never'])
 DOCUMENTS = [
@@ -22,8 +24,9 @@ def count(text):
     return len(text.split())
 
 
-def write(tmp_path, documents=DOCUMENTS, vocab=VOCAB, **kwargs):
-    return prepare.write_corpus(tmp_path, documents, vocab, count, **{'max_tokens': 8, **kwargs})
+def write(tmp_path, documents=DOCUMENTS, vocab=VOCAB, **options):
+    split = lambda batches: (split_batch(batch, count, 8) for batch in batches)
+    return build_tables(tmp_path, documents, vocab, split, TableOptions(**options))
 
 
 def rows(tmp_path, name, schema):
@@ -32,7 +35,7 @@ def rows(tmp_path, name, schema):
 
 def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypatch):
     monkeypatch.setattr(linking, 'DROP_FROM', 2)
-    settings = write(tmp_path, drop_above_rate=0.6)
+    stated = write(tmp_path, drop_above_rate=0.6)
     passages = rows(tmp_path, 'passages', tables.PASSAGES)
     assert [p['text'] for p in passages] == [
         'Up is a film by Ann Low.',
@@ -57,9 +60,8 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
         (2, 0, 3, 1, 0, True),
     ]
     assert [e['count'] for e in rows(tmp_path, 'entities', tables.ENTITIES)] == [3, 1, 3, 0, 0]
-    assert settings['dropped_entities'] == {'film': 1.0}
-    assert settings['vocabulary'] == VOCAB.hash()
-    assert settings['counts'] == {
+    assert stated['dropped_entities'] == {'film': 1.0}
+    assert stated['counts'] == {
         'documents': 3,
         'documents_without_mentions': 1,
         'passages': 4,
@@ -73,7 +75,7 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
 
 
 def test_mentions_that_a_document_carries_are_kept_as_they_are(tmp_path):
-    batches, dropped = prepare.link_documents(
+    batches, dropped = linking.link_documents(
         [Document('a', 't', 'Bob and Up', (Mention(8, 10, 'Up'), Mention(0, 3, 'Ann Low')))], VOCAB
     )
     (batch,) = batches
@@ -97,7 +99,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 
 
 def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, 'BATCH_DOCUMENTS', 2)
+    monkeypatch.setattr(linking, 'BATCH_DOCUMENTS', 2)
     alive, most = weakref.WeakSet(), []
 
     class Stream:
@@ -120,9 +122,9 @@ def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path,
 
 
 def test_splitting_a_batch_does_not_depend_on_its_neighbours():
-    (batch,), _ = prepare.link_documents(DOCUMENTS, VOCAB)
-    whole = prepare.split_batch(batch, count, 8, 'missing')
-    parts = [prepare.split_batch(batch.slice(i, 1), count, 8, 'missing') for i in range(3)]
+    (batch,), _ = linking.link_documents(DOCUMENTS, VOCAB)
+    whole = split_batch(batch, count, 8)
+    parts = [split_batch(batch.slice(i, 1), count, 8) for i in range(3)]
     assert pa.Table.from_batches([whole]).to_pylist() == pa.Table.from_batches(parts).to_pylist()
 
 
@@ -149,7 +151,7 @@ def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path):
 
 
 def test_a_vocabulary_can_come_from_the_links():
-    vocab = prepare.vocab_from_documents(
+    vocab = EntityVocab.from_documents(
         [
             Document(
                 '0',
@@ -166,10 +168,10 @@ def test_a_vocabulary_can_come_from_the_links():
 
 
 def test_a_vocabulary_without_links_comes_from_the_titles():
-    vocab = prepare.vocab_from_documents([Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')])
+    vocab = EntityVocab.from_documents([Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')])
     assert vocab.keys == vocab.names == ['Up', 'Bob']
 
 
 def test_documents_are_about_the_entity_their_title_names():
     documents = [Document('0', 'Bob', 'x'), Document('1', 'Zed', 'x'), Document('2', 'Bob', 'x', title_entity='Up')]
-    assert [d.title_entity for d in prepare.about_titles(documents, VOCAB)] == ['Bob', None, 'Up']
+    assert [d.title_entity for d in linking.link_titles(documents, VOCAB)] == ['Bob', None, 'Up']

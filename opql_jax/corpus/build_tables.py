@@ -1,0 +1,128 @@
+"""Builds the tables of a prepared folder from documents: entities, passages and pairs."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.extension import BaseCorpus
+from opql_jax.corpus.linking import link_documents
+from opql_jax.corpus.pairs import mine_pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class TableOptions:
+    """How documents are linked and which pairs are kept.
+
+    Attributes:
+        pair_mode: 'title' or 'all', see `mine_pairs`.
+        drop_above_rate, nested: see `MentionLinker`.
+    """
+
+    pair_mode: str = 'title'
+    drop_above_rate: float = 1.0
+    nested: bool = False
+
+
+def build_tables(
+    directory: str | os.PathLike,
+    documents: Collection[Document],
+    vocab: EntityVocab,
+    split: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    options: TableOptions,
+    base: BaseCorpus | None = None,
+) -> dict:
+    """Writes entities.parquet, passages.parquet and pairs.parquet, the same bytes for the same input.
+
+    Args:
+        directory: the prepared folder; made if need be, the three files are replaced.
+        documents: the corpus, read as a stream and more than once; ids are unique.
+        vocab: the entities; those never mentioned stay, with count 0.
+        split: maps `splitting.split_batch` over batches, in order.
+        options: of linking and of pairs.
+        base: the corpus that this one extends: its passages come first, and `vocab` begins with its entities. Pairs, counts and
+            rates are of both together.
+
+    Returns:
+        JSON values for the manifest: `counts` (documents, documents_without_mentions, passages, mentions, entities,
+        entities_mentioned, pair_rows, title_pair_rows, pairs) and `dropped_entities` (`{key: share of documents}`).
+
+    Raises:
+        CorpusError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
+    """
+    directory = Path(directory)
+    if not len(documents):
+        raise CorpusError('empty corpus: there is no document to prepare')
+    if not len(vocab):
+        raise CorpusError('empty entity vocabulary: no name to link')
+    linked, dropped = link_documents(documents, vocab, options.drop_above_rate, options.nested, base)
+    counts = collections.Counter(base.manifest['counts'] if base else {}, documents=len(documents))
+
+    def count_unlinked(batches):
+        for batch in batches:
+            counts['documents_without_mentions'] += int(np.count_nonzero(np.diff(batch['mentions'].offsets) == 0))
+            yield batch
+
+    batches = itertools.chain(base.passages.to_batches() if base else (), split(count_unlinked(linked)))
+    tables.write_table(directory / 'passages.parquet', batches, tables.PASSAGES)
+    # Their texts are left on disk.
+    passages = pq.read_table(directory / 'passages.parquet', columns=['title_entity', 'mentions'])
+
+    entities = passages['mentions'].combine_chunks().flatten().field('entity').to_numpy()
+    mentioned = np.bincount(entities, minlength=len(vocab))
+    vocab.save(directory / 'entities.parquet', mentioned.tolist())
+
+    tally = _PairTally()
+    rows = tables.write_table(directory / 'pairs.parquet', tally(mine_pairs(passages, options.pair_mode)), tables.PAIRS)
+    if not rows:
+        frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
+        raise CorpusError(
+            f'no pair in {len(documents)} documents: no passage mentions two entities'
+            f'{", one of them its title entity" if options.pair_mode == "title" else ""}; check that the entity names are '
+            'spelled as in the text'
+            f'{f"; not linked, as more documents mention them than drop_above_rate allows: {frequent}" if frequent else ""}'
+        )
+    shares = {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()}
+    return {
+        'dropped_entities': (base.manifest['dropped_entities'] if base else {}) | shares,
+        'counts': {
+            'documents': counts['documents'],
+            'documents_without_mentions': counts['documents_without_mentions'],
+            'passages': len(passages),
+            'mentions': len(entities),
+            'entities': len(vocab),
+            'entities_mentioned': int(np.count_nonzero(mentioned)),
+            'pair_rows': rows,
+            'title_pair_rows': tally.title_rows,
+            'pairs': tally.pairs,
+        },
+    }
+
+
+class _PairTally:
+    """Counts the title rows and the different (topic, target) pairs of a sorted stream of batches."""
+
+    def __init__(self):
+        self.title_rows = self.pairs = 0
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last = (-1, -1)
+        for batch in batches:
+            topic, target = batch['topic'].to_numpy(), batch['target'].to_numpy()
+            if len(topic):
+                new = (np.diff(topic) != 0) | (np.diff(target) != 0)
+                self.pairs += int(new.sum()) + ((int(topic[0]), int(target[0])) != last)
+                last = int(topic[-1]), int(target[-1])
+                self.title_rows += batch['is_title'].true_count
+            yield batch
