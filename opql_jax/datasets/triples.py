@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 from opql_jax.corpus.documents import CorpusError, Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question
+from opql_jax.datasets.readers import Reader
 
 # The questions that the triples are turned into.
 SPLIT = '1-hop/kb'
@@ -105,7 +106,7 @@ class WithTriples:
     """
 
     paths: ClassVar = ('path',)
-    text: object
+    text: Reader
     path: str
 
     def files(self):
@@ -129,7 +130,7 @@ class Triples:
     """
 
     paths: ClassVar = ('path',)
-    text: object
+    text: Reader
     path: str
     about_text: bool = False
 

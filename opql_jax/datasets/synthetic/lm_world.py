@@ -76,7 +76,7 @@ class _Pages:
         self.required = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
 
     def _count(self, entity: int, hidden: frozenset) -> collections.Counter:
-        return collections.Counter(mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions)
+        return collections.Counter(mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions or ())
 
     def hide(self, name: str, subject: int) -> bool:
         """Takes a group of facts from all pages, unless `split_facts` passes it over; returns whether it did."""
@@ -272,22 +272,25 @@ def _reverse(step: str) -> str:
     return step.removesuffix('^-1') if step.endswith('^-1') else f'{step}^-1'
 
 
-def _file_of_pair(world: World, topics: tuple[int, int]) -> str:
+def _file_of_pair(world: World, topics: tuple[int, ...]) -> str:
     """The file for questions about a pair of topics, in whatever order and type of question; '' for none."""
     if random.Random(f'{world.seed} conjunction {sorted(topics)}').random() < EVALUATION_SHARE:
         return 'conjunction'
     return '' if SPLITS.index('dev') in world.split[list(topics)] else 'train'
 
 
-def _narrows(world: World, kind: _QuestionType, topics: tuple[int, int]) -> bool:
+def _narrows(world: World, kind: _QuestionType, topics: tuple[int, ...]) -> bool:
     """Whether a topic alone has more answers than both have in common."""
     common = len(kind.answers(world, topics))
     return any(len(world.answers(topic, chain)) > common for topic, chain in zip(topics, kind.chains))
 
 
-def _of_type(file: str, world: World, known: World, kind: _QuestionType, topics: list[tuple[int, ...]]) -> Iterator[Question]:
+def _of_type(
+    file: str, world: World, known: World, kind: _QuestionType, topics: Iterable[tuple[int, ...]]
+) -> Iterator[Question]:
     """Questions of one type with the same answers in both worlds, in passes over shuffled topics."""
     rng = random.Random(f'{world.seed} questions {file} {kind.label}')
+    topics = list(topics)
     rng.shuffle(topics)
     most = MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
     rows = ((row, kind.answers(world, row)) for row in topics)

@@ -96,7 +96,7 @@ def _document(
     world: World, document_id: str, entity: int, sentences: list[_Sentence], reference: str | None, rng: random.Random
 ) -> Document:
     """Joins sentences; later ones call the page's entity as `reference`, or by name where it is None."""
-    pieces = []
+    pieces: list[str | int] = []
     for i, sentence in enumerate(sentences):
         by_name = reference is None or i == 0 or rng.random() < _NAME_RATE
         pieces += [' '] if i else []
@@ -108,7 +108,8 @@ def _document(
 
 def _realise(sentence: _Sentence, entity: int, reference: str | None, rng: random.Random) -> list[str | int]:
     """A sentence as strings and entity ids; `reference` is a key of the table of references, or None for the name."""
-    pieces, plural = [], False
+    pieces: list[str | int] = []
+    plural = False
     for literal, slot, _, _ in string.Formatter().parse(sentence.template + '.'):
         pieces.append(literal.replace(' was', ' were', 1) if plural and literal.startswith(' was ') else literal)
         if slot is None:
@@ -130,7 +131,7 @@ def _realise(sentence: _Sentence, entity: int, reference: str | None, rng: rando
 
 def _enumeration(entities: Sequence[int]) -> list[str | int]:
     """`A`, `A and B` or `A, B and C`."""
-    pieces = []
+    pieces: list[str | int] = []
     for i, entity in enumerate(entities):
         if i:
             pieces.append(' and ' if i == len(entities) - 1 else ', ')

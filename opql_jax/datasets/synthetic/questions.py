@@ -86,7 +86,7 @@ def worded(
 def _fill(world: World, wording: str, topics: Sequence[int], answers: Sequence[int]) -> Question:
     entity = dict(zip('xy', topics))
     parsed = string.Formatter().parse(wording)
-    text, spans = world.spell(p for literal, slot, _, _ in parsed for p in (literal, entity.get(slot)) if p is not None)
+    text, spans = world.spell(p for literal, slot, _, _ in parsed for p in (literal, slot and entity[slot]) if p is not None)
     places = tuple((start, end) for start, end, _ in spans)
     return Question('', text, places, tuple(topic for _, _, topic in spans), tuple(answers))
 

@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -118,7 +118,8 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     Raises:
         CorpusError: the part is missing, truncated, damaged or no dump; names it and says where.
     """
-    opened = {'.bz2': bz2.open, '.gz': gzip.open}.get(Path(path).suffix, lambda file: file)
+    decompress: dict[str, Callable] = {'.bz2': bz2.open, '.gz': gzip.open}
+    opened = decompress.get(Path(path).suffix, lambda file: file)
     last = 'before the first page'
     try:
         with open(path, 'rb') as file:
@@ -224,7 +225,8 @@ def _read_part(folder: Path, left_out: LeftOut, part: Path) -> tuple[Path, bool]
 
 def _rows(found: Iterable[tuple[Site, Page]], left_out: LeftOut) -> Iterator[tuple]:
     """The columns of `PAGES` for each page of the main namespace."""
-    site_before, converter, matches = None, None, left_out.matcher()
+    matches = left_out.matcher()
+    site_before: Site | None = None
     for site, page in found:
         if site is not site_before:
             site_before, converter = site, Converter(site)

@@ -89,7 +89,7 @@ class _Articles:
         self._count = self.mentions = 0
         for document in self:
             self._count += 1
-            self.mentions += len(document.mentions)
+            self.mentions += len(document.mentions or ())
 
     def __iter__(self) -> Iterator[Document]:
         return self._pages.documents(self._entities)
@@ -146,13 +146,13 @@ class _Pages:
         )
         return reasons
 
-    def _end(self, title: str, redirects: dict[str, str | None]) -> int | None:
+    def _end(self, title: str | None, redirects: dict[str, str | None]) -> int | None:
         """The article at the end of a chain of redirects; None for a circle and for one that leads nowhere."""
         seen = set()
         while title in redirects and title not in seen:
             seen.add(title)
             title = redirects[title]
-        return self.number.get(title)
+        return None if title is None else self.number.get(title)
 
     def most_linked(self, min_links: int, max_entities: int) -> list[str]:
         """Titles of the articles with the most links, the first has the most."""
