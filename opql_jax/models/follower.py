@@ -1,6 +1,5 @@
-"""The query side of relation following: from a question's relation and topics to the answers, hop by hop (paper §4)."""
+"""Relation following: from a question's relation and topic to the answers, hop by hop over the memory (paper §3)."""
 
-import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
@@ -10,9 +9,11 @@ from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, Queries, 
 from opql_jax.memory.search import SearchFilter, retrieve
 from opql_jax.memory.sharding import ShardedMemory
 
+_PRECISION = lax.Precision.HIGHEST
+
 
 def _identity(key, shape, dtype=jnp.float32):
-    """An identity matrix, or a stack of them: an untrained follower compares the question with the raw keys."""
+    """An identity matrix, or a stack of them: an untrained follower compares the question with the stored keys as they are."""
     del key
     return jnp.broadcast_to(jnp.eye(shape[-1], dtype=dtype), shape)
 
@@ -20,15 +21,15 @@ def _identity(key, shape, dtype=jnp.float32):
 class Follower(nn.Module):
     """Follows relations over a fixed memory.
 
-    Hop h asks with q = W_q^T [e_X ; W_t^(h)^T r], where e_X is the centroid of the topics and r the relation of the
-    question. Keys are k_i = W_k^T [E[topic_i] ; r_i]; as q . k_i = (W_k q) . [E[topic_i] ; r_i], W_k is applied to the
-    query, and training it leaves the stored memory valid (design.md §3, decision 2).
+    Hop h queries with q = W_q^T [e_X ; W_t^(h)^T r] (eq. 5), where e_X is the centroid of the topics (eq. 4) and r the relation of the
+    question. Keys are k_i = W_k^T [E[topic_i] ; r_i] (§2.4). As q . k_i = (W_k q) . [E[topic_i] ; r_i], W_k is applied to the query:
+    training it leaves the stored memory valid.
 
     Attributes:
         relation_dim: d_r.
         entity_dim: d_e.
         max_hops: the most hops, and the number of W_t.
-        shared_hops: one W_t serves all hops.
+        shared_hops: a single W_t serves all hops.
     """
 
     relation_dim: int
@@ -43,12 +44,12 @@ class Follower(nn.Module):
         matrices = 1 if self.shared_hops else self.max_hops
         self.w_t = self.param('w_t', _identity, (matrices, self.relation_dim, self.relation_dim))
 
-    def query(self, relation, centroid, hop: int):
-        """The Queries of hop number `hop` (from 0), with W_k folded in."""
+    def query(self, relation, centroid, hop: int) -> Queries:
+        """The queries of hop number `hop` (from 0) with W_k folded in, from r [B, d_r] and e_X [B, d_e]."""
         w_t = self.w_t[0 if self.shared_hops else hop]
-        relation = jnp.matmul(relation, w_t, precision=lax.Precision.HIGHEST)
-        q = jnp.matmul(jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=lax.Precision.HIGHEST)
-        folded = jnp.matmul(q, self.w_k.T, precision=lax.Precision.HIGHEST)
+        relation = jnp.matmul(relation, w_t, precision=_PRECISION)
+        q = jnp.matmul(jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=_PRECISION)
+        folded = jnp.matmul(q, self.w_k.T, precision=_PRECISION)
         return Queries(folded[:, : self.entity_dim], folded[:, self.entity_dim :])
 
     def __call__(
@@ -65,19 +66,22 @@ class Follower(nn.Module):
 
         Args:
             relation: [B, d_r] float32, the question's relation.
-            topics: [B] int32, one topic a question, -1 for none (which finds nothing); or a weighted set, the pair of
-                entities [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
+            topics: [B] int32, one topic per question, -1 for none (which finds nothing); or weighted sets, a pair of entities
+                [B, K] int32 (distinct, -1 in unused slots) and weights [B, K] float32.
             hops: 1 .. max_hops (static).
-            memory: MemoryArrays, of which a hop searches the rows of its topics (the paper's filter); or ShardedMemory, all
-                rows of which a hop searches: its topics are known by their centroid alone.
+            memory: MemoryArrays, of which a hop searches only the rows of its topics (the paper's filter); or ShardedMemory, of
+                which a hop searches all rows and knows its topics by their centroid alone.
             entity_table: [n_entities, d_e].
-            k: entries kept per hop (static); also the most topics that the next hop starts from.
-            exclude_topic: a path never returns to its topic, not even on the way (true of MetaQA's questions by
-                construction: the *other* films of a director). Needs single topics.
+            k: entries kept per hop (static); also the most topics of the next hop.
+            exclude_topic: no path returns to its topic, not even on the way (true of MetaQA's questions by construction: the
+                *other* films of a director). Needs single topics.
 
         Returns:
-            Per hop what it found; the entities and weights of the last are the answers. The gradient of a loss at the last
-            hop reaches all hops, through the centroid of the set and through the weight of each topic.
+            The result of each hop; the entities and weights of the last are the answers. The gradient of a loss on the last hop
+            reaches all hops, through the centroid of the set and through the weight of each topic.
+
+        Raises:
+            InputError: `hops` is out of range, or `exclude_topic` with weighted sets.
         """
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a Follower can do')
@@ -89,25 +93,25 @@ class Follower(nn.Module):
         else:
             topics = topics[:, None]
             weights = jnp.where(topics >= 0, 1.0, 0.0)
-        found = []
+        results: list[Followed] = []
         for hop in range(hops):
             queries = self.query(relation, set_embedding(topics, weights, entity_table), hop)
             if isinstance(memory, MemoryArrays):
-                hop_found = follow(memory, entity_table, queries, TopicSet(topics, safe_log(weights), exclude), k)
+                result = follow(memory, entity_table, queries, TopicSet(topics, safe_log(weights), exclude), k)
             else:
-                hop_found = retrieve(memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)).followed
+                result = retrieve(memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)).followed
                 known = jnp.any(topics >= 0, axis=1, keepdims=True)
-                hop_found = jax.tree.map(lambda x, empty: jnp.where(known, x, empty), hop_found, Followed(-1, 0.0, -1, 0.0))
-            found.append(hop_found)
-            topics, weights = found[-1].entities, found[-1].weights
-        return found
+                result = Followed(*(jnp.where(known, x, empty) for x, empty in zip(result, (-1, 0.0, -1, 0.0))))
+            results.append(result)
+            topics, weights = result.entities, result.weights
+        return results
 
 
 def follow_loss(entities, weights, answers):
-    """Cross-entropy of the last hop's set against the answers: -log of the weight on all answers together.
+    """L_follow: cross-entropy of the last hop's set against the answers, -log of the weight on all answers together (§3).
 
-    A question whose answers got no weight (the search did not keep an entry that leads to one) gives no gradient; it is
-    left out of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
+    A question none of whose answers got any weight (the search kept no entry that leads to one) gives no gradient: it is left out
+    of the mean and counted by `reachable`. Questions without answers, as in padding, count nowhere.
 
     Args:
         entities: [B, k] int32, -1 in unused slots.
@@ -115,8 +119,8 @@ def follow_loss(entities, weights, answers):
         answers: [B, A] int32, -1 in unused slots.
 
     Returns:
-        loss: scalar float32, 0 if no answer is reachable.
-        metrics: `reachable`, the fraction of questions with answers whose answers got any weight.
+        The loss, a float32 scalar, 0 if no answer is reachable; and metrics: `reachable`, the share of questions with answers
+        whose answers got any weight.
     """
     hit = jnp.any(entities[:, :, None] == answers[:, None, :], axis=-1) & (entities >= 0)
     mass = jnp.sum(jnp.where(hit, weights, 0.0), axis=-1)
@@ -124,7 +128,7 @@ def follow_loss(entities, weights, answers):
     cost = jnp.where(reached, -jnp.log(jnp.where(reached, mass, 1.0)), 0.0)
     # NaN weights are not "unreached": they must show in the loss.
     cost = jnp.where(jnp.isnan(mass), mass, cost)
-    asked = jnp.any(answers >= 0, axis=-1)
+    has_answers = jnp.any(answers >= 0, axis=-1)
     count = jnp.sum(reached).astype(jnp.float32)
     loss = jnp.sum(cost) / jnp.maximum(count, 1.0)
-    return loss, {'reachable': count / jnp.maximum(jnp.sum(asked), 1)}
+    return loss, {'reachable': count / jnp.maximum(jnp.sum(has_answers), 1)}
