@@ -87,7 +87,7 @@ class ScannIndex:
     def __init__(self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: dict):
         self._memory, self._searcher, self.manifest = memory, searcher, manifest
         self._table = check_table(memory, entity_table).astype(np.float32, copy=False)
-        self.leaves, self.depth, self.recall = (manifest.get(name) for name in ('leaves', 'depth', 'recall'))
+        self.leaves, self.depth, self.recall = (manifest.get(name, 0) for name in ('leaves', 'depth', 'recall'))
         living = np.isin(ids, memory.ids)
         self._row = np.full(len(ids), -1, np.int32)  # of each number of the index
         self._row[living] = memory.rows(ids[living])

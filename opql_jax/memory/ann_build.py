@@ -67,7 +67,8 @@ def build_index(
         raise InputError(f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}')
     table, dims = ann.check_table(memory, entity_table), memory.manifest['relation_dim']
     if queries is not None:
-        queries = ann.check_queries(*queries, k, (table.shape[1], dims))
+        query_e, query_r = queries
+        queries = ann.check_queries(query_e, query_r, k, (table.shape[1], dims))
         if len(queries[0]) < 4:
             raise InputError('queries must be at least 4: half of them are for tuning, half to measure the recall')
     directory.mkdir(parents=True, exist_ok=True)
@@ -85,13 +86,12 @@ def build_index(
             manifest['scann'] = importlib.metadata.version('scann')
             manifest['num_leaves'] = num_leaves = round(math.sqrt(len(memory)))
             rng = np.random.default_rng(seed)
-            samples = _samples(memory, table, queries, rng)
             exact = ExactIndex(memory, table)
-            samples = [(*sample, exact.search(*sample, k)[1]) for sample in samples]
+            tuning, measuring = ((e, r, exact.search(e, r, k)[1]) for e, r in _samples(memory, table, queries, rng))
             del exact  # which holds a copy of the relations
             searcher = _train(scann, _keys(memory, table, np.arange(len(memory))), k, num_leaves)
             index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), manifest)
-            manifest |= _tune(index, *samples, recall)
+            manifest |= _tune(index, tuning, measuring, recall)
             manifest['files'] = _write(directory, manifest['folder'], searcher, np.asarray(memory.ids))
         segments.write_json(directory / ann.MANIFEST, manifest)
         _remove_others(directory, manifest['folder'])

@@ -345,5 +345,6 @@ def retrieve(memory: ShardedMemory, entity_table, queries: Queries, k: int, filt
     valid = entry_ids >= 0
     beta = masked_softmax(scores, valid)
     embedding = entity_table_lib.weighted_sum(entity_table, targets, beta, memory.mesh)
-    followed = Followed(*aggregate(targets, beta), entry_ids, beta)
+    entities, weights = aggregate(targets, beta)
+    followed = Followed(entities, weights, entry_ids, beta)
     return Retrieved(followed, jnp.where(valid, scores, -jnp.inf), targets, embedding)

@@ -199,12 +199,10 @@ def _cross_entropy_forward(vectors, labels, table, layout, chunk):
 def _cross_entropy_backward(layout, chunk, kept, cotangents):
     vectors, labels, table, lse = kept
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
-    rows = ROWS
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(_WHOLE, _WHOLE, _WHOLE, _WHOLE, rows), out_specs=(_WHOLE, rows))
-    to_vectors, to_table = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(
-        vectors, labels, lse, weights, table
-    )
+    inputs, outputs = (_WHOLE, _WHOLE, _WHOLE, _WHOLE, ROWS), (_WHOLE, ROWS)
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+    to_vectors, to_table = run(vectors, labels, lse, weights, table)
     return to_vectors, None, to_table
 
 
@@ -311,19 +309,18 @@ def _attend(vectors, table, layout, chunk):
 
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(_WHOLE, ROWS), out_specs=_WHOLE)
-    found, lse, best = jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(vectors, table)
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(_WHOLE, ROWS), out_specs=_WHOLE, check_vma=False)
+    found, lse, best = run(vectors, table)
     return (found, lse, best), (vectors, table, found, lse)
 
 
 def _attend_backward(layout, chunk, kept, changes):
     vectors, table, found, lse = kept
     change, change_of_lse, _ = changes
-    rows = ROWS
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
-    specs = dict(in_specs=(_WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, rows), out_specs=(_WHOLE, rows))
-    arguments = vectors, lse, found, change, change_of_lse, table
-    return jax.shard_map(shard, mesh=layout.mesh, **specs, check_vma=False)(*arguments)
+    inputs, outputs = (_WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, ROWS), (_WHOLE, ROWS)
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+    return run(vectors, lse, found, change, change_of_lse, table)
 
 
 _attend.defvjp(_attend_forward, _attend_backward)
