@@ -1,4 +1,4 @@
-"""Reader of documents in the form of DocRED and Re-DocRED.
+"""Documents in the form of DocRED (Yao et al., 2019) and Re-DocRED.
 
 A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels: [{h, t, r}]}`: tokenised
 sentences, the mentions of each entity (offsets count tokens of a sentence), and relations between entities, by their
@@ -25,12 +25,12 @@ _JOINING = frozenset('-/')
 
 
 @dataclasses.dataclass(frozen=True)
-class Annotated:
-    """One document with what is annotated in it.
+class AnnotatedDocument:
+    """A document with its entities and facts.
 
     Attributes:
         document: the text, a line for each sentence, with its mentions.
-        names: by entity key, what the entity is called and how often it is mentioned under each spelling.
+        names: by entity key, the name of the entity and the number of its mentions under each spelling.
         facts: labels whose two entities are mentioned in one sentence, each once; head and tail differ.
         unsupported: labels without such a sentence.
     """
@@ -56,14 +56,14 @@ def read_documents(
     *,
     rejected_path: str | os.PathLike,
     max_reject_fraction: float = 0.01,
-) -> list[Annotated]:
+) -> list[AnnotatedDocument]:
     """Reads a file of documents.
 
     Args:
-        path: see above.
-        relations: the relations there are; labels of others are left out.
-        rejected_path: bad documents go here as `{document, reason, record}`, the number counting from 1, and so do labels
-            that were left out; written even when there is none.
+        path: the file.
+        relations: names of the relations by id; labels of other relations are ignored.
+        rejected_path: bad documents and ignored labels are written here as `{document, reason, record}`, numbered from 1; the
+            file is written even when there is none.
         max_reject_fraction: the share of bad documents above which the file is refused.
 
     Raises:
@@ -104,9 +104,9 @@ def read_documents(
 def _check(record) -> None:
     """Raises CorpusError, naming the field, unless a record has the form of a document."""
 
-    def need(good, field, wanted, found):
+    def need(good, field, expected, found):
         if not good:
-            raise CorpusError(f'{field}: expected {wanted}, found {found!r}')
+            raise CorpusError(f'{field}: expected {expected}, found {found!r}')
 
     whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
     need(isinstance(record, dict), 'record', 'a JSON object', record)
@@ -136,9 +136,9 @@ def _check(record) -> None:
         need(isinstance(label.get('r'), str), f'labels[{i}].r', 'a relation id', label.get('r'))
 
 
-def _annotated(record, labels) -> Annotated:
-    text, places = join_tokens(record['sents'])
-    spans = _disjoint(record['vertexSet'], places)
+def _annotated(record, labels) -> AnnotatedDocument:
+    text, token_spans = join_tokens(record['sents'])
+    spans = _disjoint(record['vertexSet'], token_spans)
     by_cluster = collections.defaultdict(list)
     for start, end, sentence, cluster in spans:
         by_cluster[cluster].append((text[start:end].replace('\n', ' '), sentence))
@@ -162,28 +162,27 @@ def _annotated(record, labels) -> Annotated:
     mentions = tuple(Mention(start, end, keys[cluster]) for start, end, _, cluster in spans)
     document = Document(record['title'], record['title'], text, mentions)
     validate(document)
-    return Annotated(document, names, list(facts), unsupported)
+    return AnnotatedDocument(document, names, list(facts), unsupported)
 
 
 def entity_key(kind: str, name: str, title: str) -> str:
-    """The key by which the entities of different documents are one: the type and the name.
+    """The key of an entity, its type and name, which joins mentions in different documents.
 
-    People who are called by one word only ('Paul') are different ones in each document. The key depends on nothing outside
-    the document, so that text which is added later names the same entities alike.
+    People with a name of one word ('Paul') are another entity in each document. The key depends on nothing outside the
+    document, so that text which is added later has the same keys.
     """
     return f'{kind}:{name} ({title})' if kind == 'PER' and ' ' not in name else f'{kind}:{name}'
 
 
 def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:
-    """Readable text, a line for each sentence, and where each token is in it.
+    """Joins tokens to readable text, a line for each sentence.
 
     Returns:
-        The text, and for each sentence the (start, end) of its tokens, code points, half-open; of blank tokens the two are
-        the same.
+        The text, and for each sentence the (start, end) of its tokens, code points, half-open; equal for blank tokens.
     """
-    text, places = '', []
+    text, spans = '', []
     for sentence in sentences:
-        places.append([])
+        spans.append([])
         start_of_line, glue, quoted = True, True, False
         for token in (' '.join(raw.split()) for raw in sentence):
             if token:
@@ -196,25 +195,25 @@ def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tupl
                 glue = opens or token in _OPENING or token in _JOINING
                 quoted ^= token == '"'
                 start_of_line = False
-            places[-1].append((len(text), len(text) + len(token)))
+            spans[-1].append((len(text), len(text) + len(token)))
             text += token
-    return text, places
+    return text, spans
 
 
-def _disjoint(clusters, places) -> list[tuple[int, int, int, int]]:
-    """Mentions `(start, end, sentence, cluster)` in order: of overlapping ones the longest, of equally long ones the first."""
+def _disjoint(clusters, token_spans) -> list[tuple[int, int, int, int]]:
+    """Mentions `(start, end, sentence, cluster)` by start; of overlapping ones the longest, of equally long ones the first."""
     found = set()
     for cluster, mentions in enumerate(clusters):
         for mention in mentions:
-            tokens = [span for span in places[mention['sent_id']][slice(*mention['pos'])] if span[0] < span[1]]
+            tokens = [span for span in token_spans[mention['sent_id']][slice(*mention['pos'])] if span[0] < span[1]]
             if tokens:
                 found.add((tokens[0][0], tokens[-1][1], mention['sent_id'], cluster))
-    kept, taken = [], set()
+    disjoint, taken = [], set()
     for span in sorted(found, key=lambda s: (s[0] - s[1], s[0], s[3])):
         if taken.isdisjoint(range(*span[:2])):
             taken.update(range(*span[:2]))
-            kept.append(span)
-    return sorted(kept)
+            disjoint.append(span)
+    return sorted(disjoint)
 
 
 def _without_article(name: str) -> str:

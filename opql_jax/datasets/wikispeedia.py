@@ -1,8 +1,8 @@
-"""Reader of the Wikispeedia articles (2007 Schools Wikipedia) and their links.
+"""The articles of Wikispeedia (2007 Schools Wikipedia) and their links.
 
-The folder holds `articles.jsonl.gz` (`{page, title, text}`, the text as a text browser shows it) and
-`links.tsv` (source page, target page, URL-encoded). Where in an article a link stands is not stored:
-a mention of a target is its title where the article's text has it.
+The folder holds `articles.jsonl.gz` (`{page, title, text}`, the text as a text browser shows it) and `links.tsv` (source page,
+target page, URL-encoded). The data do not say where in an article a link is: a mention of a target is its title where the
+article's text has it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import gzip
 import itertools
 import json
 import os
-import pathlib
 import re
 import zlib
 from collections.abc import Iterator
@@ -43,25 +42,45 @@ _NOTICES = re.compile(
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Wikispeedia:
+    """The reader of whole articles of the 2007 Schools Wikipedia with their links; no questions.
+
+    Attributes:
+        folder: holds articles.jsonl.gz and links.tsv.
+    """
+
+    paths: ClassVar = ('folder',)
+    folder: str
+
+    def files(self):
+        return {name: Path(self.folder, name) for name in (ARTICLES, LINKS)}
+
+    def read(self, rejected_path):
+        vocab = entity_vocab(self.folder)
+        return vocab, list(documents(self.folder, vocab))
+
+    def questions(self, vocab):
+        return {}
+
+
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     """One entity per article; its title is key and name.
 
-    The title with a small first letter is an alias: the encyclopedia capitalises every title, its text
-    only proper names ("Red giant", "a red giant").
+    The title with a small first letter is an alias: the encyclopedia capitalises every title, but its text only proper names
+    ("Red giant", "a red giant").
     """
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
     return EntityVocab(titles, titles, [[s] if s != title else [] for s, title in zip(small, titles)])
 
 
-def documents(folder: str | os.PathLike, vocab: EntityVocab, *, linked_only: bool = True) -> Iterator[Document]:
-    """The cleaned articles, each about its own entity, one after the other as they are read.
+def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Document]:
+    """Streams the cleaned articles, each about its own entity, with mentions of itself and of the targets of its links.
 
     Args:
         folder: see above.
         vocab: what `entity_vocab` returned.
-        linked_only: an article mentions itself and the targets of its links; otherwise every title in
-            the text is a mention, linked or not.
 
     Raises:
         CorpusError: a file is missing, truncated or malformed; names file and line.
@@ -72,11 +91,9 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, linked_only: boo
         text = clean(raw)
         if not text:
             continue
-        known = targets[page] | {title} if linked_only else None
+        linked = targets[page] | {title}
         mentions = tuple(
-            Mention(start, end, vocab.keys[entity])
-            for start, end, entity in linker.link(text)
-            if known is None or vocab.keys[entity] in known
+            Mention(start, end, vocab.keys[entity]) for start, end, entity in linker.link(text) if vocab.keys[entity] in linked
         )
         yield Document(page, title, text, mentions, title)
 
@@ -100,7 +117,7 @@ def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
 
 def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
     """Streams (page, title, raw text); pages URL-decoded."""
-    number = 0  # read after the loop, in the errors
+    number = 0  # of the last line read, for the errors
     try:
         with gzip.open(path, 'rt', encoding='utf-8', newline='\n') as source:
             for number, line in enumerate(source, 1):
@@ -117,10 +134,9 @@ def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
 def clean(raw: str) -> str:
     """The prose of an article: a line per paragraph or list item.
 
-    Removed are the copyright mark, the title and subject lines above, the footer, section headings,
-    notices, image captions (before and after a line 'Enlarge', or simply twice), tables and boxes,
-    footnote marks, bullets and hard wraps. What remains ends like a sentence or is a list item of
-    at least five words.
+    Removes the copyright mark, the title and subject lines above, the footer, section headings, notices, image captions (which
+    stand before and after a line 'Enlarge', or simply twice), tables and boxes, footnote marks, bullets and hard wraps.
+    Paragraphs that do not end like a sentence and list items of fewer than five words are dropped.
     """
     if footer := _FOOTER.search(raw):
         raw = raw[: footer.start()]
@@ -134,38 +150,33 @@ def clean(raw: str) -> str:
 
 
 def _without_captions(lines: list[str]) -> list[str]:
-    """Drops captions, leaving a blank line: it ends the paragraph that stood before the image."""
-    kept, i = [], 0
+    """Replaces captions by a blank line, which ends the paragraph before the image."""
+    remaining, i = [], 0
     while i < len(lines):
         if lines[i].strip() == 'Enlarge':
-            size = _repeated(kept, lines, i + 1)
-            if size:
-                del kept[-size:]
-                i += 1 + size
-            else:
-                i += 1
-            kept.append('')
-            continue
-        size = _doubled(lines, i)
-        if size:
+            size = _repeated(remaining, lines, i + 1)
+            del remaining[len(remaining) - size :]
+            i += 1 + size
+            remaining.append('')
+        elif size := _doubled(lines, i):
             i += 2 * size
-            kept.append('')
-            continue
-        kept.append(lines[i])
-        i += 1
-    return kept
+            remaining.append('')
+        else:
+            remaining.append(lines[i])
+            i += 1
+    return remaining
 
 
-def _repeated(kept: list[str], lines: list[str], after: int) -> int:
-    """How many of the lines kept last come again, in order, from `after` on."""
-    for size in range(min(_LONGEST_CAPTION, len(kept), len(lines) - after), 0, -1):
-        if kept[-1] and kept[-1] == lines[after + size - 1] and kept[-size:] == lines[after : after + size]:
+def _repeated(remaining: list[str], lines: list[str], after: int) -> int:
+    """The number of the last lines of `remaining` that are repeated from `after` on."""
+    for size in range(min(_LONGEST_CAPTION, len(remaining), len(lines) - after), 0, -1):
+        if remaining[-1] and remaining[-1] == lines[after + size - 1] and remaining[-size:] == lines[after : after + size]:
             return size
     return 0
 
 
 def _doubled(lines: list[str], i: int) -> int:
-    """How many lines from `i` on stand there twice running, without a blank line."""
+    """The number of lines from `i` on that come twice in a row, without a blank line."""
     for size in range(1, min(_LONGEST_CAPTION, (len(lines) - i) // 2) + 1):
         if not lines[i + size - 1]:
             return 0
@@ -188,7 +199,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _items(block: list[str]) -> Iterator[tuple[bool, str]]:
-    """Splits a block into list items and paragraphs: (is it an item, its lines joined)."""
+    """Splits a block into list items and paragraphs: (whether it is an item, its lines joined)."""
     if any(_COLUMNS.search(_BULLET.sub('', line.lstrip(), count=1)) for line in block):
         return
     item, current, room = False, [], 0
@@ -216,25 +227,3 @@ def _prose(item: tuple[bool, str]) -> str:
     if len(text.split()) < _MIN_WORDS or _NOTICES.match(text) or not any(map(str.islower, text)):
         return ''
     return text if is_item or _STOP.search(text) else ''
-
-
-@dataclasses.dataclass(frozen=True)
-class Wikispeedia:
-    """Whole articles of the 2007 Schools Wikipedia with their links; no questions.
-
-    Attributes:
-        folder: holds articles.jsonl.gz and links.tsv.
-    """
-
-    paths: ClassVar = ('folder',)
-    folder: str
-
-    def files(self):
-        return {name: pathlib.Path(self.folder, name) for name in ('articles.jsonl.gz', 'links.tsv')}
-
-    def read(self, rejected_path):
-        vocab = entity_vocab(self.folder)
-        return vocab, list(documents(self.folder, vocab))
-
-    def questions(self, vocab):
-        return {}

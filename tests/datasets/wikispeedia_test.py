@@ -99,15 +99,6 @@ def test_mentions_are_the_article_itself_and_its_link_targets(folder):
     assert sun.mentions == (Mention(4, 7, 'Sun'),)
 
 
-def test_every_title_is_a_mention_when_asked(folder):
-    vocab = wikispeedia.entity_vocab(folder)
-    giant, _ = wikispeedia.documents(folder, vocab, linked_only=False)
-    assert {m.entity for m in giant.mentions} == {'Red giant', 'Helium'}
-    (folder / 'links.tsv').write_text('')
-    giant, _ = wikispeedia.documents(folder, vocab)
-    assert {m.entity for m in giant.mentions} == {'Red giant'}
-
-
 def test_broken_files_are_named(folder):
     vocab = wikispeedia.entity_vocab(folder)
     (folder / 'links.tsv').write_text('# links\nRed_giant\n')
