@@ -103,7 +103,11 @@ setup(
     packages=PACKAGES,
     # `tasks` is too common a name to install.
     package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
-    package_data={'opql_jax_tasks': ['checksums.tsv'], 'opql_jax.datasets.synthetic': ['*.toml']},
+    package_data={
+        'opql_jax_tasks': ['checksums.tsv'],
+        'opql_jax.datasets.synthetic': ['*.toml'],
+        'opql_jax.datasets.wikipedia': ['*.toml'],
+    },
     install_requires=CORE,
     extras_require=EXTRAS,
 )

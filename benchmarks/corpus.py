@@ -61,10 +61,10 @@ def text_stages(options, folder: pathlib.Path) -> tuple[dict, dict]:
     """The lines of the dump reader and of the stages that its articles go through."""
     part = write_world(folder / 'world.xml.bz2', generate(0, options.documents))
     reader = Wikipedia(str(part), str(folder / 'work'), processes=1, min_links=0)
-    left_out = dump.LeftOut(reader.left_out_titles, reader.left_out_templates)
+    skip = dump.SkipPatterns(reader.skip_titles, reader.skip_templates)
     texts = [page.text for _, page in dump.pages(part)]
     size = sum(len(text.encode()) for text in texts) / 1e6
-    spent, (pages,) = cpu_seconds(lambda: dump.read_parts([part], folder / 'work', left_out, processes=1))
+    spent, (pages,) = cpu_seconds(lambda: dump.read_parts([part], folder / 'work', skip, processes=1))
     links = sum(map(len, pq.read_table(pages, columns=['links'])['links'].to_pylist()))
     some = [text for text in texts if text and not text.startswith('#')][: options.tree_pages]
     converter = dump.Converter(dump.Site())

@@ -1,13 +1,12 @@
-"""MediaWiki XML dumps: their pages, and their articles as text with links, a Parquet file for each part of a dump.
+"""Reads MediaWiki XML dumps: one Parquet file of articles, as text with links, for each part of a dump.
 
-A part is read as a stream. What was made of it stays in a work folder under a name that depends on its bytes and on the
+A part is read as a stream. Its Parquet file stays in a work folder under a name that depends on the bytes of the part and on the
 options, so a run that was killed reads only the parts that it had not finished.
 """
 
 from __future__ import annotations
 
 import bz2
-import dataclasses
 import fnmatch
 import functools
 import glob
@@ -33,12 +32,12 @@ from opql_jax.corpus.documents import CorpusError
 from opql_jax.datasets.wikipedia.titles import Site
 from opql_jax.datasets.wikipedia.wikitext import Converter
 
-# Raised whenever the same dump gives other pages than before.
+# To be raised whenever the same dump gives other pages than before.
 VERSION = 1
 
 LINK = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('title', pa.string())])
-# kind: 'article', 'redirect', 'left out' or 'rejected'. A redirect has a target unless it leads to no article, what was
-# rejected has a reason, and articles alone have text and links, which are empty where nothing but templates was.
+# kind: 'article', 'redirect', 'skipped' or 'rejected'. A redirect has a target unless it leads to no article, a rejected page has
+# a reason, and articles alone have text and links, which are empty where the page has nothing but templates.
 PAGES = pa.schema(
     [
         ('id', pa.string()),
@@ -58,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 class Page(NamedTuple):
-    """A page as the dump has it; `redirect` is the title it leads on to, `model` what kind of text its last revision is."""
+    """A page of a dump; `redirect` is the title it redirects to, `model` the content model of its last revision."""
 
     id: str
     title: str
@@ -68,32 +67,30 @@ class Page(NamedTuple):
     text: str
 
 
-@dataclasses.dataclass(frozen=True)
-class LeftOut:
-    """Which pages are neither document nor entity, by patterns such as `List of *`, separated by '|'.
+class SkipPatterns(NamedTuple):
+    """Which pages are neither documents nor entities, by patterns such as `List of *`, separated by '|'.
 
     Attributes:
-        titles: of their titles.
-        templates: of the names of templates that they use, in lower case.
+        titles: patterns of their titles.
+        templates: patterns of the names of templates that they use, in lower case.
     """
 
     titles: str = ''
     templates: str = ''
 
-    def matcher(self):
-        """A function of a title and a set of template names; whether the page is left out."""
+    def matcher(self) -> Callable[[str, set[str]], bool]:
+        """A function of a title and a set of template names that says whether the page is skipped."""
         title, template = (
-            re.compile('|'.join(fnmatch.translate(p) for p in patterns.split('|')) if patterns else '(?!)')
-            for patterns in (self.titles, self.templates)
+            re.compile('|'.join(fnmatch.translate(p) for p in patterns.split('|')) if patterns else '(?!)') for patterns in self
         )
         return lambda name, names: bool(title.match(name) or any(map(template.match, names)))
 
 
 def part_files(path: str | os.PathLike) -> list[Path]:
-    """The parts of a dump, by name: a file, the parts in a folder, or what a pattern such as `dump/*.bz2` matches.
+    """The parts of a dump, by name: a file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
 
     Raises:
-        CorpusError: there is none, two have the same name, or a file's name does not end as that of a part does.
+        CorpusError: there is none, two have the same name, or a file's name does not end like that of a part.
     """
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
@@ -111,9 +108,7 @@ def part_files(path: str | os.PathLike) -> list[Path]:
 
 
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
-    """Streams the pages of one part, each with what the head of the file says about titles.
-
-    Of a page with several revisions this is the last one in the file.
+    """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
 
     Raises:
         CorpusError: the part is missing, truncated, damaged or no dump; names it and says where.
@@ -130,14 +125,14 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
                     yield site, page
             except (EOFError, zlib.error, OSError) as error:
                 raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
-            except (ElementTree.ParseError, _NoDump) as error:
+            except (ElementTree.ParseError, _NotADump) as error:
                 raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
     except FileNotFoundError as error:
         raise CorpusError(f'{path}: no such file') from error
 
 
-class _NoDump(Exception):
-    """An element is not what it is in a dump."""
+class _NotADump(Exception):
+    """An element does not have the form it has in a dump."""
 
 
 def _pages(source) -> Iterator[tuple[Site, Page]]:
@@ -146,7 +141,7 @@ def _pages(source) -> Iterator[tuple[Site, Page]]:
         if root is None:
             root = element
             if _name(root) != 'mediawiki':
-                raise _NoDump(f'the outermost element is {_name(root)!r}')
+                raise _NotADump(f'the outermost element is {_name(root)!r}')
         elif event == 'end':
             if _name(element) == 'siteinfo':
                 site = _site(element)
@@ -156,7 +151,7 @@ def _pages(source) -> Iterator[tuple[Site, Page]]:
 
 
 def _name(element) -> str:
-    """The tag without the version of the format."""
+    """The tag of an element without its XML namespace."""
     return element.tag.rpartition('}')[2]
 
 
@@ -170,7 +165,7 @@ def _page(page) -> Page:
     title, namespace, id = (page.findtext(f'{{*}}{name}') for name in ('title', 'ns', 'id'))
     revision = page.findall('{*}revision')
     if not title or not id or not revision or not re.fullmatch(r'-?\d+', namespace or ''):
-        raise _NoDump(
+        raise _NotADump(
             f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, {id!r}, {len(revision)}'
         )
     redirect = page.find('{*}redirect')
@@ -184,13 +179,15 @@ def _page(page) -> Page:
     )
 
 
-def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftOut, processes: int | None = None) -> list[Path]:
-    """Makes a Parquet file of `PAGES` of each part, unless it is there already; only pages of the main namespace.
+def read_parts(
+    parts: Sequence[Path], folder: str | os.PathLike, skip: SkipPatterns, processes: int | None = None
+) -> list[Path]:
+    """Writes a Parquet file of `PAGES`, the pages of the main namespace, for each part that has none yet.
 
     Args:
-        parts: what `part_files` returned.
+        parts: the files of the parts, see `part_files`.
         folder: the work folder, made if need be, of one run at a time.
-        left_out: the articles to leave out.
+        skip: the pages to skip.
         processes: how many parts are read at once; None for one per core. The files do not depend on it.
 
     Returns:
@@ -203,9 +200,9 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob('.*.partial'):
         leftover.unlink()
-    # A result is a name, so all parts may be waiting: none is kept back by a long one before it.
+    # A result is only a name, so all parts may be read ahead: a long part does not hold up those after it.
     processes = min(processes or os.cpu_count() or 1, len(parts))
-    read = map_ordered(functools.partial(_read_part, folder, left_out), parts, processes, ahead=len(parts))
+    read = map_ordered(functools.partial(_read_part, folder, skip), parts, processes, ahead=len(parts))
     files = []
     for number, ((file, new), part) in enumerate(zip(read, parts), 1):
         _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
@@ -213,23 +210,23 @@ def read_parts(parts: Sequence[Path], folder: str | os.PathLike, left_out: LeftO
     return files
 
 
-def _read_part(folder: Path, left_out: LeftOut, part: Path) -> tuple[Path, bool]:
-    """The file of a part and whether it had to be made."""
-    depends = [VERSION, importlib.metadata.version('mwparserfromhell'), storage.sha256(part), dataclasses.asdict(left_out)]
-    file = folder / f'{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.parquet'
+def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool]:
+    """The file of a part, and whether it is new."""
+    key = [VERSION, importlib.metadata.version('mwparserfromhell'), storage.sha256(part), skip._asdict()]
+    file = folder / f'{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.parquet'
     if file.exists():
         return file, False
-    tables.write_table(file, _batches(_rows(pages(part), left_out)), PAGES)
+    tables.write_table(file, _batches(_rows(pages(part), skip)), PAGES)
     return file, True
 
 
-def _rows(found: Iterable[tuple[Site, Page]], left_out: LeftOut) -> Iterator[tuple]:
+def _rows(found: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
     """The columns of `PAGES` for each page of the main namespace."""
-    matches = left_out.matcher()
-    site_before: Site | None = None
+    last_site: Site | None = None
+    skipped = skip.matcher()
     for site, page in found:
-        if site is not site_before:
-            site_before, converter = site, Converter(site)
+        if site is not last_site:
+            last_site, converter = site, Converter(site)
         if page.namespace:
             continue
         text, links, target, reason, kind = '', [], None, None, 'article'
@@ -240,8 +237,8 @@ def _rows(found: Iterable[tuple[Site, Page]], left_out: LeftOut) -> Iterator[tup
         else:
             try:
                 text, links, templates = converter.convert(page.text)
-                if matches(page.title, templates):
-                    text, links, kind = '', [], 'left out'
+                if skipped(page.title, templates):
+                    text, links, kind = '', [], 'skipped'
             except CorpusError as error:
                 kind, reason = 'rejected', str(error)
         yield page.id, page.title, kind, target, reason, text, links
@@ -260,11 +257,4 @@ def _batches(rows: Iterable[tuple]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(rows: list[tuple]) -> pa.RecordBatch:
-    *columns, links = zip(*rows)
-    flat = list(zip(*(link for row in links for link in row))) or [(), (), ()]
-    offsets = [0]
-    for row in links:
-        offsets.append(offsets[-1] + len(row))
-    items = pa.StructArray.from_arrays([pa.array(v, f.type) for v, f in zip(flat, LINK)], fields=list(LINK))
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, PAGES)]
-    return pa.RecordBatch.from_arrays([*arrays, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)], schema=PAGES)
+    return pa.RecordBatch.from_arrays([pa.array(c, field.type) for c, field in zip(zip(*rows), PAGES)], schema=PAGES)

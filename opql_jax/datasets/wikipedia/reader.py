@@ -1,4 +1,4 @@
-"""The reader of MediaWiki dumps, Wikipedia's among them: articles with their hyperlinks as mentions (see `readers`)."""
+"""The reader of MediaWiki dumps, such as Wikipedia's: articles with their hyperlinks as mentions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Wikipedia:
-    """The articles of a dump, each about the entity that its title names; no questions.
+    """The reader of the articles of a dump, each about the entity that its title names; no questions.
 
-    A link is a mention of the page that it leads to, over redirects. The entities are the pages with the most links; links to
-    others, and to pages that do not exist, are text.
+    A link is a mention of the page that it leads to, through redirects. The entities are the pages with the most links; links
+    to others, and to pages that do not exist, are plain text.
 
     Attributes:
         path: the dump: a file, a folder of its parts or a pattern; .xml, .xml.bz2 or .xml.gz.
-        work_folder: keeps what was read of each part, so that a killed run goes on; it may go once the corpus is prepared.
-        processes: parts that are read at once; None for one per core.
-        min_links: links that an entity has at least; 0 makes every article one.
-        max_entities: entities at most, those with the most links; of two with equally many the one whose title comes first.
-        left_out_titles, left_out_templates: pages to leave out, see `wikidump.LeftOut`: lists and disambiguation pages of
-            English wikis; '' leaves out none.
+        work_folder: holds the parts that have been read, so that a killed run resumes; it may be deleted once the corpus is
+            prepared.
+        processes: number of parts that are read at once; None for one per core.
+        min_links: number of links that an entity has at least; 0 makes every article an entity.
+        max_entities: maximum number of entities, those with the most links; ties go to the title that comes first.
+        skip_titles, skip_templates: pages to skip, see `dump.SkipPatterns`: by default lists and disambiguation pages of
+            English wikis; '' skips none.
         max_reject_fraction: share of articles that cannot be read above which the dump is refused.
     """
 
@@ -46,8 +47,8 @@ class Wikipedia:
     processes: int | None = None
     min_links: int = 1
     max_entities: int = 1_000_000
-    left_out_titles: str = 'List of *|Lists of *|Index of *|Outline of *|* (disambiguation)'
-    left_out_templates: str = '*disambiguation|*disambig|dab|hndis|geodis|numberdis|set index article|sia'
+    skip_titles: str = 'List of *|Lists of *|Index of *|Outline of *|* (disambiguation)'
+    skip_templates: str = '*disambiguation|*disambig|dab|hndis|geodis|numberdis|set index article|sia'
     max_reject_fraction: float = 0.01
 
     def __post_init__(self):
@@ -61,8 +62,8 @@ class Wikipedia:
 
     def read(self, rejected_path):
         parts = dump.part_files(self.path)
-        left_out = dump.LeftOut(self.left_out_titles, self.left_out_templates)
-        pages = _Pages(dump.read_parts(parts, self.work_folder, left_out, self.processes))
+        skip = dump.SkipPatterns(self.skip_titles, self.skip_templates)
+        pages = _Pages(dump.read_parts(parts, self.work_folder, skip, self.processes))
         rejected = pages.index([part.name for part in parts], rejected_path)
         total = len(pages.titles) + len(rejected)
         check_rejected(self.path, rejected, 'articles', total, self.max_reject_fraction, rejected_path)
@@ -81,7 +82,7 @@ class _Articles:
     """The documents of all parts, read from the work folder whenever they are iterated: they need not fit into memory.
 
     Attributes:
-        mentions: how many they have.
+        mentions: the number of their mentions.
     """
 
     def __init__(self, pages: _Pages, entities: set[str]):
@@ -102,23 +103,28 @@ class _Pages:
     """The pages of all parts together.
 
     Attributes:
-        titles: of the articles; an article's number is its place.
-        number: of the article that a title means, redirects included.
+        titles: the titles of the articles, by number.
+        number: the number of the article that a title leads to, redirects included.
     """
 
     def __init__(self, files: Sequence[Path]):
-        """Takes what `wikidump.read_parts` returned."""
+        """Takes the files of the parts, see `dump.read_parts`."""
         self._files = files
         self.titles: list[str] = []
         self.number: dict[str, int] = {}
         self._repeated: set[tuple[int, int]] = set()  # file and row
 
     def index(self, names: Sequence[str], rejected_path: str | os.PathLike) -> list[str]:
-        """Finds articles and redirects; the reasons for which pages were rejected.
+        """Numbers the articles and follows redirects.
 
-        Those are written as `{part, page, title, reason}`, where `names` are the parts; written even when none is.
+        Args:
+            names: the names of the parts.
+            rejected_path: rejected pages are written here as `{part, page, title, reason}`; written even when there is none.
+
+        Returns:
+            The reason for each rejected page.
         """
-        redirects, ids, reasons, left_out = {}, set(), [], 0
+        redirects, ids, reasons, skipped = {}, set(), [], 0
         os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
         with open(rejected_path, 'w', encoding='utf-8') as rejected:
             for file, row, page in self._rows('id', 'title', 'kind', 'target', 'reason'):
@@ -138,16 +144,16 @@ class _Pages:
                     self.titles.append(title)
                     ids.add(id)
                 else:
-                    left_out += 1
-        found = {title: self._end(title, redirects) for title in redirects}
-        self.number |= {title: end for title, end in found.items() if end is not None}
+                    skipped += 1
+        ends = {title: self._end(title, redirects) for title in redirects}
+        self.number |= {title: end for title, end in ends.items() if end is not None}
         _log.info(
-            f'{len(self.titles):,} articles, {len(redirects):,} redirects, {left_out:,} pages left out, {len(reasons):,} rejected'
+            f'{len(self.titles):,} articles, {len(redirects):,} redirects, {skipped:,} pages skipped, {len(reasons):,} rejected'
         )
         return reasons
 
     def _end(self, title: str | None, redirects: dict[str, str | None]) -> int | None:
-        """The article at the end of a chain of redirects; None for a circle and for one that leads nowhere."""
+        """The number of the article at the end of a chain of redirects; None for a circle and for a chain that leads nowhere."""
         seen = set()
         while title in redirects and title not in seen:
             seen.add(title)
@@ -155,7 +161,7 @@ class _Pages:
         return None if title is None else self.number.get(title)
 
     def most_linked(self, min_links: int, max_entities: int) -> list[str]:
-        """Titles of the articles with the most links, the first has the most."""
+        """Titles of the articles with the most links, most linked first."""
         counts = np.zeros(len(self.titles), np.int64)
         for _, _, batch in self._batches('links'):
             linked = pc.value_counts(batch['links'].flatten().field('title'))

@@ -136,7 +136,7 @@ def test_lists_and_disambiguation_pages_can_be_left_out(reader, tmp_path):
     )
     vocab, documents, _ = read(reader(), tmp_path)
     assert vocab.keys == ['Rome'] and documents['Rome'].mentions == ()
-    vocab, documents, _ = read(reader(left_out_titles='', left_out_templates=''), tmp_path)
+    vocab, documents, _ = read(reader(skip_titles='', skip_templates=''), tmp_path)
     assert mentions_of(documents['Rome']) == [('Venus', 'Venus'), ('Romulus', 'Mercury')]
     assert vocab.keys == ['Rome', 'Mercury', 'Venus', 'List of towns', 'Rome (disambiguation)']
 
@@ -216,7 +216,7 @@ def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader
     assert len(reader('*.bz2').read(parts / 'r')[1]) == 15 and not read_parts
     dump(parts / 'wiki-9.xml.bz2', page(999, 'New', 'x'))
     assert len(reader('*.bz2').read(parts / 'r')[1]) == 11 and read_parts == ['wiki-9.xml.bz2']
-    reader('*.bz2', left_out_titles='New').read(parts / 'r')
+    reader('*.bz2', skip_titles='New').read(parts / 'r')
     assert len(read_parts) == 4
 
 
