@@ -1,1 +1,1 @@
-"""Readers of public data sets, a file each."""
+"""Public data sets and your own text: one file each, with the reader that `prepare` takes (see `readers`)."""

@@ -1,1 +1,1 @@
-"""MediaWiki dumps, read and written."""
+"""MediaWiki dumps, such as Wikipedia's: `reader` for `prepare`, `dump` for XML files, `wikitext` and `titles` for their contents."""

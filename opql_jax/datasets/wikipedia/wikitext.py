@@ -1,7 +1,7 @@
-"""Wikitext to plain text with links: the prose of a page, without templates, tables, notes, pictures and headings.
+"""Converts wikitext to plain text with links: the prose of a page, without templates, tables, notes, pictures and headings.
 
 A paragraph or list item is a line of the text. The parser is mwparserfromhell's tokenizer, written in C; its stream of tokens
-is read directly, because the tree that the package builds of it takes six times as long as the tokens.
+is read directly, because the tree that the package builds from it takes six times as long.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.datasets.wikipedia.titles import Site
 
-# Characters that XML cannot hold mark places in a text until the last step.
+# Control characters, which XML cannot hold, mark positions in a text until the last step.
 _OPEN, _CLOSE = '\x01', '\x02'  # around the anchor of a link
-_APOSTROPHE = '\x03'  # one that is no markup
-_GAP = '\x04'  # something was left out
-_SEAM = '\x05'  # what stands on its two sides is not read together
+_APOSTROPHE = '\x03'  # an apostrophe that is no markup
+_GAP = '\x04'  # something was removed
+_SEAM = '\x05'  # the texts on its two sides are not parsed together
 _COMMENT = '\x06'
 _ITEM = '\x07'  # a list item, to the end of its line
 _BREAK = '\n\n'
 
 _CONTROL = re.compile('[\x00-\x08\x0b-\x1f]')
 _MAGIC_WORD = re.compile(r'__(?!_)[^\W\da-z]+?__')
-# Tags whose other half is missing come as text.
+# The tokenizer gives tags without a counterpart as text.
 _STRAY = re.compile(
     r'</?(?:abbr|b|bdi|big|blockquote|br|center|cite|code|dd|del|dfn|div|dl|dt|em|font|h[1-6]|hr|i|includeonly|ins|kbd|li|mark|'
     r'noinclude|nowiki|ol|onlyinclude|p|poem|pre|q|ref|references|rp|rt|ruby|s|samp|small|span|strike|strong|sub|sup|table|td|'
@@ -49,7 +49,7 @@ _ITEM_LINE = re.compile(f'{_ITEM}+([^\n]*)')
 _WIDE = re.compile(' {2,}')
 _BLANKS = re.compile(' ?\n[ \n]*')
 _MARKS = re.compile(f'[{_OPEN}{_CLOSE}]')
-# What a gap leaves behind, as in '(; born 1970)' and 'text .', and what is to stand there.
+# The traces of a removed template, as in '(; born 1970)' and 'text .', and their replacements.
 _GAPS = [
     (re.compile(f'{_GAP}(?: ?{_GAP})+'), _GAP),
     (re.compile(f'\\((?=[ ,;:]*{_GAP})[ ,;:{_GAP}]*\\)'), _GAP),
@@ -77,7 +77,7 @@ class Wikitext(NamedTuple):
 
 
 class Converter:
-    """Converts pages of one site, one after the other."""
+    """Converts pages of one site, one at a time."""
 
     def __init__(self, site: Site):
         """Raises InputError where mwparserfromhell is not installed."""
@@ -115,7 +115,7 @@ class Converter:
         if '{|' in source:
             source = _INDENTED_TABLE.sub('', source)
         try:
-            # Quotes are left to `_without_quotes`: they end with their line, which the tokenizer does not know.
+            # Bold and italics are left to `_without_quotes`: they end with their line, which the tokenizer does not know.
             tokens = self._tokenizer.tokenize(source, 0, True)
         except self._failed as error:
             raise CorpusError(f'wikitext: {error}') from error
@@ -130,7 +130,7 @@ class Converter:
         return Wikitext(*_finish(''.join(out), self._targets), self._templates)
 
     def _each(self):
-        """The tokens to come; handlers take theirs from the same stream, and may put one back."""
+        """The remaining tokens; handlers consume tokens of the same stream, and may put one back."""
         while (token := next(self._tokens, None)) is not None:
             yield token
 
@@ -144,7 +144,7 @@ class Converter:
         return text
 
     def _skip(self, opening, *closing) -> None:
-        """Passes over the rest of what an `opening` token began."""
+        """Skips tokens to the one that closes an `opening` token."""
         depth = 1
         for token in self._tokens:
             kind = type(token)
@@ -176,7 +176,7 @@ class Converter:
         self._out.append(_COMMENT)
 
     def _entity(self) -> str:
-        """The character that an HTML entity stands for, once its start was read."""
+        """The character of an HTML entity whose start has been read."""
         written = '&'
         for token in self._tokens:
             kind = type(token)
@@ -270,7 +270,7 @@ class Converter:
             self._out.append(f'{_BREAK}{_ITEM}' if name in ('li', 'dd', 'dt') else _BREAK if name in _BLOCKS else _SEAM)
 
     def _attributes(self) -> bool:
-        """Passes over the attributes of a tag; whether it has content."""
+        """Skips the attributes of a tag; returns whether the tag has content."""
         kinds = self._kinds
         for token in self._tokens:
             kind = type(token)
@@ -283,7 +283,7 @@ class Converter:
         return False
 
     def _unparsed(self, name: str) -> None:
-        """Text that the tokenizer leaves as it is."""
+        """Text that the tokenizer does not parse."""
         pieces = []
         for token in self._tokens:
             if type(token) is self._kinds.TagOpenClose:
@@ -305,12 +305,12 @@ def _literal(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """What text says in which entities stand for characters; no character of it is markup, and what XML cannot hold is a blank."""
+    """Replaces HTML entities by characters, none of which is markup; control characters become blanks."""
     return _literal(re.sub('[\x00-\x1f]', ' ', html.unescape(text)))
 
 
 def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, str]]]:
-    """Takes the marks out of a text: what it says, and where its links are."""
+    """Removes the marks from a text; returns the plain text and its links."""
     if _COMMENT in text:
         text = _COMMENT_LINE.sub('', text).replace(_COMMENT, '')
     text = _TRAIL.sub(rf'\1{_CLOSE}', text)
@@ -320,8 +320,8 @@ def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, st
         text = _TABLE_LINE.sub(_GAP, text)
     text = _WIDE.sub(' ', text.replace(_SEAM, '').replace(_APOSTROPHE, "'").replace('\t', ' '))
     if _GAP in text:
-        for pattern, kept in _GAPS:
-            text = pattern.sub(kept, text)
+        for pattern, replacement in _GAPS:
+            text = pattern.sub(replacement, text)
     text = _ITEM_LINE.sub(rf'{_BREAK}\1{_BREAK}', text)
     # From here on a line break ends a paragraph.
     text = _BLANKS.sub(lambda blank: '\n' if blank[0].count('\n') > 1 else ' ', text)
@@ -337,13 +337,13 @@ def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, st
 
 
 def _without_quotes(line: str) -> str:
-    """A line without the marks of bold and italics, which are told from apostrophes as MediaWiki does."""
+    """A line without the marks of bold and italics, which are distinguished from apostrophes by MediaWiki's rules."""
     parts = _QUOTES.split(line)
-    texts, sizes = parts[::2], []  # a mark stands after each text but the last
+    texts, sizes = parts[::2], []  # a mark follows each text but the last
     for i, mark in enumerate(parts[1::2]):
-        kept = 1 if len(mark) == 4 else max(len(mark) - 5, 0)
-        texts[i] += "'" * kept
-        sizes.append(len(mark) - kept)
+        apostrophes = 1 if len(mark) == 4 else max(len(mark) - 5, 0)
+        texts[i] += "'" * apostrophes
+        sizes.append(len(mark) - apostrophes)
     if sum(size != 2 for size in sizes) % 2 and sum(size != 3 for size in sizes) % 2:
         # Both bold and italics stay open, so one bold mark is an apostrophe and italics: the first after a word of
         # one letter, else the first after a longer word, else the first after a space.
