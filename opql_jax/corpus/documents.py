@@ -1,4 +1,4 @@
-"""Documents with mentions, and the JSON Lines form they arrive in."""
+"""Documents with their entity links, and the JSON Lines files that they are read from."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REASONS_SHOWN = 3
 
 
 class CorpusError(InputError):
-    """Input text or a table made from it is not what it must be; the message says what and where."""
+    """A corpus, a question file or a table made from them cannot be used; the message says what is wrong and where."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Mention:
-    """Characters `[start, end)` of a text, in Unicode code points, that name the entity `entity`."""
+    """The characters `[start, end)` of a text, in Unicode code points, that name an entity, given by its key."""
 
     start: int
     end: int
@@ -33,8 +33,8 @@ class Document:
         id: unique in its corpus.
         title: what the document is called.
         text: the text itself, without the title.
-        mentions: links into `text`, by entity key; they do not overlap. None where nobody looked for any: such a text is
-            linked by entity names, while one with no mention at all stays without.
+        mentions: links from `text` to entities; they do not overlap. A text whose mentions are None is linked by the names of
+            entities, one whose mentions are empty is not.
         title_entity: the key of the entity the document is about, if it is about one.
     """
 
@@ -56,19 +56,13 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
         CorpusError: the message names the field and says what is wrong with it.
     """
     for field in ('id', 'title', 'text'):
-        value = getattr(document, field)
-        if not isinstance(value, str):
-            raise CorpusError(f'{field}: expected a string, found {value!r}')
-        if not value.strip():
-            raise CorpusError(f'{field}: empty')
-        _check_unicode(field, value)
+        check_string(field, getattr(document, field))
     if document.title_entity is not None:
         _check_entity('title_entity', document.title_entity, known_entities)
     length, mentions = len(document.text), document.mentions or ()
     for i, mention in enumerate(mentions):
         for side in ('start', 'end'):
-            offset = getattr(mention, side)
-            if not isinstance(offset, int) or isinstance(offset, bool):
+            if type(offset := getattr(mention, side)) is not int:
                 raise CorpusError(f'mentions[{i}].{side}: expected an integer, found {offset!r}')
         if mention.start < 0:
             raise CorpusError(f'mentions[{i}].start: {mention.start} is before the text')
@@ -84,7 +78,10 @@ def validate(document: Document, known_entities: Collection[str] | None = None) 
             raise CorpusError(f'mentions[{j}]: [{b.start}, {b.end}) overlaps mentions[{i}] [{a.start}, {a.end})')
 
 
-def _check_unicode(field: str, value: str) -> None:
+def check_string(field: str, value: object) -> None:
+    """Raises CorpusError unless a value is a string that is not blank and can be written as UTF-8."""
+    if not isinstance(value, str) or not value.strip():
+        raise CorpusError(f'{field}: expected a string that is not blank, found {value!r}')
     try:
         value.encode('utf-8')
     except UnicodeEncodeError as error:
@@ -92,17 +89,15 @@ def _check_unicode(field: str, value: str) -> None:
 
 
 def _check_entity(field: str, entity: str, known: Collection[str] | None) -> None:
-    if not isinstance(entity, str) or not entity:
-        raise CorpusError(f'{field}: expected an entity id (a string), found {entity!r}')
-    _check_unicode(field, entity)
+    check_string(field, entity)
     if known is not None and entity not in known:
         raise CorpusError(f'{field}: unknown entity id {entity!r}')
 
 
 def document_from_json(record: object) -> Document:
-    """Turns one parsed JSON value into a document, not yet validated.
+    """The document of one parsed JSON value, not yet validated.
 
-    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; a number is accepted as id,
+    `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`; an id may be a number, and
     other fields are ignored.
 
     Raises:
@@ -124,11 +119,9 @@ def document_from_json(record: object) -> Document:
             if field not in mention:
                 raise CorpusError(f'mentions[{i}].{field}: missing')
         links.append(Mention(mention['start'], mention['end'], mention['entity']))
-    identity = record['id']
-    if isinstance(identity, int) and not isinstance(identity, bool):
-        identity = str(identity)
+    document_id = str(record['id']) if type(record['id']) is int else record['id']
     links = None if mentions is None else tuple(links)
-    return Document(identity, record['title'], record['text'], links, record.get('title_entity'))
+    return Document(document_id, record['title'], record['text'], links, record.get('title_entity'))
 
 
 def read_jsonl(
@@ -184,12 +177,12 @@ def read_jsonl(
     return documents
 
 
-def check_rejected(path, reasons: Sequence[str], what: str, total: int, max_fraction: float, rejected_path) -> None:
-    """Raises CorpusError, with the first reasons, if more than a fraction of a file's `total` lines or documents were rejected."""
+def check_rejected(path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path) -> None:
+    """Raises CorpusError, with the first reasons, if more than a fraction of a file's `total` units (lines, articles) were rejected."""
     if len(reasons) > max_fraction * total:
         more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
         raise CorpusError(
-            f'{path}: {len(reasons)} of {total} {what} are bad, more than the fraction {max_fraction} '
+            f'{path}: {len(reasons)} of {total} {unit} are bad, more than the fraction {max_fraction} '
             f'allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed in {rejected_path}'
         )
 
@@ -197,7 +190,5 @@ def check_rejected(path, reasons: Sequence[str], what: str, total: int, max_frac
 def _parse(line: bytes) -> object:
     try:
         return json.loads(line.decode('utf-8'))
-    except UnicodeDecodeError as error:
-        raise CorpusError(f'not UTF-8: byte {error.start} of the line') from error
     except ValueError as error:
-        raise CorpusError(f'invalid JSON: {error}') from error
+        raise CorpusError(f'not a JSON value in UTF-8 ({error})') from error

@@ -85,13 +85,3 @@ def object_list_field(record: dict, field: str, prefix: str = '') -> list[tuple[
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise CorpusError(f'{prefix}{field}: expected a list of objects, found {values!r}')
     return [(f'{prefix}{field}[{i}].', value) for i, value in enumerate(values)]
-
-
-def check_string(field: str, value: object) -> None:
-    """Raises CorpusError unless a value is a string that is not blank and can be written as UTF-8."""
-    if not isinstance(value, str) or not value.strip():
-        raise CorpusError(f'{field}: expected a string that is not blank, found {value!r}')
-    try:
-        value.encode('utf-8')
-    except UnicodeEncodeError as error:
-        raise CorpusError(f'{field}: code point {error.start} is half of a surrogate pair') from error

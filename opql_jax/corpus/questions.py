@@ -19,9 +19,9 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from opql_jax.core import files
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.documents import CorpusError, check_string
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, read_json_lines
+from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.corpus.linking import MentionLinker
 
 RELATION_SEPARATOR = ' > '

@@ -1,4 +1,4 @@
-"""Where sentences start, by rules for edited English text."""
+"""Splitting edited English text into sentences, by rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DOTTED = re.compile(r'(?:\w\.)+\w$')
 
 
 def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) -> list[int]:
-    """Code-point offsets at which the sentences of `text` start, in increasing order.
+    """The code-point offsets at which the sentences of a text start, in increasing order; none in a blank text.
 
     A sentence ends at a stop followed by space and something other than a lower-case letter, except
     after abbreviations and initials, and at every line break. No sentence starts inside a mention.
@@ -34,9 +34,6 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
     Args:
         text: any text.
         mentions: `(start, end, entity)` by start.
-
-    Returns:
-        The starts; empty when the text is blank.
     """
     first = len(text) - len(text.lstrip())
     if first == len(text):
@@ -72,17 +69,17 @@ def _ends_sentence(text: str, stop: str, stop_at: int, start: int) -> bool:
     return True
 
 
-def sentences_begun(starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """How many sentences begin at or before places of passages, counted through all passages.
+def sentence_numbers(starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """The number of the sentence that holds an offset of a passage, counted from 1 through all passages.
 
     Args:
-        starts: where sentences start, those of all passages in their order, rising in each.
-        counts: [passages] the number of each passage's sentences.
-        passage, place: [n] passages and places in their texts, not negative.
+        starts: [sentences] offsets at which sentences start, passage by passage, rising in each.
+        counts: [passages] the number of sentences of each passage.
+        passage, offset: [n] passages and offsets in their texts, not negative.
 
     Returns:
-        [n] int64; of two places of a passage the same where they are in one sentence.
+        [n] int64; two offsets of a passage have the same number if they are in one sentence.
     """
     # One rising sequence, so that one search finds any of them.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
-    return np.searchsorted(keys, (passage.astype(np.int64) << 32) | place, side='right')
+    return np.searchsorted(keys, (passage.astype(np.int64) << 32) | offset, side='right')

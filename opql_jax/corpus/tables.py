@@ -54,7 +54,7 @@ PAIRS = pa.schema(
 
 
 def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-    """Writes record batches (a `pa.Table` through `.to_batches()`) to `path`; returns the row count."""
+    """Writes record batches as a Parquet file, which appears when it is whole; returns the number of rows."""
     rows = 0
     with files.atomic_path(path) as partial, pq.ParquetWriter(partial, schema) as writer:
         for batch in batches:
@@ -64,11 +64,11 @@ def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], sche
 
 
 def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARED.advice) -> pa.Table:
-    """Reads `path` and returns it with exactly the columns of `schema`; errors end with `advice`.
+    """Reads a Parquet file: exactly the columns of `schema`.
 
     Raises:
-        CorpusError: the file is missing, truncated or no Parquet, or a column is missing or of another
-            type.
+        CorpusError: the file is missing, truncated or no Parquet, or a column is missing or its values do not fit its type; the
+            message ends with `advice`.
     """
     path = Path(path)
     if not path.is_file():
@@ -77,25 +77,10 @@ def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARE
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorpusError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
-    for field in schema:
-        if field.name not in table.column_names:
-            raise CorpusError(f'{path}: column {field.name!r} is missing; it has {table.column_names}; {advice}')
-    table = table.select(schema.names)
-    if not table.schema.equals(schema):
-        try:
-            # Only the names of list items may differ between writers; a changed value type is an error.
-            if any(_shape(a.type) != _shape(b.type) for a, b in zip(table.schema, schema)):
-                raise pa.ArrowInvalid('types differ')
-            table = table.cast(schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            wrong = [f'{a.name} is {a.type}, expected {b.type}' for a, b in zip(table.schema, schema) if a.type != b.type]
-            raise CorpusError(f'{path}: wrong column types: {"; ".join(wrong)}; {advice}') from error
-    return table
-
-
-def _shape(type_: pa.DataType):
-    """A type without the names that writers give to list items."""
-    return ['list', _shape(type_.value_type)] if pa.types.is_list(type_) else type_
+    try:
+        return table.select(schema.names).cast(schema)
+    except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise CorpusError(f'{path}: not a table of {", ".join(schema.names)} ({error}); {advice}') from error
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:

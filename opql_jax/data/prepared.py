@@ -11,7 +11,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
-from opql_jax.corpus.sentences import sentences_begun
+from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.data import passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
 
@@ -107,7 +107,7 @@ class Prepared:
         passage = self.pairs['passage']
         first = (np.cumsum(mention_counts) - mention_counts)[passage]
         topic, target = (
-            sentences_begun(starts, sentence_counts, passage, start[first + self.pairs[name]])
+            sentence_numbers(starts, sentence_counts, passage, start[first + self.pairs[name]])
             for name in ('topic_mention', 'target_mention')
         )
         return topic == target

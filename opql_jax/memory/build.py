@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from opql_jax.core import distributed
 from opql_jax.core import files as storage
-from opql_jax.corpus.sentences import sentences_begun
+from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.memory import format, segments
 from opql_jax.memory.format import Memory, MemoryFormatError
 
@@ -87,7 +87,7 @@ class EntryTable:
         starts = starts.flatten().to_numpy()
 
         def sentence(position):
-            after = sentences_begun(starts, np.diff(start_offsets), passage, position)
+            after = sentence_numbers(starts, np.diff(start_offsets), passage, position)
             start = np.where(after > start_offsets[passage], np.append(starts, 0)[after - 1], 0)
             end = np.where(after < start_offsets[passage + 1], np.append(starts, 0)[after], lengths[passage])
             return start, end

@@ -119,8 +119,11 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     a_folder=(lambda f: f.jsonl(CORPUS=f.root), r'[Ii]s a (directory|folder)'),
     an_empty_file=(lambda f: f.jsonl(CORPUS=f.file('empty.jsonl')), r'empty\.jsonl: empty corpus'),
     blank_lines=(lambda f: f.jsonl('', ' '), r'my\.jsonl: empty corpus'),
-    a_cut_line=(lambda f: f.jsonl(*documents(), '{"id":'), r'my\.jsonl: 1 of 31 lines are bad.* line 31: invalid JSON'),
-    not_UTF8=(lambda f: f.jsonl(CORPUS=f.bytes('latin', b'{"id": "\xe9"}')), 'latin: 1 of 1 .* line 1: not UTF-8: byte 8'),
+    a_cut_line=(lambda f: f.jsonl(*documents(), '{"id":'), r'my\.jsonl: 1 of 31 lines are bad.* line 31: not a JSON value'),
+    not_UTF8=(
+        lambda f: f.jsonl(CORPUS=f.bytes('latin', b'{"id": "\xe9"}')),
+        'latin: 1 of 1 .* line 1: not a JSON value in UTF-8 .* position 8',
+    ),
     an_id_used_twice=(lambda f: f.jsonl(*documents(), *documents()), "line 31: id: 'd0' was already used in line 1"),
     no_pair=(lambda f: f.jsonl({'id': 1, 'title': 'A', 'text': 'A b.'}), 'no pair in 1 documents'),
     entities_that_are_not_there=(lambda f: f.jsonl(ENTITIES='/none/e.jsonl'), 'error: /none/e.jsonl: no such file'),

@@ -50,11 +50,11 @@ def with_mentions(*spans):
 @pytest.mark.parametrize(
     'record, reason',
     [
-        ('{"id": ', 'invalid JSON'),
+        ('{"id": ', 'not a JSON value in UTF-8'),
         ([1], 'expected a JSON object, found list'),
         ({k: v for k, v in GOOD.items() if k != 'text'}, 'text: missing'),
-        ({**GOOD, 'text': '  '}, 'text: empty'),
-        ({**GOOD, 'title': 3}, 'title: expected a string, found 3'),
+        ({**GOOD, 'text': '  '}, 'text: expected a string that is not blank'),
+        ({**GOOD, 'title': 3}, 'title: expected a string that is not blank, found 3'),
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half of a surrogate pair'),
         ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
         ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0].end: missing'),
@@ -63,7 +63,7 @@ def with_mentions(*spans):
         (with_mentions((3, 3, 'Q1')), 'mentions[0].end: 3 is not after start 3'),
         (with_mentions((True, 3, 'Q1')), 'mentions[0].start: expected an integer, found True'),
         (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')), 'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
-        (with_mentions((0, 3, 5)), 'mentions[0].entity: expected an entity id (a string), found 5'),
+        (with_mentions((0, 3, 5)), 'mentions[0].entity: expected a string that is not blank, found 5'),
         (with_mentions((0, 3, 'Q9')), "mentions[0].entity: unknown entity id 'Q9'"),
         ({**GOOD, 'title_entity': 'Q9'}, "title_entity: unknown entity id 'Q9'"),
         (GOOD, "id: 'a' was already used in line 1"),
@@ -82,11 +82,11 @@ def test_bytes_that_are_not_utf8_are_rejected(tmp_path):
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(json.dumps(GOOD).encode() + b'\n{"id": "\xff"}\n')
     assert len(read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)) == 1
-    assert 'not UTF-8: byte 8' in (tmp_path / 'r').read_text()
+    assert "not a JSON value in UTF-8 ('utf-8' codec can't decode byte 0xff in position 8" in (tmp_path / 'r').read_text()
 
 
 def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path):
-    with pytest.raises(CorpusError, match=r'1 of 2 lines are bad.*0\.01.*line 2: invalid JSON.*rejected\.jsonl'):
+    with pytest.raises(CorpusError, match=r'1 of 2 lines are bad.*0\.01.*line 2: not a JSON.*rejected\.jsonl'):
         read(tmp_path, GOOD, '{')
 
 

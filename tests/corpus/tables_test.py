@@ -54,10 +54,10 @@ def test_broken_files_are_errors_that_name_them(tmp_path):
 def test_wrong_columns_are_errors(tmp_path):
     path = tmp_path / 't.parquet'
     pq.write_table(pa.table({'a': pa.array([1], pa.int32())}), path)
-    with pytest.raises(CorpusError, match=r"column 'b' is missing; it has \['a'\]"):
+    with pytest.raises(CorpusError, match='t.parquet: not a table of a, b .*"b"'):
         tables.read_table(path, SCHEMA)
     pq.write_table(pa.table({'a': pa.array([1.5]), 'b': pa.array([['x']])}), path)
-    with pytest.raises(CorpusError, match='wrong column types: a is double, expected int32'):
+    with pytest.raises(CorpusError, match='t.parquet: not a table of a, b .*1.5'):
         tables.read_table(path, SCHEMA)
 
 

@@ -126,7 +126,7 @@ def broken(path, value):
         (broken(['title'], ' '), "title: expected a string, found ' '"),
         (broken(['sents'], None), 'sents: expected a list of sentences, found None'),
         (broken(['sents', 1], 'text'), "sents[1]: expected a list of tokens, found 'text'"),
-        (broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []}, 'text: empty'),
+        (broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []}, 'text: expected a string that is not blank'),
         (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half of a surrogate pair'),
         (broken(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
         (broken(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
