@@ -17,25 +17,22 @@ from opql_jax.corpus.documents import CorpusError, Document
 
 
 class EntityVocab:
-    """Entities by row.
+    """The entities of a corpus; the id of an entity is its row.
 
     A string is looked up as a key first, then as a name, then as an alias; where several entities
     share a name (or an alias) it means the one with the lowest id.
 
     Attributes:
-        keys: unique identifiers, as mentions of a linked corpus carry them.
-        names: what people call them.
-        aliases: further spellings of each.
+        keys: unique identifiers, as the links of documents carry them.
+        names: the name of each, for people.
+        aliases: further spellings of each name.
+        id_of_key: the id of each key.
+        spellings: the id that each name or alias means.
     """
 
     def __init__(self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]]):
-        """Raises CorpusError for columns of unequal length, an empty key or name, or a repeated key."""
+        """Takes one key, name and list of aliases per entity; CorpusError for an empty key or name, or a repeated key."""
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
-        if not len(self.keys) == len(self.names) == len(self.aliases):
-            raise CorpusError(
-                f'entity vocabulary: {len(self.keys)} keys, {len(self.names)} names and '
-                f'{len(self.aliases)} alias lists; there must be one each per entity'
-            )
         self.id_of_key: dict[str, int] = {}
         for row, (key, name) in enumerate(zip(self.keys, self.names)):
             if not key or not name:

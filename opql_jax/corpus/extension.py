@@ -16,12 +16,12 @@ from opql_jax.corpus.entities import EntityVocab
 
 @dataclasses.dataclass(frozen=True)
 class BaseCorpus:
-    """The prepared corpus that a larger one extends, and so begins with.
+    """A prepared corpus that a larger one extends: the larger one begins with its entities and passages.
 
     Attributes:
         vocab: its entities.
-        passages: its `tables.PASSAGES`.
-        manifest: of its folder.
+        passages: its table of passages (`tables.PASSAGES`).
+        manifest: the manifest of its folder.
     """
 
     vocab: EntityVocab
