@@ -155,7 +155,7 @@ def _annotated(record, labels) -> AnnotatedDocument:
     facts, unsupported = {}, 0
     for label in labels:
         head, tail = keys.get(label['h']), keys.get(label['t'])
-        if head == tail or not sentences[head] & sentences[tail]:
+        if head is None or tail is None or head == tail or not sentences[head] & sentences[tail]:
             unsupported += 1
         else:
             facts[head, label['r'], tail] = None
