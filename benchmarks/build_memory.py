@@ -21,7 +21,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.kb.build_memory import entries_of, pair_rows
+from opql_jax.kb.build_memory import entry_table, select_pair_rows
 from opql_jax.memory.build import EntryTable
 from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.models.encoder import RelationEncoder
@@ -54,8 +54,8 @@ def sizes(options, root) -> tuple[Prepared, RelationEncoder, dict]:
 
 def measure(options, prepared, encoder, params) -> dict:
     """Rates, padding and work of both ways, and the limits they are to be held against."""
-    rows = pair_rows(prepared)
-    rows = rows[in_order(entries_of(prepared, rows))[: options.rows]]
+    rows = select_pair_rows(prepared)
+    rows = rows[in_order(entry_table(prepared, rows))[: options.rows]]
     lengths = lengths_of(prepared, rows)
     longest = max(PADDED, int(lengths.max()))
     ways = {

@@ -41,6 +41,6 @@ train follow follow "$OUT/aligned" 600 1e-3 --gin.MEMORY_DIR="$OUT/memory"
 KB=(--gin.PREPARED_DIR="$PREPARED" --gin.MODEL_DIR="$OUT/follow" --gin.MEMORY_DIR="$OUT/memory")
 stage "results on test questions, whose topics were in no training question" eval --gin_file=gin/runs/eval.gin "${KB[@]}" \
   --gin.OUTPUT_DIR="$OUT/results" --gin.SHOW=1 \
-  --gin.SPLITS="('1-hop/test', '2-hop/test', '3-hop/test', '1-hop/unseen_wording')"
+  --gin.QUESTIONS="('1-hop/test', '2-hop/test', '3-hop/test', '1-hop/unseen_wording')"
 say "ask it yourself, with any name of the generated world in the brackets ($PREPARED/questions has more):"
 say "$(printf '%q ' "$PYTHON" -m opql_jax.ask --gin_file=gin/runs/ask.gin "${KB[@]}") --hops=2 --question '...[Name]...'"

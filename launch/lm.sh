@@ -35,7 +35,7 @@ ask() {
   local memory=$4 files=
   [ "$1" != eae ] || memory=
   for file in "${@:5}"; do files+="'$file', "; done
-  stage "results: $1, $2" eval_open --gin_file=gin/runs/eval_open.gin --gin.PREPARED_DIR="$3" --gin.MODEL_DIR="$OUT/$1" \
+  stage "results: $1, $2" eval --gin_file=gin/runs/eval.gin --gin.PREPARED_DIR="$3" --gin.MODEL_DIR="$OUT/$1" \
     --gin.MEMORY_DIR="$memory" --gin.QUESTIONS="($files)" --gin.OUTPUT_DIR="$OUT/results/$1/$2"
 }
 
@@ -44,7 +44,7 @@ inject() {
   [ ! -e "$OUT/$1" ] || return 0
   rm -rf -- "$OUT/$1.partial"
   cp -r -- "$OUT/$2" "$OUT/$1.partial"
-  stage "injecting: $1" inject --gin_file=gin/runs/inject.gin --gin.PREPARED_DIR="$3" --gin.MODEL_DIR="$4" \
+  stage "injecting: $1" update_memory --gin_file=gin/runs/update_memory.gin --gin.ACTION=inject --gin.PREPARED_DIR="$3" --gin.MODEL_DIR="$4" \
     --gin.MEMORY_DIR="$OUT/$1.partial" "${@:5}"
   mv -- "$OUT/$1.partial" "$OUT/$1"
 }

@@ -104,7 +104,7 @@ step() {
   local started=$SECONDS
   [ ! -e "$1" ] || return 0
   local prepared=(--gin.PREPARED_DIR="$PREPARED")
-  [ "$3" != probe ] || prepared=()
+  [ "$3" != fewshot ] || prepared=()
   stage "$2" "$3" "${prepared[@]}" "${@:4}"
   printf '%s\t%s\n' "$2" "$((SECONDS - started))" >>"$OUT/seconds.tsv"
 }
@@ -119,7 +119,7 @@ train() {
 
 # score NAME MODEL EMBEDDING: what an embedding tells of relations
 score() {
-  step "$OUT/results/$1/metrics.json" "results/$1" probe --gin_file=gin/runs/probe.gin --gin.MODEL_DIR="$2" \
+  step "$OUT/results/$1/metrics.json" "results/$1" fewshot --gin_file=gin/runs/fewshot.gin --gin.MODEL_DIR="$2" \
     --gin.SENTENCES="$DATA/../linked_sentences/sentences.jsonl" --gin.OUTPUT_DIR="$OUT/results/$1" --gin.EMBEDDING="$3"
 }
 
@@ -145,7 +145,7 @@ follow() {
   # With 64 entries of a hop, 8 % of 3-hop questions have no path to an answer; with 128, 4 %.
   train follow "follow/$1" "$OUT/$2" 6000 1e-3 --gin.MEMORY_DIR="$OUT/$3" --gin.stages.FollowStage.k=128 "${@:4}"
   step "$OUT/results/$1/metrics.json" "results/$1" eval --gin_file=gin/runs/eval.gin --gin.MODEL_DIR="$OUT/follow/$1" \
-    --gin.MEMORY_DIR="$OUT/$3" --gin.OUTPUT_DIR="$OUT/results/$1" --gin.SPLITS="($SPLITS)"
+    --gin.MEMORY_DIR="$OUT/$3" --gin.OUTPUT_DIR="$OUT/results/$1" --gin.QUESTIONS="($SPLITS)"
 }
 
 # follow_finetuned ROW [FLAG of following...]

@@ -123,7 +123,7 @@ corpus() {
     results+=/$3$suffix
   fi
   stage "results: ${results#*/}" eval --gin_file=gin/runs/eval.gin --gin.PREPARED_DIR="$OUT/$1" --gin.MODEL_DIR="$OUT/follow/$3$AMONG" \
-    --gin.MEMORY_DIR="$OUT/memory-$4-$1" --gin.OUTPUT_DIR="$OUT/$results" --gin.SPLITS="($splits)" \
+    --gin.MEMORY_DIR="$OUT/memory-$4-$1" --gin.OUTPUT_DIR="$OUT/$results" --gin.QUESTIONS="($splits)" \
     --gin.NEEDS="$HELD_OUT"
 }
 

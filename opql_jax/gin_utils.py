@@ -1,12 +1,13 @@
 """Gin at the edge: the binaries' flags, and the configuration of plain library functions, none of which is decorated.
 
 `--gin_file` names files (looked up as given, then in the repository), `--gin.X=value` overrides a macro or a parameter,
-`--dry_run` prints the operative configuration and shapes and runs nothing. A value that is no Python literal and no
-reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quotes.
+`--dry_run` prints the operative configuration and shapes and runs nothing, `--help` the flags, gin files and parameters of a binary.
+A value that is no Python literal and no reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quotes.
 """
 
 import ast
 import copy
+import inspect
 import logging
 import os
 import pathlib
@@ -122,6 +123,21 @@ def _stop(*_):
     raise Preempted('asked to stop: run the same command again')
 
 
+def usage(function) -> str:
+    """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
+    lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
+    for path in sorted((_ROOT / 'gin').rglob('*.gin')):
+        text = path.read_text(encoding='utf-8')
+        if 't5x' not in path.parts and re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
+            lines += ['', f'--gin_file={path.relative_to(_ROOT)}  {text.splitlines()[0]}']
+            macros = re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE)
+            lines += [f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}' for name, value in macros]
+    module, parameters = function.__module__.rpartition('.')[2], inspect.signature(function).parameters.values()
+    lines += ['', f'--gin.{module}.{function.__name__}.PARAMETER=VALUE', *(f'  {parameter}' for parameter in parameters)]
+    lines += ['', inspect.getdoc(function) or '']
+    return '\n'.join(lines)
+
+
 def run(function, several: bool = False, listens: bool = False, **arguments) -> None:
     """The body of every binary: parses flags and gin, then calls `function` with them.
 
@@ -169,6 +185,9 @@ def run(function, several: bool = False, listens: bool = False, **arguments) -> 
             # Only now, as gin knows the defaults of what was called.
             print('# operative configuration\n' + gin.operative_config_str())
 
+    if '--help' in sys.argv[1:]:
+        print(usage(function))
+        return
     try:
         argv = rewrite_gin_args(sys.argv)
     except app.UsageError as error:

@@ -15,6 +15,7 @@ import tiny_training
 from complaints import cases, complaint
 from documents_of import documents
 from forked_binaries import ENCODER, ROOT, Binaries
+from question_records import question_record
 
 GIN = {
     'prepare': 'data/jsonl',
@@ -88,17 +89,20 @@ class World:
     def ask(self, *flags, question='who made [{}]', **paths):
         return self.open('ask', f'--question={question.format(self.topic)}', *flags, **paths)
 
-    def infer(self, *lines, hops=1):
-        (self.root / 'mine.txt').write_text(''.join(line.format(self.topic) + '\n' for line in lines or ['who made [{}]\t']))
-        return self.open(
-            'infer', f'--gin.QUESTION_FILE={self.root}/mine.txt', f'--gin.HOPS={hops}', f'--gin.OUTPUT={self.new}/x'
-        )
+    def infer(self, *questions, hops=1):
+        """Answers a file of these questions; one that has no brackets is a whole line."""
+        lines = [
+            json.dumps(question_record(f'q{i}', question.format(self.topic), hops=hops)) if '[' in question else question
+            for i, question in enumerate(questions or ['who made [{}]'], 1)
+        ]
+        (self.root / 'mine.jsonl').write_text('\n'.join(lines))
+        return self.open('infer', f'--gin.QUESTIONS={self.root}/mine.jsonl', f'--gin.OUTPUT={self.new}/x')
 
     def score(self, *records):
         """Scores predictions for one question."""
         command = self.infer()
         (self.root / 'scored.jsonl').write_text(''.join(record + '\n' for record in records))
-        return [*self.eval(), *command[-3:-1], f'--gin.PREDICTIONS={self.root}/scored.jsonl']
+        return [*self.eval(), command[-2], f'--gin.PREDICTIONS={self.root}/scored.jsonl']
 
     def eval(self, *flags):
         return self.open('eval', f'--gin.OUTPUT_DIR={self.new}', *flags)
@@ -237,12 +241,8 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
         "mentions='x' is not one of all, average",
     ),
     no_such_pairs=(lambda w: w.build('--gin.build_memory.build_memory.pairs=x'), "pairs='x': 'title', 'sentence', 'all'"),
-    no_such_split=(lambda w: w.eval("--gin.SPLITS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
-    a_split_that_is_no_tuple=(
-        lambda w: w.eval('--gin.SPLITS=1-hop/dev'),
-        r"splits: write a tuple, \('1-hop/dev',\)",
-    ),
-    nothing_to_evaluate=(lambda w: w.eval(), 'give either splits or question_file: --gin.SPLITS or --gin.QUESTION_FILE'),
+    no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
+    nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
         lambda w: w.train('relations', '--gin.stages.RelationStage.entity_weight=0.0', prepared=w.small()),
         'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt',
@@ -277,20 +277,16 @@ TOO_LONG = r"has \d+ tokens, more than the encoder's 144: 'who made "
     empty_brackets=(lambda w: w.ask(question='who made []'), 'topic in brackets is empty'),
     more_hops_than_the_model_has=(lambda w: w.ask('--hops=4'), HOPS),
     a_question_that_is_too_long=(lambda w: w.ask(question=LONG), TOO_LONG),
-    no_hops_for_a_file=(lambda w: w.infer(hops=0), HOPS),
-    too_many_hops_for_a_file=(lambda w: w.infer(hops=4), HOPS),
-    hops_that_are_no_number=(lambda w: w.infer(hops='two'), "infer_file.hops is 'two', expected int"),
-    a_damaged_line=(lambda w: w.infer('who made [x]\ty', 'who ma'), r"mine\.txt:2: .*no topic in brackets: 'who ma'"),
-    a_line_without_brackets=(lambda w: w.infer('who made x\ty'), r"mine\.txt:1: .*no topic in brackets: 'who made x'"),
-    a_line_that_is_too_long=(
-        lambda w: w.infer('who made [{}]\t', LONG + '\t'),
-        f'question 1-hop/mine/2 {TOO_LONG}',
-    ),
-    no_question_file=(lambda w: [*w.infer(), '--gin.QUESTION_FILE=/none/q.txt'], '/none/q.txt: cannot be read'),
+    no_hops_in_a_file=(lambda w: w.infer(hops=0), r'mine\.jsonl:1: hops: expected a whole number of at least 1, found 0'),
+    too_many_hops_in_a_file=(lambda w: w.infer(hops=4), HOPS),
+    a_damaged_line=(lambda w: w.infer('who made [{}]', 'who ma'), r'mine\.jsonl:2: not a JSON value'),
+    a_line_that_is_too_long=(lambda w: w.infer('who made [{}]', LONG), f'question q2 {TOO_LONG}'),
+    no_question_file=(lambda w: [*w.infer(), '--gin.QUESTIONS=/none/q.jsonl'], '/none/q.jsonl: cannot be read'),
+    no_number_of_results=(lambda w: [*w.infer(), '--gin.question_sets.infer.k=few'], "infer.k is 'few', expected None or int"),
     too_few_predictions=(lambda w: w.score(), r'scored\.jsonl holds 0 predictions for 1 questions'),
     no_answers_to_score=(
         lambda w: w.score(json.dumps({'id': '', 'question': f'who made [{w.topic}]', 'answers': []})),
-        r"1-hop/mine/1 \('who made \[.*\]'\) has no gold answers, so it cannot be scored",
+        'no question has gold answers, so nothing can be scored',
     ),
     damaged_predictions=(lambda w: w.score('{"id": "1-hop'), r'scored\.jsonl, line 1: not a prediction'),
 )

@@ -1,5 +1,6 @@
 """Every binary run as its user runs it, from text to answers, and every gin file."""
 
+import itertools
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import types
 import numpy as np
 import pytest
 
+from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.questions import QUESTION_SETS, questions
 from opql_jax.datasets.synthetic.world import generate
@@ -21,7 +23,7 @@ import tiny_training
 from complaints import complaint
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
 from gin_files import FOLDERS, GIN
-from question_records import metaqa_line
+from question_records import question_record
 
 DOCUMENTS = 60
 FACT = re.compile(r' {12}\[(.+) → (.+), in “(.+)”\]  (.+)')
@@ -109,11 +111,13 @@ def chain(tmp_path_factory):
     follow = [f'--gin.INIT_FROM={root / "aligned"}', f'--gin.MEMORY_DIR={root / "memory"}', steps]
     run('train', *train('follow', prepared, root / 'follow', *follow, "--gin.stages.FollowStage.splits=('2-hop/train',)"))
 
-    kb, file = virtual_kb(root), root / 'mine.txt'
+    kb, file = virtual_kb(root), root / 'asked.jsonl'
     world = generate(0, DOCUMENTS)
-    lines = [metaqa_line(world, question) for question in questions(world, 'dev', 2)][:6]
-    lines.insert(2, 'who starred in the films directed by [Nobody Known]\tNobody Else')
-    file.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    asked = [to_record(question, world.vocab()) for question in itertools.islice(questions(world, 'dev', 2), 6)]
+    unknown = 'who starred in the films directed by [Nobody Known]'
+    asked.insert(2, question_record('unknown', unknown, 'Nobody Else', hops=2))
+    write_questions(file, asked)
+    (root / 'mine.txt').write_text(f'{unknown}\tNobody Else\n')
     sentences = [
         {'text': f'{a} {relation} {b} .', 'sub_text': a, 'rel': relation, 'obj_text': b}
         for relation, a, b in [
@@ -124,30 +128,21 @@ def chain(tmp_path_factory):
         ]
     ]
     (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
-    known = [q for q, _ in zip(questions(world, 'train', 1), range(2))]
-    rows = [
-        {
-            'id': str(i),
-            'question': q.text,
-            'topics': [[q.text.index('['), q.text.index(']')]],
-            'answers': [world.keys[q.answers[0]]],
-        }
-        for i, q in enumerate(known)
-    ]
-    (root / 'open.jsonl').write_text('\n'.join(map(json.dumps, rows)), encoding='utf-8')
+    known = itertools.islice(questions(world, 'train', 1), 2)
+    write_questions(root / 'open.jsonl', [to_record(question, world.vocab()) for question in known])
     asks = [f'--gin.INIT_FROM={root / "aligned"}', f'--gin.QUESTIONS={root / "open.jsonl"}', '--gin.ENTITY_LAYER=0', steps]
     run('train', *train('lm_questions', prepared, root / 'lm', *asks))
-    asked = [f'--gin.QUESTION_FILE={file}', '--gin.HOPS=2']
-    splits = "--gin.SPLITS=('2-hop/test',)"
+    flags = [f'--gin.QUESTIONS={file}']
+    splits = '--gin.QUESTIONS=2-hop/test'
     printed = {
         'eval': run('eval', '--gin_file=gin/runs/eval.gin', *kb, f'--gin.OUTPUT_DIR={root / "results" / "opql"}', splits)
     }
-    run('infer', '--gin_file=gin/runs/infer.gin', *kb, *asked, f'--gin.OUTPUT={root / "mine.jsonl"}')
+    run('infer', '--gin_file=gin/runs/infer.gin', *kb, *flags, f'--gin.OUTPUT={root / "mine.jsonl"}')
     scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}', '--gin.SHOW=1']
-    printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', *kb, *asked, *scored)
-    question = lines[0].split('\t')[0]
+    printed['score'] = run('eval', '--gin_file=gin/runs/eval.gin', *kb, *flags, *scored)
+    question = bracketed(read_questions(file, Prepared(prepared).vocab)[0])
     printed['ask'] = run('ask', '--gin_file=gin/runs/ask.gin', *kb, '--hops=2', f'--question={question}')
-    return types.SimpleNamespace(root=root, kb=kb, asked=asked, lines=lines, question=question, printed=printed)
+    return types.SimpleNamespace(root=root, kb=kb, asked=flags, questions=asked, question=question, printed=printed)
 
 
 def test_prepare_writes_passages_whose_mentions_and_pairs_stand_in_the_text(chain):
@@ -164,7 +159,7 @@ def test_prepare_writes_passages_whose_mentions_and_pairs_stand_in_the_text(chai
         assert [entities[i] for i in at] == [topic, target]
         assert is_title == (entities.index(passages[passage]['title_entity']) in at)  # its first mention stands for the title
     splits = {path.relative_to(prepared.directory / 'questions').as_posix() for path in prepared.directory.rglob('*-hop/*')}
-    assert splits == {f'{hops}-hop/{split}.parquet' for hops, split in QUESTION_SETS}
+    assert splits == {f'{hops}-hop/{split}.jsonl' for hops, split in QUESTION_SETS}
 
 
 def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
@@ -222,24 +217,29 @@ def test_eval_answers_a_prepared_split_and_scores_it(chain):
 
 def test_infer_writes_a_line_for_each_question_in_order(chain):
     records = [json.loads(line) for line in (chain.root / 'mine.jsonl').read_text().splitlines()]
-    assert [record['question'] for record in records] == [line.split('\t')[0] for line in chain.lines]
-    assert [record['id'] for record in records] == [f'2-hop/mine/{i + 1}' for i in range(len(chain.lines))]
+    assert [record['id'] for record in records] == [question['id'] for question in chain.questions]
+    assert all(
+        record['question'].replace('[', '').replace(']', '') == q['question'] for record, q in zip(records, chain.questions)
+    )
     unknown = records.pop(2)
-    assert unknown['topic'] is None and unknown['answers'] == [] and 'not in the entity vocabulary' in unknown['error']
+    assert unknown['answers'] == [] and 'not in the entity vocabulary' in unknown['error']
     vocab = Prepared(chain.root / 'prepared').vocab
     name_of = dict(zip(vocab.keys, vocab.names))
     assert len({record['by'] for record in records}) == 1
     for record in records:
-        assert set(record) == {'id', 'question', 'by', 'topic', 'answers', 'hops', 'evidence'}
+        assert set(record) == {'id', 'question', 'by', 'answers', 'hops', 'traces'}
         weights = [answer['weight'] for answer in record['answers']]
         assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(1, abs=1e-4)
         assert all(name_of[answer['key']] == answer['entity'] for answer in record['answers'])
-        (between,), last = record['hops'], [answer['key'] for answer in record['answers']]
+        (hops,) = record['traces']
+        topic = re.search(r'\[(.*)\]', record['question']).group(1)
+        between, last = (hop['entities'] for hop in hops)
+        assert last == [answer['key'] for answer in record['answers']]
         for keys in (between, last):
             assert len(set(keys)) == len(keys) > 0
-            assert record['topic'] not in {name_of[key] for key in keys}  # a path never returns to its topic
-        first, second = record['evidence']
-        assert {fact['topic'] for fact in first} == {record['topic']}
+            assert topic not in {name_of[key] for key in keys}  # a path never returns to its topic
+        first, second = (hop['evidence'] for hop in hops)
+        assert {fact['topic'] for fact in first} == {topic}
         assert {fact['target'] for fact in first} | {fact['topic'] for fact in second} <= {name_of[key] for key in between}
         assert {fact['target'] for fact in second} <= {name_of[key] for key in last}
 
@@ -255,7 +255,7 @@ def test_infer_again_answers_nothing_again(chain, binaries):
     before = snapshot(chain.root)
     infer = ['--gin_file=gin/runs/infer.gin', *chain.kb, *chain.asked, f'--gin.OUTPUT={chain.root / "mine.jsonl"}']
     done = binaries('infer', *infer)
-    assert done.returncode == 0 and 'is already whole' in done.stderr
+    assert done.returncode == 0 and 'is already complete' in done.stderr
     assert snapshot(chain.root) == before
 
 
@@ -264,7 +264,7 @@ def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, 
     assert answered.returncode == 0, answered.stderr
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
     assert metrics == json.loads((chain.root / 'scored' / 'metrics.json').read_text())
-    assert metrics['mine']['questions'] == len(chain.lines) and metrics['mine']['unknown_topics'] == 1
+    assert metrics['asked']['questions'] == len(chain.questions) and metrics['asked']['unknown_topics'] == 1
     assert not list((chain.root / 'scored').glob('*.predictions.jsonl'))
     assert chain.question in chain.printed['score'] and 'hop 2 (answer)' in chain.printed['score']  # --gin.SHOW=1
 
@@ -282,7 +282,7 @@ def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(c
     assert {start for _, _, (start, *_) in hops[0]} == {topic}
     record = json.loads((chain.root / 'mine.jsonl').read_text().split('\n')[0])
     vocab = Prepared(chain.root / 'prepared').vocab
-    assert {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]} <= set(record['hops'][0])
+    assert {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]} <= set(record['traces'][0][0]['entities'])
     inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
     assert {entity: weight for weight, entity, _ in hops[1]} == pytest.approx({e: inferred[e] for _, e, _ in hops[1]}, abs=2e-3)
 
@@ -301,20 +301,36 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     into = f'--gin.PREPARED_DIR={tmp_path / "prepared"}'
     succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', extends, into)
     here = [into, f'--gin.MEMORY_DIR={memory}']
-    inject = ['inject', '--gin_file=gin/runs/inject.gin', *here, f'--gin.MODEL_DIR={chain.root / "aligned"}']
+    update = ['update_memory', '--gin_file=gin/runs/update_memory.gin', *here]
+    inject = [*update, '--gin.ACTION=inject', f'--gin.MODEL_DIR={chain.root / "aligned"}']
     assert binaries(*inject, kill_before='replace manifest.json').returncode == -signal.SIGKILL
     assert Memory.open(memory).hash() == Memory.open(chain.root / 'memory').hash()
     again = binaries(*inject)
     assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr  # nothing was left to encode
     ask = ['ask', '--gin_file=gin/runs/ask.gin', *here, f'--gin.MODEL_DIR={chain.root / "follow"}', '--question=by [Zorblax]']
     assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
-    deleted = succeed('delete', '--gin_file=gin/runs/delete.gin', *here, '--document=new', '--pair', f'{topic}|Zorblax')
+    deleted = succeed(*update, '--gin.ACTION=delete', '--document=new', '--pair', f'{topic}|Zorblax')
     assert deleted == 'deleted 2 entries\n'
-    compacted = succeed('compact', '--gin_file=gin/runs/compact.gin', here[1])
+    compacted = succeed(*update[:2], '--gin.ACTION=compact', here[1])
     assert ' entries in 2 segments, 2 deleted' in compacted
     assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
-    refused = binaries('delete', '--gin_file=gin/runs/delete.gin', *here, '--entity=Zorblux')
+    refused = binaries(*update, '--gin.ACTION=delete', '--entity=Zorblux')
     assert refused.returncode == 1 and "unknown entity 'Zorblux'; did you mean 'Zorblax'?" in refused.stderr
+
+
+@pytest.mark.parametrize('binary', sorted({binary for binary, *_ in GIN.values()}))
+def test_help_tells_the_flags_gin_files_and_parameters_of_a_binary(binaries, binary):
+    done = binaries(binary, '--help')
+    assert done.returncode == 0, done.stderr
+    for text in (
+        f'python -m opql_jax.{binary} ',
+        '--gin_file',
+        '--[no]dry_run',
+        '--gin_file=gin/',
+        '\nArgs:\n',
+        '\n  dry_run:',
+    ):
+        assert text in done.stdout, text
 
 
 def test_every_gin_file_is_run_by_the_test_below():

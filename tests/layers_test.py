@@ -42,16 +42,13 @@ EDGE = {
     'prepare',
     'train',
     'build_memory',
-    'inject',
-    'delete',
-    'compact',
+    'update_memory',
     'eval',
-    'eval_open',
     'convert_questions',
     'infer',
     'ask',
     'results',
-    'probe',
+    'fewshot',
     'gin_utils',
 }
 

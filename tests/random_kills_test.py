@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
+from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.predictions import bracketed
 
 import tiny_training
 from forked_binaries import ENCODER, Binaries
@@ -27,8 +27,9 @@ def world(tmp_path_factory):
     """Folders that the binaries start from, as flags, and a file of many questions."""
     root = tmp_path_factory.mktemp('world')
     prepared, follower, memory = tiny_training.write_world(root)
-    questions = [bracketed(q) for q in Prepared(prepared).questions('2-hop/dev')]
-    (root / 'many.txt').write_text(''.join(f'{q}\t\n' for q in questions * 40), encoding='utf-8')
+    folder = Prepared(prepared)
+    records = [to_record(q, folder.vocab) for q in folder.questions('2-hop/dev')]
+    write_questions(root / 'many.jsonl', [{**r, 'id': f'{r["id"]}/{i}'} for i in range(40) for r in records])
     return root, {'PREPARED_DIR': prepared, 'MODEL_DIR': follower, 'MEMORY_DIR': memory}
 
 
@@ -63,8 +64,7 @@ def command(name, world, output):
         'infer': [
             'infer',
             '--gin_file=gin/runs/infer.gin',
-            *flags(**folders, QUESTION_FILE=root / 'many.txt', HOPS=2, OUTPUT=output / 'answers.jsonl'),
-            '--gin.run.infer_file.batch_size=8',
+            *flags(**folders, QUESTIONS=root / 'many.jsonl', OUTPUT=output / 'answers.jsonl'),
         ],
     }[name]
 

@@ -1,1 +1,1 @@
-"""Asking a virtual knowledge base, and measuring its answers."""
+"""Metrics and evaluators over predictions; no model is opened here."""

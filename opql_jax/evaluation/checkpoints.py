@@ -1,4 +1,4 @@
-"""The same evaluation of one checkpoint of a training run, or of several."""
+"""Runs one evaluation over a single checkpoint of a training run, or over several of them."""
 
 from collections.abc import Callable
 
@@ -7,35 +7,41 @@ from opql_jax.training.checkpoints import each_step
 from opql_jax.training.tensorboard import SummaryWriter
 
 
-def score_steps(
-    score: Callable[..., dict], model_dir, output_dir, step: int | str | None, patience: float, dry_run: bool
+def evaluate_checkpoints(
+    evaluate: Callable[..., dict], model_dir, output_dir, step: int | str | None, patience: float, dry_run: bool
 ) -> dict[str, dict]:
-    """Calls `score(step, folder)` of each step that is asked for, and gives what it says of the last.
+    """Calls `evaluate(step, folder)` for each checkpoint that `step` asks for.
 
     Args:
-        score: of one checkpoint (None: the newest), into a folder; gives {set: {metric: value}}, or nothing where another process
-            does, or nothing is to be scored.
+        evaluate: evaluates one checkpoint (None: the newest) into a folder and returns {set: {metric: value}}, or {} in processes
+            other than the primary one.
         model_dir: the workdir of training.
-        output_dir: the folder for one step. For several it has a folder named after each, and the scores as TensorBoard scalars.
-        step: a number, None, or 'all' or 'new', which with `patience` are those of `checkpoints.each_step`.
-        dry_run: of several steps only the first is opened, and none waited for.
+        output_dir: the folder for a single checkpoint. Several write into one folder each, named after the step, and their
+            metrics become TensorBoard scalars in `output_dir`.
+        step: a number, None, or 'all' or 'new', which together with `patience` are those of `checkpoints.each_step`.
+        patience: seconds to wait for a new checkpoint.
+        dry_run: opens only the first of several checkpoints, and waits for none.
+
+    Returns:
+        The metrics of the last checkpoint.
     """
     output = files.path(output_dir)
     if not isinstance(step, str):
-        return score(step, output)
+        return evaluate(step, output)
     if dry_run:
-        return score(next(each_step(model_dir, step, patience=0.0)), output)
-    out, writer = {}, None
+        return evaluate(next(each_step(model_dir, step, patience=0.0)), output)
+    metrics, writer = {}, None
     for number in each_step(model_dir, step, patience):
-        out = score(number, output / str(number))
-        if out:
-            # One for all steps: its file is named after the second that it was made in.
-            writer = writer or SummaryWriter(str(output))
-            for name, values in out.items():
+        metrics = evaluate(number, output / str(number))
+        if metrics:
+            writer = writer or SummaryWriter(
+                str(output)
+            )  # one for all steps: its file is named after the second it was made in
+            for name, values in metrics.items():
                 for metric, value in values.items():
                     if isinstance(value, float):
                         writer.add_scalar(f'{name}/{metric}', value, number)
             writer.flush()
     if writer:
         writer.close()
-    return out
+    return metrics

@@ -1,4 +1,4 @@
-"""Metrics over ranked, weighted answers. Everything here works on plain Python and numpy values."""
+"""Metrics of ranked, weighted answers, over plain Python and numpy values."""
 
 import dataclasses
 
@@ -6,14 +6,15 @@ import numpy as np
 import scipy.sparse
 
 CUTOFFS = (1, 5, 10)
+SET_THRESHOLD = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class Scored:
-    """One question scored against its gold answers.
+class Score:
+    """One ranking compared with its gold answers.
 
     Attributes:
-        rank: 1-based rank of the best-placed gold answer; 0 if none was returned.
+        rank: 1-based rank of the best-placed gold answer; 0 if there is none.
         precision, recall, f1: of the predicted *set* (see `score`).
     """
 
@@ -23,44 +24,44 @@ class Scored:
     f1: float
 
 
-def score(ranked, weights, gold, set_threshold: float = 0.1) -> Scored:
+def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     """Scores a ranking.
 
     Args:
         ranked: answers, best first (any hashable).
         weights: their weights, falling.
-        gold: the set of right answers; never empty.
+        gold: the set of correct answers; never empty.
         set_threshold: the predicted set holds the answers with at least this share of the best one's weight.
 
     Raises:
-        ValueError: no gold answers: such a question cannot be scored.
+        ValueError: `gold` is empty.
     """
     gold = set(gold)
     if not gold:
         raise ValueError('a question without gold answers cannot be scored')
     rank = next((i for i, answer in enumerate(ranked, 1) if answer in gold), 0)
-    chosen = {a for a, w in zip(ranked, weights) if w >= set_threshold * weights[0] and w > 0}
-    right = len(chosen & gold)
-    precision = right / len(chosen) if chosen else 0.0
-    recall = right / len(gold)
-    return Scored(rank, precision, recall, 2 * precision * recall / (precision + recall) if right else 0.0)
+    predicted = {a for a, w in zip(ranked, weights) if w >= set_threshold * weights[0] and w > 0}
+    correct = len(predicted & gold)
+    precision = correct / len(predicted) if predicted else 0.0
+    recall = correct / len(gold)
+    return Score(rank, precision, recall, 2 * precision * recall / (precision + recall) if correct else 0.0)
 
 
-def summarise(scored: list[Scored]) -> dict[str, float]:
+def summarise(scores: list[Score]) -> dict[str, float]:
     """Means over all questions: hits@{1,5,10}, mrr, set_f1."""
-    ranks = np.array([s.rank for s in scored])
-    found = ranks > 0
-    out = {f'hits@{cutoff}': float((found & (ranks <= cutoff)).mean()) for cutoff in CUTOFFS}
-    out['mrr'] = float(np.where(found, 1.0 / np.maximum(ranks, 1), 0.0).mean())
-    out['set_f1'] = float(np.mean([s.f1 for s in scored]))
+    ranks = np.array([s.rank for s in scores])
+    ranked = ranks > 0
+    out = {f'hits@{cutoff}': float((ranked & (ranks <= cutoff)).mean()) for cutoff in CUTOFFS}
+    out['mrr'] = float(np.where(ranked, 1.0 / np.maximum(ranks, 1), 0.0).mean())
+    out['set_f1'] = float(np.mean([s.f1 for s in scores]))
     return out
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
-    """[n, n] float32, 1 where the memory has an entry (topic, target).
+    """The graph of a memory: [n, n] float32, 1 where it has an entry (topic, target).
 
     Args:
-        topic, target: [N] int, the memory's entries.
+        topic, target: [N] int, of the memory's entries.
         num_entities: n.
     """
     pairs = scipy.sparse.coo_array((np.ones(len(topic), np.float32), (topic, target)), shape=(num_entities, num_entities))
@@ -70,12 +71,12 @@ def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
 
 
 def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
-    """From which entities an answer can be reached in exactly j hops over the memory, j = 0 .. hops, whatever the relation.
+    """From which entities an answer can be reached in exactly j hops, j = 0 .. hops, whatever the relations.
 
     Args:
         graph: [n, n], see `adjacency`.
         answers: for each of B questions, entity ids.
-        hops: number of hops.
+        hops: the largest number of hops.
 
     Returns:
         [hops + 1, n, B] bool; row 0 marks the answers themselves.

@@ -1,4 +1,4 @@
-"""Embeddings of entities that came after the entity table was trained, fitted to it."""
+"""Embeddings for entities that came after the entity table E was trained."""
 
 import numpy as np
 
@@ -6,20 +6,20 @@ from opql_jax.corpus.pairs import mention_tables
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bulk_encoding import encode_mentions
 
-# Mentions of which the embedding of a new entity is made, and entities by which it is fitted to the entity table.
-EMBEDDING_MENTIONS, FITTED_ENTITIES = 16, 512
+# Mentions that the embedding of an entity is made from, and entities of E that the embeddings are fitted to.
+MENTIONS_PER_ENTITY, FITTED_ENTITIES = 16, 512
 
 
-def embeddings(encoder, params, prepared: Prepared, entities: np.ndarray) -> np.ndarray:
-    """Rows for entities that the entity table E lacks, from what the encoder makes of their masked mentions.
+def embed_new_entities(encoder, params, prepared: Prepared, entities: np.ndarray) -> np.ndarray:
+    """Rows of E for new entities, made from the encoder's vectors of their masked mentions.
 
-    E was trained to be retrieved by these vectors, m = W_e^T h_start, but does not lie where they do: m is several times
-    as long and far from all of E in one direction. So E's mean is taken, and the part in which the mean vector of an entity
-    differs from that of all, times the factor that fits E best (least squares over some entities of E).
+    E was trained to be retrieved by these vectors, m = W_e^T h_start, but does not lie among them: m is several times as long and far
+    from all of E in one direction. So a row is E's mean plus the entity's deviation from the mean vector, scaled by the factor that
+    fits E best (least squares over some entities of E).
 
     Args:
         encoder: the relation encoder.
-        params: its parameters and E, `{'encoder', 'entity_table' [n, d_e]}`.
+        params: `{'encoder': its parameters, 'entity_table': E [n, d_e]}`.
         prepared: where the entities are mentioned.
         entities: ids [m], rising, none of them in E.
 
@@ -31,31 +31,31 @@ def embeddings(encoder, params, prepared: Prepared, entities: np.ndarray) -> np.
     mentions = {name: mentions[name].to_numpy() for name in ('passage', 'mention', 'entity')}
     known = np.unique(mentions['entity'])
     known = known[known < len(table)]
-    known = known[_spread(np.arange(len(known)), len(known), FITTED_ENTITIES)]
-    of, vectors = _mention_means(encoder, params['encoder'], prepared, mentions, np.append(known, entities))
-    fitted = of < len(table)
-    center, e_mean = vectors[fitted].mean(0), table[of[fitted]].mean(0)
-    differs = vectors - center
-    factor = (differs[fitted] * (table[of[fitted]] - e_mean)).sum() / (differs[fitted] ** 2).sum()
-    rows = np.tile(e_mean, (len(entities), 1))
-    rows[np.searchsorted(entities, of[~fitted])] += max(factor, 0) * differs[~fitted]
+    known = known[_evenly_spread(np.arange(len(known)), len(known), FITTED_ENTITIES)]
+    mentioned, vectors = _mean_mention_vectors(encoder, params['encoder'], prepared, mentions, np.append(known, entities))
+    fitted = mentioned < len(table)
+    vector_mean, table_mean = vectors[fitted].mean(0), table[mentioned[fitted]].mean(0)
+    deviation = vectors - vector_mean
+    scale = (deviation[fitted] * (table[mentioned[fitted]] - table_mean)).sum() / (deviation[fitted] ** 2).sum()
+    rows = np.tile(table_mean, (len(entities), 1))
+    rows[np.searchsorted(entities, mentioned[~fitted])] += max(scale, 0) * deviation[~fitted]
     return rows
 
 
-def _mention_means(encoder, params, prepared, mentions, entities):
-    """Those of the entities (given in rising order) that are mentioned [n], and their mean mention vectors [n, d_e]."""
+def _mean_mention_vectors(encoder, params, prepared, mentions, entities):
+    """The entities (given in rising order) that are mentioned [n], and the means of their mention vectors [n, d_e]."""
     order = np.argsort(mentions['entity'], kind='stable')
     order = order[np.isin(mentions['entity'][order], entities)]
     entity = mentions['entity'][order]
     count = np.searchsorted(entity, entity, side='right') - np.searchsorted(entity, entity)
     rank = np.arange(len(entity)) - np.searchsorted(entity, entity)
-    chosen = order[_spread(rank, count, EMBEDDING_MENTIONS)]
+    chosen = order[_evenly_spread(rank, count, MENTIONS_PER_ENTITY)]
     passage, mention = mentions['passage'][chosen], mentions['mention'][chosen]
     vectors = encode_mentions(encoder, params, prepared, passage, mention)
-    of, first, count = np.unique(mentions['entity'][chosen], return_index=True, return_counts=True)
-    return of, np.add.reduceat(vectors, first) / count[:, None].astype(np.float32)
+    mentioned, first, count = np.unique(mentions['entity'][chosen], return_index=True, return_counts=True)
+    return mentioned, np.add.reduceat(vectors, first) / count[:, None].astype(np.float32)
 
 
-def _spread(rank, count, most):
-    """Which items to take so that they are `most` of `count` at most and evenly spread, given the rank of each."""
+def _evenly_spread(rank, count, most):
+    """Which of `count` items, known by their ranks, to take so that at most `most` are taken, evenly spread."""
     return (count <= most) | (rank * most // count < (rank + 1) * most // count)

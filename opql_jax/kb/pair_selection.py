@@ -1,45 +1,45 @@
-"""Which pairs of entities a memory gets: those with the highest pointwise mutual information (paper, open-domain memory).
+"""Selects the entity pairs stored in a memory: those with the highest pointwise mutual information (paper §4.2, open-domain memory).
 
-A pair is known here by one number for both directions, `low * num_entities + high`.
+A pair is one int64 key for both of its directions, `low * num_entities + high`.
 """
 
 import numpy as np
 
 
-def keys_of(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.ndarray:
-    """The keys [n] int64 of pairs, whichever direction they are in."""
+def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.ndarray:
+    """The keys [n] int64 of pairs in either direction."""
     return np.minimum(topic, target).astype(np.int64) * num_entities + np.maximum(topic, target)
 
 
-def best_pairs(statistics, among: np.ndarray, num_entities: int, max_pairs: int | None = None) -> np.ndarray:
+def best_pairs(statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None) -> np.ndarray:
     """The pairs with the highest mutual information.
 
     Args:
-        statistics: what `pairs.mutual_information` gives.
-        among: keys of the pairs that may be taken.
+        statistics: what `pairs.mutual_information` returns.
+        allowed: keys of the pairs to choose from.
         num_entities: of the vocabulary.
-        max_pairs: how many, at most; all if None. Of equal ones those of the lowest ids are taken.
+        max_pairs: how many, at most; all if None. Equally good pairs are taken by rising ids.
 
     Returns:
-        Keys.
+        Their keys.
     """
-    keys, pmi = _of(statistics, among, num_entities)
-    return keys[np.lexsort((keys, -pmi))[:max_pairs]]
+    keys, information = _allowed(statistics, allowed, num_entities)
+    return keys[np.lexsort((keys, -information))[:max_pairs]]
 
 
-def best_of_topics(statistics, among: np.ndarray, num_entities: int, topics, count: int) -> np.ndarray:
-    """Of each of `topics` the `count` pairs with the highest mutual information; arguments and result as in `best_pairs`."""
-    keys, pmi = _of(statistics, among, num_entities)
+def best_pairs_of_topics(statistics, allowed: np.ndarray, num_entities: int, topics, count: int) -> np.ndarray:
+    """The keys of the `count` best pairs of each of `topics`; see `best_pairs`."""
+    keys, information = _allowed(statistics, allowed, num_entities)
     low, high = np.divmod(keys, num_entities)
     entity, other = np.concatenate([low, high]), np.concatenate([high, low])
-    order = np.lexsort((other, -np.tile(pmi, 2), entity))
+    order = np.lexsort((other, -np.tile(information, 2), entity))
     entity = entity[order]
     rank = np.arange(len(entity)) - np.searchsorted(entity, entity)
     return np.unique(np.tile(keys, 2)[order][(rank < count) & np.isin(entity, topics)])
 
 
-def _of(statistics, among, num_entities):
-    """Keys and mutual information of the pairs that may be taken."""
-    keys = keys_of(statistics['low'], statistics['high'], num_entities)
-    kept = np.isin(keys, among)
-    return keys[kept], statistics['pmi'][kept]
+def _allowed(statistics, allowed, num_entities):
+    """Keys and mutual information of the allowed pairs."""
+    keys = pair_keys(statistics['low'], statistics['high'], num_entities)
+    chosen = np.isin(keys, allowed)
+    return keys[chosen], statistics['pmi'][chosen]

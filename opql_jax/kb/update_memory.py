@@ -1,20 +1,23 @@
-"""Changing a memory by what users know: new text, questions, names and documents. `memory.update` does it by ids."""
+"""Changes a memory by what users know: new text, questions, names and documents. `memory.update` works on ids.
+
+`inject` adds entries, `delete` removes some, `compact` frees the space of removed ones; `update_memory` is the binary's choice of them.
+"""
 
 import contextlib
+import dataclasses
 import logging
 import time
 
 import numpy as np
 
-from opql_jax.core import files
+from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.pairs import mutual_information
-from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import is_file
-from opql_jax.kb import pair_selection
-from opql_jax.kb.build_memory import entries_of, log_progress, pair_rows
-from opql_jax.kb.new_entities import embeddings
+from opql_jax.kb.build_memory import entry_table, log_progress, select_pair_rows
+from opql_jax.kb.new_entities import embed_new_entities
+from opql_jax.kb.pair_selection import best_pairs_of_topics, pair_keys
+from opql_jax.kb.question_sets import as_tuple, load_questions
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory, params_hash
@@ -23,44 +26,105 @@ from opql_jax.training import model_config
 
 _log = logging.getLogger(__name__)
 
+# The folders that each action needs besides the memory.
+ACTIONS = {'inject': ('prepared_dir', 'model_dir'), 'delete': ('prepared_dir',), 'compact': ()}
 
-def inject(
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """The entries to delete: all that any of these name.
+
+    Attributes:
+        entities: names or keys; all entries from or to them.
+        pairs: 'topic|target', names or keys; in that direction only.
+        documents: ids of documents of the corpus; all that was read in them.
+        passages: ids of passages, rows of passages.parquet.
+        entries: ids of entries.
+    """
+
+    entities: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    passages: tuple[int, ...] = ()
+    entries: tuple[int, ...] = ()
+
+
+def update_memory(
     *,
-    prepared_dir: str,
-    model_dir: str,
+    action: str,
     memory_dir: str,
-    questions: tuple[str, ...] = (),
+    prepared_dir: str = '',
+    model_dir: str = '',
+    questions: str | tuple[str, ...] = (),
     pairs_per_entity: int = 100,
+    selection: Selection = Selection(),
     step: int | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Adds entries to a memory, encoded by the frozen encoder that built it; one that was killed goes on where it was.
+    """Changes a memory: adds entries, deletes some, or frees the space of deleted ones.
 
-    Several processes encode together.
+    Args:
+        action: 'inject', 'delete' or 'compact', which are the functions of these names.
+        memory_dir: the memory.
+        prepared_dir: see `inject` and `delete`.
+        model_dir, questions, pairs_per_entity, step: see `inject`.
+        selection: see `delete`.
+        dry_run: prints what would be done.
 
-    Without `questions`, all pairs of the passages that the prepared folder has and the memory has not, of the kind that
-    the memory was built from, also where `min_count` or `max_pairs` narrowed what it was built from.
-    Entities that are new get an embedding from their mentions there, see `embeddings`.
+    Raises:
+        InputError: another action, or one without an argument that it needs, or with a selection that it ignores.
+    """
+    if action not in ACTIONS:
+        raise InputError(f'action={action!r}: it is one of {", ".join(ACTIONS)}')
+    if action != 'inject' and distributed.process_count() > 1:
+        raise InputError(f'{action} works in one process: start it on one host')
+    if action != 'delete' and selection != Selection():
+        raise InputError(f'{action} takes no entries to delete: --gin.ACTION=delete does')
+    folders = {'prepared_dir': prepared_dir, 'model_dir': model_dir}
+    if missing := [name for name in ACTIONS[action] if not folders[name]]:
+        raise InputError(f'{action} needs {" and ".join(missing)}: --gin.{missing[0].upper()}=...')
+    if action == 'inject':
+        inject(prepared_dir, model_dir, memory_dir, questions, pairs_per_entity, step=step, dry_run=dry_run)
+    elif action == 'delete':
+        delete(prepared_dir, memory_dir, selection, dry_run=dry_run)
+    else:
+        compact(memory_dir, dry_run=dry_run)
 
-    With `questions`, the paper's "+webqsp pairs": of each topic entity of these questions the pairs with the highest
-    mutual information, in both directions, as far as the memory has none of that pair and direction; to do it again
-    changes nothing. What was deleted before comes back if it is among them.
+
+def inject(
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str,
+    questions: str | tuple[str, ...] = (),
+    pairs_per_entity: int = 100,
+    *,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Adds entries to a memory, encoded by the frozen encoder that built it.
+
+    A killed injection resumes where it was, and several processes encode together.
+
+    Without `questions`: all pairs of the passages that the prepared folder has and the memory has not, of the kind that the memory
+    was built from, even if `min_count` or `max_pairs` narrowed what it was built from. New entities get an embedding from their
+    mentions there, see `embed_new_entities`.
+
+    With `questions` (the paper's "+webqsp pairs", §4.2): for each topic entity of the questions the pairs with the highest mutual
+    information, in both directions, as far as the memory has no entry of that pair and direction. Doing it again changes nothing;
+    entries that were deleted come back if they are among them.
 
     Args:
         prepared_dir: folder written by `prepare`: the one the memory was built from, or one that continues it (`extends`).
         model_dir: workdir of the training run whose encoder built the memory.
         memory_dir: the memory.
-        questions: splits of the prepared folder, such as ('1-hop/test',), or files of open questions (*.jsonl) that say what their
-            mentions are.
+        questions: one question set or several, see `load_questions`; in files the `entities` say what the topics are.
         pairs_per_entity: see above.
         step: checkpoint to use; the newest if None.
-        dry_run: print shapes and return.
+        dry_run: prints shapes and adds nothing.
 
     Raises:
         InputError: nothing to inject, a folder that does not continue the memory's, or another encoder.
     """
-    if isinstance(questions, str):
-        raise InputError(f"questions: write a tuple, ('{questions}',)")
     files.require_local(memory_dir)
     if pairs_per_entity < 1:
         raise InputError(f'pairs_per_entity={pairs_per_entity} must be at least 1')
@@ -72,9 +136,9 @@ def inject(
         covers, state = covered(memory, prepared), memory.hash()
         covered_passages, num_entities = covers['passages'], memory.manifest['num_entities']
         if questions:
-            rows = _question_rows(memory, prepared, covers, questions, pairs_per_entity)
+            rows = _question_rows(memory, prepared, covers, as_tuple(questions), pairs_per_entity)
         else:
-            rows = pair_rows(prepared, covers['pairs'])
+            rows = select_pair_rows(prepared, covers['pairs'])
             rows = rows[prepared.pairs['passage'][rows] >= covered_passages]
     new_passages, new_entities = len(prepared.passages) - covered_passages, len(prepared.vocab) - num_entities
     if dry_run:
@@ -89,11 +153,11 @@ def inject(
     started = time.monotonic()
     changed = update_lib.inject(
         memory_dir,
-        entries_of(prepared, rows),
+        entry_table(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
         vocab=prepared.vocab,
         hashes={'encoder': encoder_hash},
-        embed=lambda entities: embeddings(encoder, params, prepared, entities),
+        embed=lambda entities: embed_new_entities(encoder, params, prepared, entities),
         covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
         expected=state,
         progress=log_progress,
@@ -105,67 +169,48 @@ def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
     """Rows of the pair table: the best pairs of the topics of the questions that the memory has no entry of."""
     if covers['passages'] < len(prepared.passages):
         raise InputError(f'{memory.directory} lacks the new passages of {prepared.directory}: inject without questions first')
-    topics = {entity for name in questions for entity in _topics_of(prepared, name)} - {-1}
+    topics = {entity for name in questions for q in load_questions(name, prepared) for entity in q.entities} - {-1}
     if not topics:
         raise InputError(f'{", ".join(questions)}: no question has a known topic')
-    rows = pair_rows(prepared, covers['pairs'])
+    rows = select_pair_rows(prepared, covers['pairs'])
     topic, target = (prepared.pairs[side][rows] for side in ('topic', 'target'))
     n = len(prepared.vocab)
-    keys = pair_selection.keys_of(topic, target, n)
-    best = pair_selection.best_of_topics(mutual_information(prepared.passages), keys, n, list(topics), pairs_per_entity)
+    keys = pair_keys(topic, target, n)
+    best = best_pairs_of_topics(mutual_information(prepared.passages), keys, n, list(topics), pairs_per_entity)
     has = np.isin(topic * np.int64(n) + target, memory.topic * np.int64(n) + memory.target)
     return rows[np.isin(keys, best) & ~has]
 
 
-def _topics_of(prepared, name):
-    if is_file(name):
-        return [entity for question in read_questions(name, prepared.vocab) for entity in question.entities]
-    return [question.topic_entity for question in prepared.questions(name)]
-
-
-def delete(
-    *,
-    prepared_dir: str,
-    memory_dir: str,
-    entities: tuple[str, ...] = (),
-    pairs: tuple[str, ...] = (),
-    documents: tuple[str, ...] = (),
-    passages: tuple[int, ...] = (),
-    entries: tuple[int, ...] = (),
-    dry_run: bool = False,
-) -> None:
-    """Deletes entries from a memory and prints how many; see `memory.update.delete`.
+def delete(prepared_dir: str, memory_dir: str, selection: Selection, *, dry_run: bool = False) -> None:
+    """Deletes entries from a memory and prints how many.
 
     Args:
         prepared_dir: the prepared folder the memory is opened with.
         memory_dir: the memory.
-        entities: names or keys; all entries from or to them go.
-        pairs: 'topic|target', names or keys; in that direction only.
-        documents: ids of documents of the corpus; all that was read in them goes.
-        passages: ids of passages, rows of passages.parquet.
-        entries: ids of entries.
-        dry_run: only print what would go.
+        selection: what to delete.
+        dry_run: prints what would be deleted.
 
     Raises:
-        InputError: a name, document or id that there is not, or nothing to delete.
+        InputError: an unknown name, document or id, or nothing to delete.
     """
     files.require_local(memory_dir)
     prepared = Prepared(prepared_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         memory.check_vocabulary(prepared.vocab)
-        if documents or passages:
+        if selection.documents or selection.passages:
             covered(memory, prepared)  # or the same ids are those of other text
-    ids = {
-        'entities': [prepared.vocab.id(name) for name in entities],
-        'pairs': [_pair(prepared.vocab, pair) for pair in pairs],
-        'passages': [*passages, *_passages_of(prepared, documents)],
-        'entries': list(entries),
-    }
-    deleted = update_lib.delete(memory_dir, **ids, dry_run=dry_run)
+    deleted = update_lib.delete(
+        memory_dir,
+        entities=[prepared.vocab.id(name) for name in selection.entities],
+        pairs=[_pair(prepared.vocab, pair) for pair in selection.pairs],
+        passages=[*selection.passages, *_passages_of(prepared, selection.documents)],
+        entries=list(selection.entries),
+        dry_run=dry_run,
+    )
     print(f'{"would delete" if dry_run else "deleted"} {len(deleted.entries):,} entries')
     if len(deleted.partly):
         shown = ', '.join(map(str, deleted.partly[:10])) + (', …' if len(deleted.partly) > 10 else '')
-        print(f'{len(deleted.partly):,} of them are means that other passages had a part in, which is lost too: {shown}')
+        print(f'{len(deleted.partly):,} of them are means that mentions in other passages are part of, lost with them: {shown}')
 
 
 def _pair(vocab, pair):
@@ -184,12 +229,12 @@ def _passages_of(prepared, documents):
     return np.flatnonzero(np.isin(ids, documents)).tolist()
 
 
-def compact(*, memory_dir: str, dry_run: bool = False) -> None:
-    """Merges the segments of a memory into one without the deleted entries; nothing that is asked of it changes.
+def compact(memory_dir: str, *, dry_run: bool = False) -> None:
+    """Merges the segments of a memory into one without the deleted entries; its answers stay the same.
 
     Args:
         memory_dir: the memory.
-        dry_run: only print what it holds.
+        dry_run: prints what it holds and changes nothing.
     """
     files.require_local(memory_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:

@@ -1,219 +1,184 @@
-"""The virtual knowledge base as its user sees it: a memory opened with its encoder, asked by relation following."""
+"""A virtual knowledge base: text, a memory of it, and a trained model that answers questions from both."""
 
 import dataclasses
 import functools
 import hashlib
-from typing import NamedTuple
+import os
+from typing import Any
 
-import jax
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question, parse_bracketed
-from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.follower_answerer import FollowerAnswerer
+from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory, params_hash
-from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.follower import Follower
-from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training import model_config
+from opql_jax.training import lm_stages, model_config
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.stages import FollowStage
 
-
-@dataclasses.dataclass(frozen=True)
-class Hop:
-    """One hop of one question, best first. Unused slots are left out.
-
-    Attributes:
-        entities, weights: the weighted set of targets.
-        entries, beta: ids of the memory entries that were kept, which stay valid when the memory is updated, and their
-            softmax weights.
-    """
-
-    entities: np.ndarray
-    weights: np.ndarray
-    entries: np.ndarray
-    beta: np.ndarray
-
-
-class _How(NamedTuple):
-    """What a compiled search depends on, equal for all checkpoints of a run. (With the knowledge base itself in its place, JAX would
-    keep every one that was ever opened.)"""
-
-    encoder: RelationEncoder
-    follower: Follower
-    hops: int
-    k: int
-    exclude_topic: bool
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _run(how: _How, tokens, markers, topics, params, arrays):
-    relation = how.encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
-    return how.follower.apply(
-        {'params': params['follower']},
-        relation,
-        topics,
-        hops=how.hops,
-        memory=arrays,
-        entity_table=params['entity_table'],
-        k=how.k,
-        exclude_topic=how.exclude_topic,
-    )
+# The stages whose models answer questions.
+STAGES = {FollowStage.__name__: FollowStage, **lm_stages.LANGUAGE_MODELS}
+# Questions answered together.
+_BATCH = 64
 
 
 class VirtualKB:
-    """Answers multi-hop questions over a memory; open one with `VirtualKB.open`.
+    """Answers multi-hop questions with whatever model a folder holds: a follower or a language model.
 
     Attributes:
-        prepared, vocab, memory: what it was opened from.
+        prepared, vocab: the prepared folder and its entities.
+        memory: what the model searches; None for a language model without a memory.
         entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
-        k: entries kept per hop.
-        exclude_topic: a path never returns to its topic (see `Follower`).
-        filter: a hop searches the rows of its topics only (see `Follower`).
     """
 
-    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, stage: FollowStage):
+    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, stage):
+        """Puts together what `open` has opened and checked."""
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
-        self.k, self.exclude_topic, self.filter = stage.k, stage.exclude_topic, stage.filter
-        self._follower = stage.follower(encoder)
-        self._encoder, self._params = encoder, params
-        self._tokenizer, self._special = prepared.tokenizer, prepared.special
-        self._arrays = stage.search_arrays(memory, make_mesh(1, local=True))
         self.entity_table = np.asarray(params['entity_table'])
+        answerer: Any = FollowerAnswerer if isinstance(stage, FollowStage) else LanguageModelAnswerer
+        self._answerer, self._params = answerer(prepared, encoder, params, memory, stage), params
+        self._memory_is_of_text = getattr(stage, 'own_text', True)
 
     @classmethod
     def open(
         cls,
-        prepared_dir,
-        model_dir,
-        memory_dir,
+        prepared_dir: str | os.PathLike,
+        model_dir: str | os.PathLike,
+        memory_dir: str | os.PathLike = '',
         *,
         step: int | None = None,
         k: int | None = None,
         exclude_topic: bool | None = None,
         filter: bool | None = None,
     ) -> 'VirtualKB':
-        """Opens a memory with the model that was trained to follow it.
+        """Opens a model and its memory.
 
         Args:
             prepared_dir: folder written by `prepare`: the one that the memory was made of, or the newest one whose text was
                 injected into it. It is the model's, or continues that.
-            model_dir: workdir of the follow stage.
-            memory_dir: the memory it was trained over, as it was then or updated since, or another one that was built with
-                the same encoder.
+            model_dir: workdir of a stage that trains a follower or a language model.
+            memory_dir: the memory that the model was trained over, as it was then or updated since, or another one that the same
+                encoder built; '' for a language model that was trained without one.
             step: checkpoint to use; the newest if None.
-            k, exclude_topic, filter: see the class; as in training if None.
+            k: memory entries per hop.
+            exclude_topic: a path never returns to its topic.
+            filter: a hop searches the rows of its topics only. These three are as in training if None.
 
         Raises:
-            CheckpointError: the model was trained over another encoder's memory, or another vocabulary, or not for following.
-            MemoryFormatError: the memory is unfinished or damaged, or of other text.
+            CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
+            MemoryFormatError: the memory is unfinished, damaged, or of other text.
         """
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
-        if lineage['stage'] != 'FollowStage':
-            raise CheckpointError(f'{model_dir} holds no follower: it is not the workdir of a follow stage')
-        model_config.check_vocabulary(card, prepared, model_dir, grown=True)
-        memory = Memory.open(memory_dir)
-        memory.check_vocabulary(prepared.vocab)
-        trained_over = memory.descends_from(wanted := lineage['memory_hash'])
-        # Checkpoints of before they stated it fit only what descends from their memory.
-        if not trained_over and lineage.get('memory_encoder') != memory.manifest['hashes']['encoder']:
+        if lineage['stage'] not in STAGES:
             raise CheckpointError(
-                f'{model_dir} was trained over the memory {wanted[:12]}, but {memory_dir} is {memory.hash()[:12]}, built with another encoder:'
-                ' pass a memory of the encoder that training began with, or train the follow stage over this one'
+                f'{model_dir} holds no model that answers questions: it is not the workdir of {" or ".join(STAGES)}'
             )
-        covered(memory, prepared)
-        params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
-        given = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
-        given = {name: value for name, value in given.items() if value is not None}
-        stage = dataclasses.replace(FollowStage.of_lineage(lineage), **given)
-        return cls(prepared, encoder, params, memory, stage)
+        if lineage['stage'] in lm_stages.LANGUAGE_MODELS:
+            lm_stages.check_reading(lineage, str(model_dir))
+        model_config.check_vocabulary(card, prepared, model_dir, grown=bool(memory_dir))
+        memory = _open_memory(memory_dir, model_dir, lineage, prepared)
+        if memory is not None:
+            params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
+        stage: Any = STAGES[lineage['stage']].of_lineage({**lineage, 'memory_dir': str(memory_dir)})
+        settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if unknown := settings.keys() - {field.name for field in dataclasses.fields(stage)}:
+            raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["stage"]}, which has no such setting')
+        return cls(prepared, encoder, params, memory, dataclasses.replace(stage, **settings))
 
     @functools.cached_property
     def identity(self) -> str:
         """Hex sha256 of everything that answers depend on: parameters, memory, tokenizer, settings."""
-        settings = self.k, self.exclude_topic, self.filter
-        parts = params_hash(self._params), self.memory.hash(), self._tokenizer.to_str(), *map(str, settings)
+        memory = '' if self.memory is None else self.memory.hash()
+        parts = params_hash(self._params), memory, self.prepared.tokenizer.to_str(), self._answerer.settings
         return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
-    def follow(self, questions: list[Question], hops: int) -> list[list[Hop]]:
-        """Answers questions of one number of hops.
+    def answer(self, questions: list[Question]) -> list[Answer]:
+        """Answers questions, which may be of different numbers of hops.
 
-        Args:
-            questions: with a topic entity each; a topic of -1 (unknown) gives empty hops.
-            hops: how many; not more than the model was made for.
+        A follower starts from the entity of the first topic, and answers nothing if that is unknown; a language model reads all
+        topics and links them itself.
 
-        Returns:
-            Per question, its hops.
+        Raises:
+            InputError: a question is longer than the encoder reads, or has more hops than the model.
         """
-        if not questions:
-            return []
-        marked = [markup.mark_question(self._tokenizer, q.text, *q.topic, self._special) for q in questions]
-        # Lengths and counts are rounded up, so that few shapes are compiled.
-        length = -(-max(len(m.tokens) for m in marked) // 16) * 16
-        if length > self._encoder.max_length:
-            worst = max(zip(marked, questions), key=lambda pair: len(pair[0].tokens))
-            raise InputError(
-                f"question {worst[1].id} has {len(worst[0].tokens)} tokens, more than the encoder's {self._encoder.max_length}: {worst[1].text!r}"
-            )
-        size = 1 << (len(questions) - 1).bit_length()
-        tokens = np.full((size, length), self._special.pad, np.int32)
-        markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
-        for i, (m, question) in enumerate(zip(marked, questions)):
-            tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
-        how = _How(self._encoder, self._follower, hops, self.k, self.exclude_topic)
-        steps = _run(how, tokens, markers, topics, self._params, self._arrays)
-        steps = jax.device_get(list(steps))
-        return [[self._hop(step, i) for step in steps] for i in range(len(questions))]
+        answers = {}
+        for hops in sorted({q.hops for q in questions}):
+            members = [i for i, q in enumerate(questions) if q.hops == hops]
+            for start in range(0, len(members), _BATCH):
+                batch = members[start : start + _BATCH]
+                answers |= zip(batch, self._answerer.answer([questions[i] for i in batch], hops))
+        return [answers[i] for i in range(len(questions))]
 
-    def ask(self, text: str, hops: int) -> list[Hop]:
+    def ask(self, text: str, hops: int = 1) -> Answer:
         """Answers `text`, whose topic stands in square brackets.
 
         Raises:
-            CorpusError: no brackets, or an unknown entity; names the nearest ones.
+            CorpusError: there are no brackets, or an unknown entity in them; names the nearest ones.
         """
+        return self.answer([self.question(text, hops)])[0]
+
+    def question(self, text: str, hops: int = 1) -> Question:
+        """The question that `ask` answers."""
         text, topic = parse_bracketed(text)
-        entity = self.vocab.id(text[slice(*topic)])
-        return self.follow([Question('ask', text, (topic,), (entity,), hops=hops)], hops)[0]
+        entity = self.vocab.get(name := text[slice(*topic)])
+        if entity is None:
+            # A language model links the topic itself; for a follower this raises, naming the nearest entities.
+            entity = self.vocab.id(name) if isinstance(self._answerer, FollowerAnswerer) else -1
+        return Question('ask', text, (topic,), (entity,), hops=hops)
 
     def evidence(self, entries) -> list[dict]:
-        """Where each memory entry was read, see the function `evidence`."""
-        return evidence(self.prepared, self.memory, entries)
+        """Where memory entries were read: `{topic, target, title, sentence}` for each id in turn.
 
-    def _hop(self, step, i: int) -> Hop:
-        kept, used = step.entities[i] >= 0, step.entry_ids[i] >= 0
-        entries = self.memory.ids[step.entry_ids[i][used]]
-        return Hop(step.entities[i][kept], step.weights[i][kept], entries, step.beta[i][used])
+        The sentence is the one that mentions the target, after the one that mentions the topic if that is another. A memory of
+        other text, such as a knowledge base's triples, gives `{topic, target}`.
+        """
+        memory, facts, names = self.memory, [], self.vocab.names
+        assert memory is not None  # the entries are its
+        for entry, row in zip(entries, memory.rows(entries)):
+            facts.append({'topic': names[memory.topic[row]], 'target': names[memory.target[row]]})
+            if self._memory_is_of_text:
+                mention = memory.provenance([entry])[0]  # of an averaged entry the first
+                passage = self.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
+                spans = sorted({mention['topic_sentence'], mention['target_sentence']})
+                between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
+                sentence = between.join(passage['text'][start:end].strip() for start, end in spans)
+                facts[-1] |= {'title': passage['title'], 'sentence': sentence}
+        return facts
 
 
-def evidence(prepared: Prepared, memory: Memory, entries) -> list[dict]:
-    """Where each memory entry was read: `{topic, target, title, sentence}`.
-
-    The sentence is the one that mentions the target, after the one that mentions the topic where that is another.
-    """
-    out, names = [], prepared.vocab.names
-    for entry, at in zip(entries, memory.rows(entries)):
-        row = memory.provenance([entry])[0]  # an averaged entry names its first mention
-        passage = prepared.passages.slice(row['passage'], 1).to_pylist()[0]
-        spans = sorted({row['topic_sentence'], row['target_sentence']})
-        between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
-        out.append(
-            {
-                'topic': names[int(memory.topic[at])],
-                'target': names[int(memory.target[at])],
-                'title': passage['title'],
-                'sentence': between.join(passage['text'][start:end].strip() for start, end in spans),
-            }
+def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:
+    """The memory of a model of that lineage, over the text of `prepared`; None for a model trained without one."""
+    if bool(memory_dir) != bool(lineage['memory_hash']):
+        trained = 'with a memory: give one' if lineage['memory_hash'] else 'without a memory: leave memory_dir empty'
+        raise CheckpointError(f'{model_dir} was trained {trained}')
+    if not memory_dir:
+        return None
+    memory = Memory.open(memory_dir)
+    memory.check_vocabulary(prepared.vocab)
+    if lineage['memory_encoder'] != memory.manifest['hashes']['encoder']:
+        raise CheckpointError(
+            f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but {memory_dir} is {memory.hash()[:12]}, built with'
+            ' another encoder: pass a memory of the encoder that training began with, or train over this one'
         )
-    return out
+    if lineage.get('own_text', True):
+        covered(memory, prepared)  # or its passages are not those of the folder
+    if lineage.get('entities_of_names') and len(memory.entity_rows):
+        raise CheckpointError(
+            f'{memory_dir} has {len(memory.entity_rows)} injected entities, whose embeddings come from the text about them;'
+            f' {model_dir} knows entities by their names (lm_names): ask a model that was trained without'
+        )
+    return memory
 
 
-def with_new_entities(table, memory, prepared):
-    """E [n_entities, d_e] with the embeddings of the entities that were injected into the memory."""
+def with_new_entities(table, memory: Memory, prepared: Prepared) -> np.ndarray:
+    """E [n_entities, d_e] with the rows of the entities that were injected into the memory."""
     table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
     if len(table) != len(prepared.vocab):
         raise CheckpointError(

@@ -174,15 +174,15 @@ def test_an_entity_may_be_asked_for_by_its_id(own, binaries):
 
 def test_questions_of_a_file_need_no_answers(own, binaries):
     asked = [f'who directed [{film}]' for film in FILMS]
-    write_text(own / 'mine.txt', asked)
-    flags = [f'--gin.QUESTION_FILE={own / "mine.txt"}', '--gin.HOPS=1', f'--gin.OUTPUT={own / "mine.jsonl"}']
+    write_lines(own / 'asked.jsonl', [question_record(str(i), question) for i, question in enumerate(asked)])
+    flags = [f'--gin.QUESTIONS={own / "asked.jsonl"}', f'--gin.OUTPUT={own / "mine.jsonl"}']
     succeed(binaries, 'infer', '--gin_file=gin/runs/infer.gin', *folders(own, 'linked'), *flags)
     records = [json.loads(line) for line in (own / 'mine.jsonl').read_text(encoding='utf-8').splitlines()]
     assert [record['question'] for record in records] == asked
     # No sentence mentions a film with anybody but its director.
     found = [[(answer['entity'], answer['key']) for answer in record['answers']] for record in records]
     assert found == [[(person, KEYS[person])] for person in DIRECTOR.values()]
-    assert [record['hops'] for record in records] == [[]] * len(FILMS)
+    assert [record['hops'] for record in records] == [1] * len(FILMS)
 
 
 def test_names_found_in_plain_text_give_what_links_give(own, binaries):

@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.evaluate import evaluate_sets
+from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.training import checkpoints
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
@@ -42,21 +42,21 @@ def folders(tmp_path_factory):
 
 
 def test_every_checkpoint_is_scored_as_it_is_alone(folders, tmp_path):
-    found = evaluate_sets(**folders, output_dir=str(tmp_path / 'all'), splits=SPLITS, step='all')
-    alone = {n: evaluate_sets(**folders, output_dir=str(tmp_path / str(n)), splits=SPLITS, step=n) for n in (1, 20, 300)}
+    found = evaluate(**folders, output_dir=str(tmp_path / 'all'), questions=SPLITS, step='all')
+    alone = {n: evaluate(**folders, output_dir=str(tmp_path / str(n)), questions=SPLITS, step=n) for n in (1, 20, 300)}
     assert len({values['1-hop/dev']['mrr'] for values in alone.values()}) == 3
     for number in alone:
         for name in ('metrics.json', '1-hop/dev.predictions.jsonl'):
             assert (tmp_path / 'all' / str(number) / name).read_bytes() == (tmp_path / str(number) / name).read_bytes()
-    assert found == alone[300] == evaluate_sets(**folders, output_dir=str(tmp_path / 'newest'), splits=SPLITS)
+    assert found == alone[300] == evaluate(**folders, output_dir=str(tmp_path / 'newest'), questions=SPLITS)
     shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
     assert shown == {number: pytest.approx(values['1-hop/dev']['mrr']) for number, values in alone.items()}
 
 
 def test_one_file_of_predictions_is_not_that_of_several_checkpoints(folders, tmp_path):
-    options = dict(output_dir=str(tmp_path), question_file='mine.txt', hops=1, predictions='mine.jsonl')
+    options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
     with pytest.raises(InputError, match="predictions are of one checkpoint, and step='all' asks for several"):
-        evaluate_sets(**folders, **options, step='all')
+        evaluate(**folders, **options, step='all')
 
 
 def test_all_are_those_that_are_there_oldest_first(tmp_path):
@@ -81,15 +81,15 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
 
 @pytest.mark.parametrize('step', ['all', 'new'])
 def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(folders, tmp_path, capsys, step):
-    options = dict(output_dir=str(tmp_path / 'out'), splits=SPLITS, step=step, patience=600.0, dry_run=True)
-    assert evaluate_sets(**folders, **options) == {}
+    options = dict(output_dir=str(tmp_path / 'out'), questions=SPLITS, step=step, patience=600.0, dry_run=True)
+    assert evaluate(**folders, **options) == {}
     assert capsys.readouterr().out.count('# 1-hop/dev: 40 questions') == 1 and not (tmp_path / 'out').exists()
 
 
 def test_what_was_opened_is_let_go(folders):
     questions = Prepared(folders['prepared_dir']).questions('1-hop/dev')[:2]
     kb = VirtualKB.open(*folders.values())
-    kb.follow(questions, 1)
+    kb.answer(questions)
     opened = weakref.ref(kb)
     del kb
     gc.collect()

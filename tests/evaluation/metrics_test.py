@@ -64,21 +64,21 @@ def test_the_predicted_set_holds_what_has_a_tenth_of_the_best_weight():
     ranked, gold = ['a', 'b', 'c', 'd'], {'a', 'b', 'x'}
     score = lambda *weights, **options: metrics.score(ranked, weights, gold, **options)
     # b is in the set; c and d are not.
-    assert score(0.5, 0.06, 0.04, 0.01) == metrics.Scored(1, 1.0, 2 / 3, 0.8)
+    assert score(0.5, 0.06, 0.04, 0.01) == metrics.Score(1, 1.0, 2 / 3, 0.8)
     # At a threshold of 1/2 b is out, at 0 all are in.
-    assert score(0.5, 0.06, 0.04, 0.01, set_threshold=0.5) == metrics.Scored(1, 1.0, 1 / 3, 0.5)
+    assert score(0.5, 0.06, 0.04, 0.01, set_threshold=0.5) == metrics.Score(1, 1.0, 1 / 3, 0.5)
     assert score(0.5, 0.06, 0.04, 0.01, set_threshold=0.0).precision == 0.5
     # Exactly a tenth is enough; it is the best one's weight that counts, not 1.
     assert score(0.04, 0.004, 0.0039, 0.0).precision == 1.0
 
 
 def test_what_has_no_weight_is_in_no_set_even_if_it_is_all_there_is():
-    assert metrics.score(['a', 'b'], [0.0, 0.0], {'a'}) == metrics.Scored(1, 0.0, 0.0, 0.0)
+    assert metrics.score(['a', 'b'], [0.0, 0.0], {'a'}) == metrics.Score(1, 0.0, 0.0, 0.0)
 
 
 def test_nothing_returned_and_only_wrong_answers_score_nothing():
-    assert metrics.score([], [], {'a'}) == metrics.Scored(0, 0.0, 0.0, 0.0)
-    assert metrics.score(['b'], [1.0], {'a'}) == metrics.Scored(0, 0.0, 0.0, 0.0)
+    assert metrics.score([], [], {'a'}) == metrics.Score(0, 0.0, 0.0, 0.0)
+    assert metrics.score(['b'], [1.0], {'a'}) == metrics.Score(0, 0.0, 0.0, 0.0)
     assert metrics.summarise([metrics.score([], [], {'a'})]) == {'hits@1': 0, 'hits@5': 0, 'hits@10': 0, 'mrr': 0, 'set_f1': 0}
 
 

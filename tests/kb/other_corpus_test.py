@@ -1,7 +1,6 @@
 """Another corpus than the one trained on: its memory by the same encoder, followed by the same model, without training."""
 
 import collections
-import dataclasses
 import itertools
 import json
 import shutil
@@ -13,14 +12,13 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.slot_filling import SlotFilling
-from opql_jax.kb.build_memory import pair_rows
-from opql_jax.kb.evaluate import evaluate_sets
-from opql_jax.kb.update_memory import delete, inject
+from opql_jax.kb.build_memory import select_pair_rows
+from opql_jax.kb.question_sets import evaluate
+from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory, MemoryFormatError
 from opql_jax.training import stages
 from opql_jax.training.checkpoints import CheckpointError
-from opql_jax.training.trainer import TrainingError
 
 import tiny_docred
 import tiny_training
@@ -66,9 +64,9 @@ def contents(memory):
 def replaced(world):
     """A memory that comes to the same: the one trained over, with the new text injected and the old text deleted."""
     memory = shutil.copytree(world / 'memory', world / 'replaced')
-    inject(prepared_dir=str(world / 'other'), model_dir=str(world / 'model'), memory_dir=str(memory))
+    inject(str(world / 'other'), str(world / 'model'), str(memory))
     old = len(Prepared(world / 'prepared').passages)
-    delete(prepared_dir=str(world / 'other'), memory_dir=str(memory), passages=tuple(range(old)))
+    delete(str(world / 'other'), str(memory), Selection(passages=tuple(range(old))))
     return memory
 
 
@@ -85,8 +83,8 @@ def test_the_model_answers_from_the_new_text_alone(world, replaced):
     kb, same = (VirtualKB.open(world / 'other', world / 'follower', memory) for memory in (world / 'memory_other', replaced))
     questions = kb.prepared.questions('2-hop/dev')[:16]
     old = len(Prepared(world / 'prepared').passages)
-    for found, wanted in zip(kb.follow(questions, 2), same.follow(questions, 2), strict=True):
-        for hop, hop_wanted in zip(found, wanted, strict=True):
+    for found, wanted in zip(kb.answer(questions), same.answer(questions), strict=True):
+        for hop, hop_wanted in zip(found.hops, wanted.hops, strict=True):
             assert sorted(hop.entities.tolist()) == sorted(hop_wanted.entities.tolist())
             np.testing.assert_allclose(np.sort(hop.weights), np.sort(hop_wanted.weights), atol=1e-3)
             assert all(item['passage'] >= old for item in kb.memory.provenance(hop.entries))
@@ -95,7 +93,7 @@ def test_the_model_answers_from_the_new_text_alone(world, replaced):
 def test_further_text_can_be_injected_into_it(world, tmp_path):
     write(tmp_path / 'more', tiny_docred.world(3, first=90), 'dev', extends=str(world / 'other'))
     memory = shutil.copytree(world / 'memory_other', tmp_path / 'memory')
-    inject(prepared_dir=str(tmp_path / 'more'), model_dir=str(world / 'model'), memory_dir=str(memory))
+    inject(str(tmp_path / 'more'), str(world / 'model'), str(memory))
     kb = VirtualKB.open(tmp_path / 'more', world / 'follower', memory)
     entity = kb.vocab.id('Given91 Family91')
     assert len(kb.memory) > len(Memory.open(world / 'memory_other')) and entity in kb.memory.topic
@@ -110,7 +108,7 @@ def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
             seen[a, b].add(number)
     often = {pair for pair, passages in seen.items() if len(passages) > 1}
     wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
-    rows = pair_rows(prepared, 'all', min_count=2, first_passage=old)
+    rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
     assert {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows} == wanted < often
     assert (prepared.pairs['passage'][rows] >= old).all()
 
@@ -151,26 +149,10 @@ def test_the_memory_of_other_text_is_refused(world, tmp_path):
         VirtualKB.open(tmp_path / 'longer', world / 'follower', world / 'memory_other')
 
 
-def test_a_checkpoint_that_names_no_encoder_opens_what_it_was_trained_over_only(world, tmp_path, monkeypatch):
-    lineage = stages.FollowStage.lineage
-    added = ('memory_encoder', 'held_out')
-    monkeypatch.setattr(stages.FollowStage, 'lineage', lambda self: {k: v for k, v in lineage(self).items() if k not in added})
-    stage = stages.FollowStage(memory_dir=str(world / 'memory'), questions=8)
-    tiny_training.write_untrained(world / 'prepared', tmp_path / 'old', stage)
-    monkeypatch.undo()
-    VirtualKB.open(world / 'prepared', tmp_path / 'old', world / 'memory')
-    with pytest.raises(CheckpointError, match='was trained over the memory'):
-        VirtualKB.open(world / 'other', tmp_path / 'old', world / 'memory_other')
-    # It goes on as what it was, without what it could not be told.
-    with pytest.raises(TrainingError, match=r"another run \(held_out was \[\] and is \['P19'\]\)"):
-        tiny_training.run(world / 'prepared', tmp_path / 'old', dataclasses.replace(stage, held_out=('P19',)), num_steps=2)
-    tiny_training.run(world / 'prepared', tmp_path / 'old', stage, num_steps=2)
-
-
 def test_questions_that_need_a_relation_are_scored_alone(world, tmp_path):
     folders = dict(prepared_dir=str(world / 'other'), model_dir=str(world / 'follower'), memory_dir=str(world / 'memory_other'))
-    whole = evaluate_sets(**folders, output_dir=str(tmp_path / 'whole'), splits=SPLITS)
-    some = evaluate_sets(**folders, output_dir=str(tmp_path / 'some'), splits=SPLITS, needs=('P19', 'P26'))
+    whole = evaluate(**folders, output_dir=str(tmp_path / 'whole'), questions=SPLITS)
+    some = evaluate(**folders, output_dir=str(tmp_path / 'some'), questions=SPLITS, needs=('P19', 'P26'))
     for split in SPLITS:
         assert whole[split]['coverage'] == some[split]['coverage'] == 1.0
         assert set(some[split]['hits@1_by_type']) == {
@@ -182,6 +164,6 @@ def test_questions_that_need_a_relation_are_scored_alone(world, tmp_path):
             right[name] = {case['id']: case['right'] for case in cases if {'P19', 'P26'} & set(case['type'].split(' > '))}
         assert right['some'] == right['whole'] and len(right['some']) == some[split]['questions'] < whole[split]['questions']
     with pytest.raises(InputError, match='2-hop/dev holds no questions that need P57 or P1'):
-        evaluate_sets(**folders, output_dir=str(tmp_path / 'none'), splits=SPLITS, needs=('P57', 'P1'))
-    with pytest.raises(InputError, match=r"needs: write a tuple, \('P57',\)"):
-        evaluate_sets(**folders, output_dir=str(tmp_path / 'none'), splits=SPLITS, needs='P57')
+        evaluate(**folders, output_dir=str(tmp_path / 'none'), questions=SPLITS, needs=('P57', 'P1'))
+    with pytest.raises(InputError, match='2-hop/dev holds no questions that need P57'):
+        evaluate(**folders, output_dir=str(tmp_path / 'none'), questions=SPLITS, needs='P57')

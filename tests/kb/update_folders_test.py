@@ -5,11 +5,13 @@ import shutil
 
 import pytest
 
+from opql_jax.core import distributed
+from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import update_memory
-from opql_jax.kb.update_memory import delete
+from opql_jax.kb.update_memory import Selection, delete
 from opql_jax.memory.format import Memory, MemoryFormatError
 from opql_jax.models.bulk_encoding import pair_encoder
 
@@ -89,7 +91,30 @@ def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
     state = Memory.open(memory).hash()
     for what in ({'documents': ('other',)}, {'passages': (len(Prepared(other).passages) - 1,)}):
         with pytest.raises(MemoryFormatError, match='is a memory of other text than'):
-            delete(prepared_dir=str(other), memory_dir=str(memory), **what)
+            delete(str(other), str(memory), Selection(**what))
     assert Memory.open(memory).hash() == state
-    delete(prepared_dir=str(mine), memory_dir=str(memory), documents=('real',))
+    delete(str(mine), str(memory), Selection(documents=('real',)))
     assert len(Memory.open(memory)) == len(Memory.open(world / 'memory'))
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        (dict(action='insert'), "action='insert': it is one of inject, delete, compact"),
+        (dict(action='inject', prepared_dir='p'), 'inject needs model_dir: --gin.MODEL_DIR=...'),
+        (dict(action='delete', selection=Selection(entries=(1,))), 'delete needs prepared_dir: --gin.PREPARED_DIR=...'),
+        (
+            dict(action='compact', selection=Selection(entries=(1,))),
+            'compact takes no entries to delete: --gin.ACTION=delete does',
+        ),
+    ],
+)
+def test_actions_without_what_they_need_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        update_memory.update_memory(memory_dir='memory', **options)
+
+
+def test_several_processes_do_not_delete(monkeypatch):
+    monkeypatch.setattr(distributed, 'process_count', lambda: 2)
+    with pytest.raises(InputError, match='delete works in one process'):
+        update_memory.update_memory(action='delete', memory_dir='memory', prepared_dir='p')

@@ -1,5 +1,6 @@
 """The virtual knowledge base as its user sees it: what it answers, with what evidence, and what it refuses to open."""
 
+import dataclasses
 import json
 import shutil
 
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.kb.predictions import bracketed, predict
+from opql_jax.kb import virtual_kb
+from opql_jax.kb.answers import to_record
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable
@@ -36,6 +39,11 @@ def kb(folders):
 
 def questions_of(kb, hops, count=40):
     return kb.prepared.questions(f'{hops}-hop/dev')[:count]
+
+
+def hops_of(kb, questions):
+    """What each hop found, for each question."""
+    return [answer.hops for answer in kb.answer(questions)]
 
 
 # Answers.
@@ -90,7 +98,7 @@ def test_answers_are_those_of_relation_following_written_out(folders, kb, exclud
     slow, several = SlowFollower(folders), 0
     questions = questions_of(kb, 2)
     kb = VirtualKB.open(*folders, k=K, exclude_topic=exclude_topic)
-    for question, steps in list(zip(questions, kb.follow(questions, 2)))[:15]:
+    for question, steps in list(zip(questions, hops_of(kb, questions)))[:15]:
         wanted, kept = slow(question, 2, K, exclude_topic)
         for step, weights, entries in zip(steps, wanted, kept):
             found = dict(zip(step.entities.tolist(), step.weights.tolist()))
@@ -102,12 +110,12 @@ def test_answers_are_those_of_relation_following_written_out(folders, kb, exclud
 
 
 def test_a_hop_holds_what_was_kept_and_nothing_else(kb):
-    for question, steps in zip(questions_of(kb, 2), kb.follow(questions_of(kb, 2), 2)):
+    for question, steps in zip(questions_of(kb, 2), hops_of(kb, questions_of(kb, 2))):
         topics = {question.topic_entity}
         for step in steps:
             assert 0 < len(step.entities) <= len(step.entries) <= K
-            assert (np.diff(step.weights) <= 0).all() and (np.diff(step.beta) <= 0).all()
-            assert step.weights.sum() == pytest.approx(1, abs=1e-5) and step.beta.sum() == pytest.approx(1, abs=1e-5)
+            assert (np.diff(step.weights) <= 0).all() and (np.diff(step.entry_weights) <= 0).all()
+            assert step.weights.sum() == pytest.approx(1, abs=1e-5) and step.entry_weights.sum() == pytest.approx(1, abs=1e-5)
             assert set(kb.memory.topic[step.entries]) <= topics
             topics = set(step.entities.tolist())
             assert topics == set(kb.memory.target[step.entries].tolist()) and question.topic_entity not in topics
@@ -116,57 +124,67 @@ def test_a_hop_holds_what_was_kept_and_nothing_else(kb):
 def test_a_path_returns_to_its_topic_only_if_asked_to(folders, kb):
     questions = questions_of(kb, 2)
     returned = lambda steps, question: any(question.topic_entity in step.entities for step in steps)
-    assert not any(map(returned, kb.follow(questions, 2), questions))
+    assert not any(map(returned, hops_of(kb, questions), questions))
     free = VirtualKB.open(*folders, k=K, exclude_topic=False)
-    assert any(map(returned, free.follow(questions, 2), questions))
+    assert any(map(returned, hops_of(free, questions), questions))
 
 
-def test_the_batch_a_question_is_in_does_not_change_its_answers(kb):
+def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch):
     questions = [q for split in ('2-hop/dev', '2-hop/train') for q in kb.prepared.questions(split)][:70]
     lengths = {
         len(markup.mark_question(kb.prepared.tokenizer, q.text, *q.topic, kb.prepared.special).tokens) for q in questions
     }
     assert min(lengths) <= 16 < max(lengths)  # padded to 16 alone, to 32 with others
-    one, seven, many = (list(predict(kb, questions, 2, batch_size=size, evidence=0)) for size in (1, 7, 64))
-    for other in (seven, many):
-        for alone, together in zip(one, other, strict=True):
-            assert alone['question'] == together['question']
-            assert_same_ranking(alone['answers'], together['answers'])
-            assert [set(keys) for keys in alone['hops']] == [set(keys) for keys in together['hops']]
+    batches = {}
+    for size in (1, 7, 64):
+        monkeypatch.setattr(virtual_kb, '_BATCH', size)
+        batches[size] = kb.answer(questions)
+    for other in (batches[7], batches[64]):
+        for alone, together in zip(batches[1], other, strict=True):
+            assert_same_ranking(alone, together)
+            assert set(alone.hops[0].entities.tolist()) == set(together.hops[0].entities.tolist())
 
 
 def assert_same_ranking(a, b, tolerance=1e-5):
     """The same answers in the same order, but for neighbours whose weights are equal up to rounding."""
-    assert [x['weight'] for x in a] == pytest.approx([x['weight'] for x in b], abs=tolerance)
-    weights = {x['entity']: x['weight'] for x in b}
-    for x in a:
-        assert weights.get(x['entity'], b[-1]['weight']) == pytest.approx(x['weight'], abs=tolerance)
+    assert a.weights == pytest.approx(b.weights, abs=tolerance)
+    weights = dict(zip(b.entities.tolist(), b.weights))
+    for entity, weight in zip(a.entities.tolist(), a.weights):
+        assert weights.get(entity, b.weights[-1]) == pytest.approx(weight, abs=tolerance)
+
+
+def test_questions_of_several_numbers_of_hops_are_answered_together_and_in_their_order(kb):
+    questions = [q for pair in zip(questions_of(kb, 2, 5), questions_of(kb, 1, 5)) for q in pair]
+    for question, answer in zip(questions, kb.answer(questions), strict=True):
+        (alone,) = kb.answer([question])
+        assert len(answer.hops) == question.hops
+        assert_same_ranking(answer, alone)
 
 
 def test_a_question_about_an_unknown_topic_has_empty_hops(kb):
     known, other = questions_of(kb, 2, 2)
-    unknown = type(known)(**{**vars(known), 'topic_entity': -1})
-    first, empty, last = kb.follow([known, unknown, other], 2)
+    unknown = dataclasses.replace(known, entities=(-1,))
+    first, empty, last = hops_of(kb, [known, unknown, other])
     assert [len(step.entities) + len(step.entries) for step in empty] == [0, 0]
     assert all(len(step.entities) for step in first + last)
 
 
 def test_a_question_longer_than_the_encoder_is_named(kb):
     question = questions_of(kb, 1, 1)[0]
-    long = type(question)(**{**vars(question), 'text': question.text + ' and' * 200})
+    long = dataclasses.replace(question, text=question.text + ' and' * 200)
     with pytest.raises(
         ValueError, match=f"question {question.id} has .* tokens, more than the encoder's 144: '{question.text} and"
     ):
-        kb.follow([question, long], 1)
+        kb.answer([question, long])
 
 
 def test_more_hops_than_the_follower_has_are_refused(kb):
     with pytest.raises(ValueError, match=r'hops=4 is not in 1\.\.3'):
-        kb.follow(questions_of(kb, 3, 1), 4)
+        kb.answer([dataclasses.replace(questions_of(kb, 3, 1)[0], hops=4)])
 
 
 def test_no_questions_have_no_answers(kb):
-    assert kb.follow([], 1) == []
+    assert kb.answer([]) == []
 
 
 # Asking.
@@ -174,10 +192,10 @@ def test_no_questions_have_no_answers(kb):
 
 def test_asking_is_following_the_question_in_brackets(kb):
     question = questions_of(kb, 2, 1)[0]
-    asked, followed = kb.ask(bracketed(question), 2), kb.follow([question], 2)[0]
-    for a, b in zip(asked, followed, strict=True):
-        for column, wanted in zip(vars(a).values(), vars(b).values(), strict=True):
-            np.testing.assert_array_equal(column, wanted)
+    asked, answered = kb.ask(bracketed(question), 2), kb.answer([question])[0]
+    for a, b in zip([asked, *asked.hops], [answered, *answered.hops], strict=True):
+        np.testing.assert_array_equal(a.entities, b.entities)
+        np.testing.assert_array_equal(a.weights, b.weights)
 
 
 def test_asking_about_an_unknown_entity_names_the_nearest(kb):
@@ -204,7 +222,7 @@ def averaged(folders, tmp_path_factory):
 @pytest.mark.parametrize('memory', ['kb', 'averaged'])
 def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
     kb = request.getfixturevalue(memory)
-    found = kb.follow(questions_of(kb, 3), 3)
+    found = hops_of(kb, questions_of(kb, 3))
     kept = {int(entry) for steps in found for step in steps for entry in step.entries}
     assert len(kept) > 150
     documents = {document.title: document for document in Synthetic(num_documents=60).read(None)[1]}
@@ -239,15 +257,18 @@ def test_evidence_is_that_of_the_asked_entries_in_their_order(kb):
 
 def test_the_excluded_topic_takes_no_place_from_what_is_kept(folders, kb):
     questions = questions_of(kb, 2)
-    for question, (first, last) in zip(questions, VirtualKB.open(*folders, k=1).follow(questions, 2)):
+    for question, (first, last) in zip(questions, hops_of(VirtualKB.open(*folders, k=1), questions)):
         (entity,) = first.entities
         targets = set(kb.memory.target[kb.memory.topic == entity].tolist())
         assert len(last.entities) == bool(targets - {question.topic_entity}), bracketed(question)
 
 
 def test_no_evidence_is_shown_for_an_answer_that_was_excluded(kb):
-    for record in predict(kb, questions_of(kb, 2), 2, evidence=3):
-        assert all(fact['target'] != record['topic'] for facts in record['evidence'] for fact in facts), record['question']
+    questions = questions_of(kb, 2)
+    for question, answer in zip(questions, kb.answer(questions)):
+        name = kb.vocab.names[question.topic_entity]
+        hops = to_record(kb, question, answer, evidence=3)['traces'][0]
+        assert all(fact['target'] != name for hop in hops for fact in hop['evidence']), question.text
 
 
 # Opening.
@@ -267,10 +288,18 @@ def test_the_identity_tells_models_and_memories_apart(folders, kb, averaged, tmp
     assert VirtualKB.open(*folders, k=K).identity == kb.identity and len(set(identities)) == 5
 
 
-def test_a_model_without_a_follower_is_refused(folders):
+def test_a_model_that_answers_no_questions_is_refused(folders):
     model = folders[1].parent / 'model'
-    with pytest.raises(CheckpointError, match=f'{model} holds no follower'):
+    with pytest.raises(
+        CheckpointError,
+        match=f'{model} holds no model that answers questions: it is not the workdir of FollowStage or ClozeStage',
+    ):
         VirtualKB.open(folders[0], model, folders[2])
+
+
+def test_a_follower_without_a_memory_is_refused(folders):
+    with pytest.raises(CheckpointError, match=f'{folders[1]} was trained with a memory: give one'):
+        VirtualKB.open(*folders[:2])
 
 
 def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folders, averaged, tmp_path):
@@ -309,22 +338,22 @@ def test_an_unfinished_memory_is_refused(folders, tmp_path):
 def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(folders, kb, tmp_path):
     prepared, follower, memory = folders
     memory = shutil.copytree(memory, tmp_path / 'memory')
-    question = next(q for q in questions_of(kb, 1) if len(kb.follow([q], 1)[0][0].entities) > 3)
-    (before,) = kb.follow([question], 1)[0]
+    question = next(q for q in questions_of(kb, 1) if len(hops_of(kb, [q])[0][0].entities) > 3)
+    (before,) = hops_of(kb, [question])[0]
     target = int(before.entities[0])
     table = entry_table(kb.memory, kb.memory.rows(kb.memory.ids[kb.memory.target == target]))
     relations = kb.memory.relations(np.flatnonzero(kb.memory.target == target))
     gone = update.delete(memory, entities=[target]).entries
     update.compact(memory)
     updated = VirtualKB.open(prepared, follower, memory, k=K)
-    (without,) = updated.follow([question], 1)[0]
+    (without,) = hops_of(updated, [question])[0]
     assert target not in without.entities and not np.isin(without.entries, gone).any() and len(without.entries)
     assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
     assert updated.identity != kb.identity
     # Those about it as a target, read again: the answer is what it was, by entries with new ids.
     update.inject(memory, table, lambda rows: relations[rows], vocab=kb.vocab, hashes=kb.memory.manifest['hashes'])
     updated = VirtualKB.open(prepared, follower, memory, k=K)
-    (after,) = updated.follow([question], 1)[0]
+    (after,) = hops_of(updated, [question])[0]
     np.testing.assert_array_equal(after.entities, before.entities)
     np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)
     new = after.entries >= len(kb.memory)

@@ -34,11 +34,10 @@ made = {{
     'train': lambda: pathlib.Path(flags['WORKDIR'], 'checkpoints', flags['STEPS'], 'whole'),
     'build_memory': lambda: pathlib.Path(flags['MEMORY_DIR'], 'manifest.json'),
     'eval': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
-    'probe': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
+    'fewshot': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
     'prepare': lambda: pathlib.Path(flags['PREPARED_DIR'], 'manifest.json'),
     'convert_questions': lambda: pathlib.Path(flags['OUTPUT']),
-    'inject': lambda: pathlib.Path(flags['MEMORY_DIR'], 'manifest.json'),
-    'eval_open': lambda: pathlib.Path(flags['OUTPUT_DIR'], 'metrics.json'),
+    'update_memory': lambda: pathlib.Path(flags['MEMORY_DIR'], 'manifest.json'),
 }}[sys.argv[2].removeprefix('opql_jax.')]()
 if str(made.parent).endswith(os.environ.get('KILLED_AT', 'nowhere')):
     sys.exit(137)
@@ -78,7 +77,7 @@ def checkout(tmp_path):
 def made_by(commands):
     """The last names of what the commands write, in order."""
     names = ('WORKDIR', 'MEMORY_DIR', 'OUTPUT_DIR', 'PREPARED_DIR')
-    writes = dict(train='WORKDIR', build_memory='MEMORY_DIR', eval='OUTPUT_DIR', probe='OUTPUT_DIR', prepare='PREPARED_DIR')
+    writes = dict(train='WORKDIR', build_memory='MEMORY_DIR', eval='OUTPUT_DIR', fewshot='OUTPUT_DIR', prepare='PREPARED_DIR')
     flags = [dict(flag.removeprefix('--gin.').split('=', 1) for flag in flags) for _, flags in commands]
     assert all(set(given) & set(names) for given in flags)
     return [given[writes[binary]].split('/out/')[1] for (binary, _), given in zip(commands, flags)]
@@ -167,8 +166,8 @@ def test_open_questions_over_wikispeedia_ask_a_memory_before_and_after_an_inject
     flags = lambda of: [
         dict(flag.removeprefix('--gin.').split('=', 1) for flag in given) for binary, given in commands if binary == of
     ]
-    assert [given['QUESTIONS'] for given in flags('inject')] == [f"('{out}/questions/dev.jsonl',)"]
-    asked = [(given['OUTPUT_DIR'], given['MEMORY_DIR']) for given in flags('eval_open')]
+    assert [given['QUESTIONS'] for given in flags('update_memory')] == [f"('{out}/questions/dev.jsonl',)"]
+    asked = [(given['OUTPUT_DIR'], given['MEMORY_DIR']) for given in flags('eval')]
     assert asked == [
         (f'{out}/results/opql-lm/memory', f'{out}/memory'),
         (f'{out}/results/opql-lm/memory-injected', f'{out}/memory-injected'),
@@ -179,7 +178,7 @@ def test_open_questions_over_wikispeedia_ask_a_memory_before_and_after_an_inject
     # The memory is aligned with the questions that are trained on, not those that are asked.
     (aligned,) = (given for given in flags('train') if given['WORKDIR'] == f'{out}/aligned')
     assert aligned['passage_stages.PassageAlignStage.split'] == f'{out}/questions/train.jsonl'
-    assert {given['MODEL_DIR'] for given in (*flags('build_memory'), *flags('inject'))} == {f'{out}/aligned'}
+    assert {given['MODEL_DIR'] for given in (*flags('build_memory'), *flags('update_memory'))} == {f'{out}/aligned'}
     with Binaries() as binaries:
         for binary, given in commands:
             done = binaries(binary, *given, '--dry_run')
@@ -214,7 +213,7 @@ def test_fae_is_asked_over_triples_and_the_others_over_text(checkout, tmp_path, 
             )
             assert sum(binary == 'train' and wanted <= plain(flags) for binary, flags in commands) == 1, wanted
         wanted = given | {f"QUESTIONS=('{out}/questions/2-hop-dev{of}.jsonl', )", f'OUTPUT_DIR={out}/results/{system}/all'}
-        assert sum(binary == 'eval_open' and wanted <= plain(flags) for binary, flags in commands) == 1, wanted
+        assert sum(binary == 'eval' and wanted <= plain(flags) for binary, flags in commands) == 1, wanted
 
 
 def plain(flags):

@@ -77,7 +77,7 @@ def test_rows_run_from_text_to_metrics_and_are_then_done(tmp_path):
     assert names['memory_hash'] == asked['memory_hash'] == lineages['opql']['memory_hash']
     assert {path: path.stat().st_mtime_ns for path in out.rglob('*')} == before  # the row is taken as it is
     scored = json.loads((tmp_path / 'open/results/opql-lm/all/metrics.json').read_text())['2-hop-dev']
-    assert scored['questions'] == 40 and scored['answer_coverage'] == 1.0 and 0 < scored['memory_coverage'] <= 1
+    assert scored['questions'] == 40 and scored['answer_coverage'] == 1.0 and 0 < scored['coverage'] <= 1
 
     text = (tmp_path / 'RESULTS.md').read_text()
     assert '| no-filter | a hop searches' in text and '| pretrained-paper-groups | RelationStage | entities |' in text
@@ -149,9 +149,9 @@ def test_a_language_model_is_asked_over_memories_with_without_and_with_other_fac
     found = {name: json.loads((out / 'results' / name / 'metrics.json').read_text()) for name in asked}
     assert {name: set(metrics) for name, metrics in found.items()} == asked
     # What is held out can be reached where it was injected only.
-    assert found['opql-lm/facts']['held_out']['memory_coverage'] == 1.0
-    assert found['opql-lm/without']['held_out']['memory_coverage'] == 0.0
-    assert found['opql-lm/changed']['changed']['memory_coverage'] == 1.0
+    assert found['opql-lm/facts']['held_out']['coverage'] == 1.0
+    assert found['opql-lm/without']['held_out']['coverage'] == 0.0
+    assert found['opql-lm/changed']['changed']['coverage'] == 1.0
     again = run('lm_world.sh', f'--out={out}', DOCUMENTS='150')
     assert ' steps/s' not in again
     other = subprocess.run(

@@ -118,7 +118,7 @@ def test_a_memory_of_bags_is_asked_like_any_other(folders):
     prepared, models, memory = folders
     kb = VirtualKB.open(prepared, models[2], memory)
     questions = [q for q in kb.prepared.questions('2-hop/dev') if q.topic_entity >= 0]
-    answered = kb.follow(questions, 2)
+    answered = [answer.hops for answer in kb.answer(questions)]
     assert len(answered) == len(questions) and sum(len(hops[-1].entities) > 0 for hops in answered) > 0
 
 

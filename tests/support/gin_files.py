@@ -9,6 +9,7 @@ FOLDERS = (
     'follow',
     'memory',
     'mine.txt',
+    'asked.jsonl',
     'labelled.jsonl',
     'open.jsonl',
     'lm',
@@ -110,11 +111,6 @@ GIN = {
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
         ['used_', 'lm/w_v  (8, 8)', 'OpenQuestionStage.k = 32', *DEFAULTS],
     ),
-    'runs/eval_open': (
-        'eval_open',
-        "--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={lm} --gin.OUTPUT_DIR={new} --gin.QUESTIONS=('{open.jsonl}',)",
-        ['# open: 2 questions', 'evaluate_files.k = None'],
-    ),
     'runs/convert_questions': (
         'convert_questions',
         '--gin.PREPARED_DIR={prepared} --gin.FORMAT=metaqa --gin.QUESTIONS={mine.txt} --gin.OUTPUT={new}',
@@ -125,29 +121,23 @@ GIN = {
         '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={new}',
         [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
     ),
-    'runs/inject': (
-        'inject',
-        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={memory}',
-        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'inject.step = None'],
+    'runs/update_memory': (
+        'update_memory',
+        '--gin.ACTION=inject --gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={memory}',
+        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'update_memory.step = None'],
     ),
-    'runs/delete': (
-        'delete',
-        '--gin.PREPARED_DIR={prepared} --gin.MEMORY_DIR={memory} --entry=0 --entry=3',
-        ['would delete 2 entries', 'delete.memory_dir = '],
-    ),
-    'runs/compact': ('compact', '--gin.MEMORY_DIR={memory}', [' entries in 1 segments, 0 deleted', 'compact.memory_dir = ']),
     'runs/eval': (
         'eval',
-        f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.SPLITS=('2-hop/dev',)",
-        ['# 2-hop/dev: ', 'evaluate_sets.k = None'],
+        f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.QUESTIONS=('2-hop/dev',)",
+        ['# 2-hop/dev: ', 'evaluate.k = None'],
     ),
     'runs/infer': (
         'infer',
-        f'{OPEN} --gin.QUESTION_FILE={{mine.txt}} --gin.HOPS=2 --gin.OUTPUT={{new}}',
-        ['# 7 questions of 2 hops over ', 'infer_file.exclude_topic = None'],
+        f'{OPEN} --gin.QUESTIONS={{asked.jsonl}} --gin.OUTPUT={{new}}',
+        [': 7 questions over ', 'infer.evidence = 3'],
     ),
-    'runs/probe': (
-        'probe',
+    'runs/fewshot': (
+        'fewshot',
         '--gin.SENTENCES={labelled.jsonl} --gin.MODEL_DIR={pretrained} --gin.OUTPUT_DIR={new} --gin.WAYS=2',
         ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
     ),

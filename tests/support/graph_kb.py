@@ -7,7 +7,7 @@ import numpy as np
 
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question
-from opql_jax.kb.virtual_kb import Hop
+from opql_jax.kb.answers import Answer, Hop
 
 # Names that a line of JSON or a text file may trip over.
 NAMES = ['Zoë “Ω” Łęcka', '北京', 'a\u2028b\x85c', 'tab\\t"quote"', "O'Neill [actor]", '𝔘p', 'مدينة', 'plain']
@@ -17,25 +17,25 @@ class GraphKB:
     """Stands for a `VirtualKB`: follows every entry of a topic with the same weight. Can fail at a given question."""
 
     def __init__(self, vocab, entries, identity='one model', k=64):
-        self.vocab, self.identity, self.k, self.fails_at, self.asked = vocab, identity, k, None, 0
+        self.vocab, self.identity, self.k, self.fails_at, self.answered = vocab, identity, k, None, 0
         topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
         self.memory = types.SimpleNamespace(topic=topic, target=target)
 
-    def follow(self, questions, hops):
-        return [self._follow(question, hops) for question in questions]
+    def answer(self, questions):
+        return [self._answer(question) for question in questions]
 
-    def _follow(self, question, hops):
-        if self.asked == self.fails_at:
+    def _answer(self, question):
+        if self.answered == self.fails_at:
             raise KeyboardInterrupt
-        self.asked += 1
-        steps, topics = [], [question.topic_entity]
-        for _ in range(hops):
+        self.answered += 1
+        hops, topics = [], [question.topic_entity]
+        for _ in range(question.hops):
             entries = np.flatnonzero(np.isin(self.memory.topic, topics))[: self.k]
             topics, counts = np.unique(self.memory.target[entries], return_counts=True)
             order = np.argsort(-counts, kind='stable')
             topics = topics[order]
-            steps.append(Hop(topics, counts[order] / max(counts.sum(), 1), entries, np.full(len(entries), 1 / 3)))
-        return steps
+            hops.append(Hop(topics, counts[order] / max(counts.sum(), 1), entries, np.full(len(entries), 1 / 3)))
+        return Answer(hops[-1].entities, hops[-1].weights, (tuple(hops),))
 
     def evidence(self, entries):
         names = self.vocab.names

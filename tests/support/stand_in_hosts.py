@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FLAGS = ['--gin_file=gin/runs/eval.gin', '--gin.SPLITS=(\'2-hop/dev\', "a $HOME\\b",)', '--gin.SHOW=*', '']
+FLAGS = ['--gin_file=gin/runs/eval.gin', '--gin.QUESTIONS=(\'2-hop/dev\', "a $HOME\\b",)', '--gin.SHOW=*', '']
 
 INTERPRETER = """#!{python} -SE
 import json, os, pathlib, shutil, signal, sys, time

@@ -18,9 +18,8 @@ import jax
 import optax
 
 from opql_jax.core import distributed
-from opql_jax.kb import predictions
-from opql_jax.kb.evaluate import evaluate_sets
-from opql_jax.kb.open_qa import evaluate_files
+from opql_jax.evaluation import predictions
+from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory import build as build_lib
 from opql_jax.training import stages, step
@@ -61,14 +60,14 @@ def main(prepared, model, memory, output, *names):
             if name == 'inject':
                 shards.clear()
                 options = dict(questions=('1-hop/train',), pairs_per_entity=10)
-                inject(prepared_dir=prepared, model_dir=model, memory_dir=str(folder), **options)
+                inject(prepared, model, str(folder), **options)
             build_lib._encode = encode
             pathlib.Path(output, f'encoded-{name}-{jax.process_index()}').write_text(str(len(shards)))
             continue
         if name == 'eval open':
             predictions.CHUNK = 4
             beside = pathlib.Path(model).parent
-            evaluate_files(
+            evaluate(
                 prepared_dir=prepared,
                 model_dir=str(beside / 'lm'),
                 memory_dir=memory,
@@ -79,9 +78,8 @@ def main(prepared, model, memory, output, *names):
         if name == 'eval':
             predictions.CHUNK = 4
             folders = dict(prepared_dir=prepared, model_dir=str(pathlib.Path(model).with_name('follower')), memory_dir=memory)
-            evaluate_sets(
-                **folders, output_dir=str(pathlib.Path(output, name)), splits=('1-hop/train', '2-hop/train'), step='all'
-            )
+            sets = ('1-hop/train', '2-hop/train')
+            evaluate(**folders, output_dir=str(pathlib.Path(output, name)), questions=sets, step='all')
             continue
         workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':

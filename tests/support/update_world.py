@@ -9,10 +9,10 @@ def open_kb(world, memory, prepared='extended'):
 
 
 def add(world, memory, prepared='extended', **options):
-    inject(prepared_dir=str(world / prepared), model_dir=str(world / 'model'), memory_dir=str(memory), **options)
+    inject(str(world / prepared), str(world / 'model'), str(memory), **options)
 
 
 def facts(kb, name):
     """{target: sentence} that one hop from an entity leads to."""
-    (hop,) = kb.ask(f'who directed [{name}]', 1)
+    (hop,) = kb.ask(f'who directed [{name}]').hops
     return {fact['target']: fact['sentence'] for fact in kb.evidence(hop.entries)}

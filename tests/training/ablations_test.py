@@ -178,8 +178,8 @@ def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option
     kb = VirtualKB.open(prepared, follower, memory)
     assert kb.filter == option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]
-    first_hops = lambda kb: [steps[0].entries.tolist() for steps in kb.follow(questions, 2)]
-    for question, steps in zip(questions, kb.follow(questions, 2)):
+    first_hops = lambda kb: [answer.hops[0].entries.tolist() for answer in kb.answer(questions)]
+    for question, steps in zip(questions, (answer.hops for answer in kb.answer(questions))):
         assert len(steps[-1].entities) and question.topic_entity not in steps[-1].entities
     filtered = VirtualKB.open(prepared, follower, memory, filter=True)
     assert (filtered.identity == kb.identity) == kb.filter

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.questions import Question, write_questions
+from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import open_qa
-from opql_jax.kb.open_qa import OpenQA
+from opql_jax.kb import virtual_kb
+from opql_jax.kb.ask import ask
+from opql_jax.kb.question_sets import evaluate as evaluate_sets
+from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models.language_model import with_directions
@@ -66,7 +67,7 @@ def world(tmp_path_factory):
 
 
 def evaluate(world, model, memory, output, **options):
-    return open_qa.evaluate_files(
+    return evaluate_sets(
         prepared_dir=str(world.folder),
         model_dir=str(world.root / model),
         memory_dir=str(memory),
@@ -89,15 +90,15 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
     pairs = {(world.prepared.vocab.names[int(a)], world.prepared.vocab.names[int(b)]) for a, b in pairs_of(world.memory)}
     names = dict(zip(world.prepared.vocab.keys, world.prepared.vocab.names))
     for row, hops in zip(rows, [1] * 8 + [2] * 8):
-        assert len(row['trace']) == hops and all(len(topics) == 1 for topics in row['trace'])
+        (trace,) = row['traces']
+        assert row['hops'] == len(trace) == hops
         weights = [answer['weight'] for answer in row['answers']]
-        assert weights == sorted(weights, reverse=True) and len(row['own']) == 10
-        for (read,) in row['trace']:
-            assert 0 <= read['null'] <= 1 and f'[{read["mention"]}]' in row['question']
-            weights = [entry['weight'] for entry in read['entries']]  # a filter gives another order than the search
-            assert weights == sorted(weights, reverse=True) and read['null'] + sum(weights) <= 1 + 1e-5
-            assert names[read['found']] == read['entries'][0]['target']
-            assert {(entry['topic'], entry['target']) for entry in read['entries']} <= pairs
+        assert weights == sorted(weights, reverse=True) and len(row['without_memory']) == 10
+        for hop in trace:
+            weights = [fact['weight'] for fact in hop['evidence']]  # a filter gives another order than the search
+            assert weights == sorted(weights, reverse=True) and 0 <= hop['null'] and hop['null'] + sum(weights) <= 1 + 1e-5
+            assert names[hop['entities'][0]] == hop['evidence'][0]['target']
+            assert {(fact['topic'], fact['target']) for fact in hop['evidence']} <= pairs
 
 
 def pairs_of(directory):
@@ -106,25 +107,25 @@ def pairs_of(directory):
 
 
 def test_answers_do_not_depend_on_what_is_asked_beside(world):
-    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
-    asked = open_qa.read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
-    for question, together in zip(asked, model.answer(asked, 1)):
-        (alone,) = model.answer([question], 1)
-        np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
-        assert [read.entries.tolist() for read in alone.hops[0]] == [read.entries.tolist() for read in together.hops[0]]
+    model = VirtualKB.open(world.folder, world.root / 'lm', world.memory)
+    asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    for question, together in zip(asked, model.answer(asked)):
+        (alone,) = model.answer([question])
+        np.testing.assert_allclose(alone.weights, together.weights, rtol=1e-4)
+        assert [hop.entries.tolist() for hop in alone.hops] == [hop.entries.tolist() for hop in together.hops]
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
     """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
-    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
-    asked = open_qa.read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
+    model = VirtualKB.open(world.folder, world.root / 'lm', world.memory)
+    asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
     lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
     longer = params | {'entity_table': params['entity_table'] * lengths}
     stage = lm_stages.OpenQuestionStage.of_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
-    changed = OpenQA(world.prepared, encoder, longer, model.memory, stage)
-    for one, other in zip(model.answer(asked, 1), changed.answer(asked, 1)):
-        np.testing.assert_allclose(other.scores, one.scores, rtol=1e-4)
+    changed = VirtualKB(world.prepared, encoder, longer, model.memory, stage)
+    for one, other in zip(model.answer(asked), changed.answer(asked)):
+        np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
 
     stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS)
@@ -145,20 +146,39 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
 def test_deleted_entries_are_not_read_again(world, tmp_path):
     copy = tmp_path / 'memory'
     shutil.copytree(world.memory, copy)
-    model = OpenQA.open(world.folder, world.root / 'lm', world.memory)
-    asked = open_qa.read_questions(world.root / 'asked.jsonl', model.vocab)[:4]
-    read = {int(e) for answer in model.answer(asked, 1) for e in answer.hops[0][0].entries}
+    model = VirtualKB.open(world.folder, world.root / 'lm', world.memory)
+    asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:4]
+    read = {int(e) for answer in model.answer(asked) for e in answer.hops[0].entries}
     delete(copy, entries=sorted(read))
-    after = OpenQA.open(world.folder, world.root / 'lm', copy)
-    for answer in after.answer(asked, 1):
-        assert len(answer.hops[0][0].entries) == 4 and read.isdisjoint(answer.hops[0][0].entries.tolist())
+    after = VirtualKB.open(world.folder, world.root / 'lm', copy)
+    for answer in after.answer(asked):
+        assert len(answer.hops[0].entries) == 4 and read.isdisjoint(answer.hops[0].entries.tolist())
+
+
+def test_asking_prints_what_each_hop_read_and_the_answer(world, capsys):
+    topic = world.prepared.vocab.names[0]
+    arguments = dict(prepared_dir=str(world.folder), questions=(f'who wrote [{topic}]', 'who wrote [Nobody Known]'), hops=2)
+    ask(model_dir=str(world.root / 'lm'), memory_dir=str(world.memory), **arguments)
+    printed = capsys.readouterr().out.split('\nwho wrote ')
+    assert len(printed) == 3  # the model reads where the topic is, not which entity it is
+    for text in printed[1:]:
+        assert re.search(r'\n  hop 1\n +0\.\d+  \(not in the memory\)\n +0\.\d+  .+\n +\[.+ → .+, in “.+”\]', text)
+        assert re.search(r'\n  hop 2\n(.*\n)+  answer\n( +0\.\d+  .+\n){5}', text)
+    ask(model_dir=str(world.root / 'eae'), **arguments)
+    assert 'hop 1' not in (text := capsys.readouterr().out) and text.count('\n  answer\n') == 2
+
+
+def test_settings_that_a_language_model_does_not_have_are_refused(world):
+    with pytest.raises(InputError, match='filter: .*cloze was trained by ClozeStage, which has no such setting'):
+        VirtualKB.open(world.folder, world.root / 'cloze', world.memory, filter=True)
+    assert VirtualKB.open(world.folder, world.root / 'lm', world.memory, k=2).identity
 
 
 def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
     found = evaluate(world, 'eae', '', tmp_path)
     assert 'retrieval_accuracy' not in found and found['questions'] == 16
     row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
-    assert row['trace'] == [] and [answer['entity'] for answer in row['answers']] == row['own']
+    assert row['traces'] == [] and [answer['entity'] for answer in row['answers']] == row['without_memory']
 
 
 def test_a_model_that_read_entities_otherwise_is_refused(world, tmp_path, monkeypatch):
@@ -166,21 +186,21 @@ def test_a_model_that_read_entities_otherwise_is_refused(world, tmp_path, monkey
     with pytest.raises(
         CheckpointError, match='lm is of an earlier version, which read the entity table otherwise: train it anew'
     ):
-        OpenQA.open(world.folder, world.root / 'lm', world.memory)
+        VirtualKB.open(world.folder, world.root / 'lm', world.memory)
     with pytest.raises(CheckpointError, match='training starts from is of an earlier version'):
         world.run(tmp_path, lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS), init_from=str(world.root / 'cloze'))
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
     with pytest.raises(CheckpointError, match='was trained without a memory: leave memory_dir empty'):
-        OpenQA.open(world.folder, world.root / 'eae', world.memory)
+        VirtualKB.open(world.folder, world.root / 'eae', world.memory)
     with pytest.raises(CheckpointError, match='was trained with a memory: give one'):
-        OpenQA.open(world.folder, world.root / 'lm')
-    with pytest.raises(CheckpointError, match='holds no language model'):
-        OpenQA.open(world.folder, world.root / 'entities', world.memory)
+        VirtualKB.open(world.folder, world.root / 'lm')
+    with pytest.raises(CheckpointError, match='holds no model that answers questions'):
+        VirtualKB.open(world.folder, world.root / 'entities', world.memory)
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
-    with pytest.raises(CheckpointError, match='was built with another encoder'):
-        OpenQA.open(world.folder, world.root / 'lm', other)
+    with pytest.raises(CheckpointError, match='built with another encoder'):
+        VirtualKB.open(world.folder, world.root / 'lm', other)
     with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
         stage = lm_stages.ClozeStage(memory_dir=str(other), **OPTIONS)
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
@@ -238,14 +258,14 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         'eae': lm_stages.ClozeStage(**OPTIONS),
     }.items():
         world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
-    with pytest.raises(CheckpointError, match='holds no language model'):
-        OpenQA.open(world.folder, tmp_path / 'names', world.memory)
-    OpenQA.open(world.folder, tmp_path / 'lm', world.memory)
-    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 entities that were injected'):
+    with pytest.raises(CheckpointError, match='holds no model that answers questions'):
+        VirtualKB.open(world.folder, tmp_path / 'names', world.memory)
+    VirtualKB.open(world.folder, tmp_path / 'lm', world.memory)
+    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 injected entities'):
         grown = Memory.open(world.memory)
         grown.entity_rows = np.ones((1, 8), np.float32)
-        patch.setattr(open_qa, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
-        OpenQA.open(world.folder, tmp_path / 'lm', world.memory)
+        patch.setattr(virtual_kb, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
+        VirtualKB.open(world.folder, tmp_path / 'lm', world.memory)
     with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
         stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
@@ -292,30 +312,6 @@ def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wro
     path.write_text('\n'.join([*lines, json.dumps(extra)]))
     (tmp_path / 'asked.jsonl.coverage.json').write_text('{"no_mention": 16}')
     arguments = dict(prepared_dir=str(world.folder), model_dir=str(world.root / 'lm'), memory_dir=str(world.memory))
-    found = open_qa.evaluate_files(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
+    found = evaluate_sets(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
     assert (found['questions'], found['unscored'], found['unmarked']) == (16, 1, 16)
     assert found['hits@1_of_all'] == pytest.approx(found['hits@1'] / 2)
-
-
-def test_scores_count_unknown_answers_and_tell_null_apart():
-    memory = types.SimpleNamespace(topic=np.array([0, 0, 1]), target=np.array([2, 3, 2]))
-    vocab = EntityVocab.from_names([f'Q{e}' for e in range(5)])
-    model = types.SimpleNamespace(memory=memory, vocab=vocab)
-    asked = [
-        Question('a', 'x', ((0, 1),), (0,), (2,)),
-        Question('b', 'x', ((0, 1),), (1,), (3,), ('Nobody',)),
-        Question('c', 'x', ((0, 1),), (-1,), (), ('Nobody',)),
-    ]
-    entities = [[2, 0, 1, 3, 4], [2, 3, 0, 1, 4], [0, 1, 2, 3, 4]]
-    records = [
-        {
-            'answers': [{'key': vocab.keys[e], 'weight': 1 / (1 + place)} for place, e in enumerate(ranked)],
-            'trace': [[{'null': null, 'found': vocab.keys[target]}]],
-        }
-        for ranked, null, target in zip(entities, (0.1, 0.9, 0.5), (2, 2, 4))
-    ]
-    found = open_qa.evaluate(model, asked, records)
-    assert found['hits@1'] == pytest.approx(1 / 3) and found['hits@5'] == pytest.approx(2 / 3)
-    assert (found['questions'], found['answerable']) == (3, 2) and found['answer_coverage'] == pytest.approx(2 / 3)
-    assert found['memory_coverage'] == pytest.approx(1 / 2) and found['retrieval_accuracy'] == pytest.approx(1 / 3)
-    assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(0.9)

@@ -1,13 +1,7 @@
-"""How well relation embeddings tell relations apart, without training: N-way K-shot nearest neighbours over labelled sentences.
+"""Few-shot evaluation of relation embeddings: encodes labelled sentences and scores nearest neighbours, see `evaluation.episodes`."""
 
-An episode draws N relations and, of each, K support sentences and one query, all with different texts. A query's answer is
-the relation whose support sentences are on average the most similar to it, by the cosine of embeddings centred at their mean
-over all sentences. L_rel leaves the origin open, as a softmax over inner products does not change when all candidates are
-moved by one vector; and what all embeddings share is most of their length (0.9 after a short pretraining of MiniLM).
-"""
-
+import itertools
 import json
-import logging
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +12,16 @@ from opql_jax.core.files import atomic_path
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
+from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 from opql_jax.models import bert
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 from opql_jax.training import model_config
 
-_log = logging.getLogger(__name__)
-
 EMBEDDINGS = ('relation', 'relation masked', 'mean', 'mean masked')
 
 
-def probe(
+def evaluate_fewshot(
     *,
     sentences: str,
     model_dir: str,
@@ -41,10 +34,10 @@ def probe(
     step: int | None = None,
     dry_run: bool = False,
 ) -> dict:
-    """Scores the embeddings of one model on one file; writes metrics.json and prints it.
+    """Scores the embeddings of one model on one file; writes metrics.json and prints the accuracy.
 
     Args:
-        sentences: FewRel's JSON or JSON Lines, see `corpus.labelled`.
+        sentences: FewRel's JSON or JSON Lines, see `datasets.labelled_sentences`.
         model_dir: workdir of a training run; for the baselines also a Hugging Face BERT folder, or 'minilm'.
         output_dir: receives metrics.json.
         embedding: 'relation', r of the sentence with [R1] and [R2] after its two mentions, or 'relation masked', with [ENT] in
@@ -54,6 +47,7 @@ def probe(
         episodes: each has N queries.
         seed: of the episodes.
         step: checkpoint to use; the newest if None.
+        dry_run: only counts.
 
     Returns:
         `accuracy`, `standard_error` (over episodes), `relations`, `sentences`, `left_out` ({reason: sentences}), and the
@@ -71,18 +65,18 @@ def probe(
     fits = [len(passage.tokens) + markup.MARKUP_ROOM <= longest for passage in passages]
     if too_long := fits.count(False):
         left_out[f'more than {longest} tokens'] = too_long
-    found, passages = ([x for x, fit in zip(items, fits) if fit] for items in (found, passages))
-    members = by_relation(found, shots + 1)
-    if alone := len(found) - sum(len(texts) for relation in members for texts in relation):
+    found, passages = list(itertools.compress(found, fits)), list(itertools.compress(passages, fits))
+    groups = group_by_relation([s.relation for s in found], [s.text for s in found], shots + 1)
+    if alone := len(found) - sum(len(texts) for relation in groups for texts in relation):
         left_out[f'of a relation with fewer than {shots + 1} texts'] = alone
-    if ways < 2 or shots < 1 or episodes < 2 or len(members) < ways:
+    if ways < 2 or shots < 1 or episodes < 2 or len(groups) < ways:
         raise InputError(
             f'{sentences}: {ways} ways, {shots} shots and {episodes} episodes need at least 2, 1 and 2, and as many relations with'
-            f' {shots + 1} different texts as ways; there are {len(members)} ({left_out})'
+            f' {shots + 1} different texts as ways; there are {len(groups)} ({left_out})'
         )
-    stated = {
-        'relations': len(members),
-        'sentences': sum(len(texts) for relation in members for texts in relation),
+    settings = {
+        'relations': len(groups),
+        'sentences': sum(len(texts) for relation in groups for texts in relation),
         'left_out': left_out,
         'embedding': embedding,
         'ways': ways,
@@ -91,22 +85,22 @@ def probe(
         'seed': seed,
     }
     if dry_run:
-        print(f'# {stated}')
+        print(f'# {settings}')
         return {}
     special = tokenizer_lib.special_ids(tokenizer)
     masked = embedding.endswith('masked')
     if embedding.startswith('relation'):
-        vectors = relations_of(encoder, params, passages, special, masked)
+        vectors = relation_embeddings(encoder, params, passages, special, masked)
     else:
-        vectors = means_of(encoder, params, _rows(passages, special, masked), special)
-    right = score(vectors, members, ways, shots, episodes, seed)
-    error = right.std(ddof=1) / np.sqrt(episodes)
-    out = {'accuracy': float(right.mean()), 'standard_error': float(error), **stated}
+        vectors = mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
+    accuracies = episode_accuracies(vectors, groups, ways, shots, episodes, seed)
+    error = accuracies.std(ddof=1) / np.sqrt(episodes)
+    out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
     with atomic_path(files.path(output_dir) / 'metrics.json') as path:
         path.write_text(json.dumps(out, indent=2))
     print(
-        f'{ways}-way {shots}-shot accuracy {right.mean():.4f} +- {error:.4f} ({episodes:,} episodes, {len(members)} relations,'
-        f' {stated["sentences"]:,} sentences)'
+        f'{ways}-way {shots}-shot accuracy {out["accuracy"]:.4f} +- {error:.4f} ({episodes:,} episodes, {len(groups)} relations,'
+        f' {settings["sentences"]:,} sentences)'
     )
     for reason, count in left_out.items():
         print(f'left out: {count:,} sentences, {reason}')
@@ -114,7 +108,7 @@ def probe(
 
 
 def _open(model_dir, step, embedding):
-    """(encoder, its parameters, tokenizer) of a workdir or, for the baselines, of a BERT folder."""
+    """(encoder, its parameters, tokenizer) from a workdir or, for the baselines, from a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
     if embedding.startswith('mean') and not (files.require_local(model_dir) / 'model.json').exists():
@@ -134,14 +128,6 @@ def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.Tokeni
     ]
 
 
-def by_relation(sentences: list[LabelledSentence], fewest: int) -> list[list[np.ndarray]]:
-    """For each relation with at least `fewest` different texts, by name: the indices of the sentences of each text."""
-    relations = {}
-    for i, sentence in enumerate(sentences):
-        relations.setdefault(sentence.relation, {}).setdefault(sentence.text, []).append(i)
-    return [[np.array(same) for same in texts.values()] for _, texts in sorted(relations.items()) if len(texts) >= fewest]
-
-
 class _LabelledPairs(NamedTuple):
     """Passages in memory and the pair of each, as a `bulk_encoding.PairSource`, and as its own `records`."""
 
@@ -157,7 +143,7 @@ class _LabelledPairs(NamedTuple):
         return [self.passages[i] for i in ids]
 
 
-def relations_of(encoder, params, passages, special, masked) -> np.ndarray:
+def relation_embeddings(encoder, params, passages, special, masked) -> np.ndarray:
     """r of passages as `tokenise` makes them, without or with the names of their mentions: [n, d_r] float32."""
     topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
     pairs = {'passage': np.arange(len(passages)), 'topic_mention': topic, 'target_mention': 1 - topic}
@@ -165,7 +151,7 @@ def relations_of(encoder, params, passages, special, masked) -> np.ndarray:
     return encode(np.arange(len(passages)))
 
 
-def _rows(passages, special, masked: bool) -> list[np.ndarray]:
+def _token_rows(passages, special, masked: bool) -> list[np.ndarray]:
     """Token rows of the plain or of the marked sentences."""
     if not masked:
         return [np.concatenate([[special.cls], passage.tokens, [special.sep]]) for passage in passages]
@@ -173,7 +159,7 @@ def _rows(passages, special, masked: bool) -> list[np.ndarray]:
     return [markup.mark_pair(passage, i, 1 - i, special, 0).tokens for passage, i in zip(passages, topic)]
 
 
-def means_of(encoder, params, rows, special) -> np.ndarray:
+def mean_embeddings(encoder, params, rows, special) -> np.ndarray:
     """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
 
     def mean_of_tokens(params, tokens):
@@ -187,30 +173,3 @@ def means_of(encoder, params, rows, special) -> np.ndarray:
     for chosen, found in BatchedEncoder(mean_of_tokens, params)(np.array([len(row) for row in rows]), make_batch):
         means[chosen] = found
     return means
-
-
-def score(vectors, members, ways: int, shots: int, episodes: int, seed: int) -> np.ndarray:
-    """The share of right answers of each episode.
-
-    Args:
-        vectors: [n, d] of the sentences.
-        members: for each relation the indices of the sentences of each of its texts, see `by_relation`.
-
-    Returns:
-        [episodes] float64.
-    """
-    centred = vectors - vectors[np.concatenate([same for texts in members for same in texts])].mean(axis=0)
-    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    rng = np.random.default_rng(seed)
-    right = np.empty(episodes)
-    for episode in range(episodes):
-        chosen = np.stack([_draw(members[r], shots + 1, rng) for r in rng.choice(len(members), ways, replace=False)])
-        queries, support = unit[chosen[:, 0]], unit[chosen[:, 1:]]
-        similarity = np.einsum('qd,nkd->qnk', queries, support).mean(axis=2)
-        right[episode] = np.mean(similarity.argmax(axis=1) == np.arange(ways))
-    return right
-
-
-def _draw(texts, count, rng):
-    """One sentence of each of `count` different texts."""
-    return [rng.choice(texts[i]) for i in rng.choice(len(texts), count, replace=False)]

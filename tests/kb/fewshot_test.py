@@ -1,4 +1,4 @@
-"""The relation probe, over an encoder of a few hundred random weights, and over MiniLM; of handwritten sentences in FewRel's form."""
+"""Few-shot evaluation of relation embeddings, over an encoder of a few hundred random weights, and over MiniLM; of handwritten sentences in FewRel's form."""
 
 import functools
 import importlib.util
@@ -11,8 +11,8 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching, markup
 from opql_jax.datasets.labelled_sentences import read_labelled
-from opql_jax.evaluation import fewshot as probe_lib
-from opql_jax.evaluation.fewshot import probe, score
+from opql_jax.kb import fewshot
+from opql_jax.kb.fewshot import evaluate_fewshot
 from opql_jax.training import model_config
 
 import tiny_training
@@ -30,7 +30,7 @@ SENTENCES = {
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory):
     """(workdir, file): the second sentence of 'near' is there twice and one of 'born' has overlapping mentions."""
-    root = tmp_path_factory.mktemp('probe')
+    root = tmp_path_factory.mktemp('fewshot')
     model = tiny_training.write_untrained(tiny_training.write_prepared(root / 'prepared'), root / 'model')
     items = {}
     for relation, texts in SENTENCES.items():
@@ -48,54 +48,7 @@ def _item(tokens, head, tail):
 def run(folders, output, **options):
     model, file = folders
     settings = dict(sentences=str(file), model_dir=str(model), output_dir=str(output), ways=3, episodes=50)
-    return probe(**(settings | options))
-
-
-def slow_score(vectors, members, ways, shots, episodes, seed):
-    """`score` by loops in float64, with the same draws."""
-    rng, out = np.random.default_rng(seed), []
-    used = sorted(i for texts in members for same in texts for i in same)
-    vectors = np.asarray(vectors, np.float64) - np.mean([vectors[i] for i in used], axis=0, dtype=np.float64)
-    cosine = lambda a, b: a @ b / np.sqrt((a @ a) * (b @ b))
-    for _ in range(episodes):
-        drawn = []
-        for relation in rng.choice(len(members), ways, replace=False):
-            texts = members[relation]
-            drawn.append([rng.choice(texts[i]) for i in rng.choice(len(texts), shots + 1, replace=False)])
-        right = 0
-        for own, (query, *_) in enumerate(drawn):
-            means = [np.mean([cosine(vectors[query], vectors[s]) for s in support]) for _, *support in drawn]
-            right += means[own] > max(m for other, m in enumerate(means) if other != own)
-        out.append(right / ways)
-    return np.array(out)
-
-
-@pytest.mark.parametrize('shots', [1, 2])
-def test_scores_are_those_of_a_loop_over_queries(shots):
-    rng = np.random.default_rng(shots)
-    members = [[np.array([3 * r + t]) if t else np.array([3 * r, 20 + r]) for t in range(3)] for r in range(6)]
-    vectors = (rng.normal(size=(36, 4)) * rng.uniform(1, 9, (36, 1)) + rng.normal(size=4)).astype(np.float32)
-    vectors[-3:] = 1e3  # those are of no relation
-    found = score(vectors, members, 4, shots, 40, 7)
-    np.testing.assert_allclose(found, slow_score(vectors, members, 4, shots, 40, 7), atol=1e-12)
-    np.testing.assert_array_equal(found, score(vectors + 5, members, 4, shots, 40, 7))
-    assert 0.1 < found.mean() < 0.6
-
-
-def test_embeddings_of_the_relation_score_1_and_random_ones_by_chance():
-    members = [[np.array([20 * r + t]) for t in range(20)] for r in range(8)]
-    own = np.repeat(np.eye(8, dtype=np.float32), 20, axis=0)
-    np.testing.assert_array_equal(score(own, members, 5, 1, 100, 0), 1)
-    by_chance = score(np.random.default_rng(0).normal(size=(160, 64)).astype(np.float32), members, 5, 1, 2000, 0)
-    assert abs(by_chance.mean() - 0.2) < 4 * by_chance.std() / np.sqrt(2000)
-
-
-def test_a_query_never_has_a_text_of_its_support():
-    members = [[np.array([0, 1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])]]
-    texts = np.array([0, 0, 0, 1, 2, 3, 3])
-    rng = np.random.default_rng(0)
-    drawn = [texts[probe_lib._draw(relation, 2, rng)] for relation in members for _ in range(50)]
-    assert all(query != support for query, support in drawn)
+    return evaluate_fewshot(**(settings | options))
 
 
 def test_what_was_left_out_is_counted(folders, tmp_path, capsys):
@@ -121,10 +74,10 @@ def test_a_seed_makes_the_score_and_the_standard_error_covers_the_others(folders
 @pytest.mark.parametrize('masked', [False, True])
 def test_sentences_are_marked_as_pairs_are(folders, masked):
     model, file = folders
-    encoder, params, tokenizer = probe_lib._open(str(model), None, 'relation')
-    special = probe_lib.tokenizer_lib.special_ids(tokenizer)
-    passages = probe_lib.tokenise(tokenizer, read_labelled(file)[0])
-    found = probe_lib.relations_of(encoder, params, passages, special, masked)
+    encoder, params, tokenizer = fewshot._open(str(model), None, 'relation')
+    special = fewshot.tokenizer_lib.special_ids(tokenizer)
+    passages = fewshot.tokenise(tokenizer, read_labelled(file)[0])
+    found = fewshot.relation_embeddings(encoder, params, passages, special, masked)
     topics = [passage.entities.tolist().index(0) for passage in passages]
     marked = [markup.mark_pair(passage, i, 1 - i, special, 0, masked) for passage, i in zip(passages, topics)]
     tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), 32, special)
@@ -135,11 +88,11 @@ def test_sentences_are_marked_as_pairs_are(folders, masked):
 @pytest.mark.parametrize('masked', [False, True])
 def test_baselines_are_means_over_the_tokens(folders, masked):
     model, file = folders
-    encoder, params, tokenizer = probe_lib._open(str(model), None, 'mean')
-    special = probe_lib.tokenizer_lib.special_ids(tokenizer)
-    passages = probe_lib.tokenise(tokenizer, read_labelled(file)[0])
-    rows = probe_lib._rows(passages, special, masked)
-    found = probe_lib.means_of(encoder, params, rows, special)
+    encoder, params, tokenizer = fewshot._open(str(model), None, 'mean')
+    special = fewshot.tokenizer_lib.special_ids(tokenizer)
+    passages = fewshot.tokenise(tokenizer, read_labelled(file)[0])
+    rows = fewshot._token_rows(passages, special, masked)
+    found = fewshot.mean_embeddings(encoder, params, rows, special)
     tokens = batching.pad_tokens(rows, len(rows), 32, special)
     hidden = np.asarray(
         jax.jit(functools.partial(encoder.apply, method=encoder.hidden))({'params': params}, tokens), np.float64
@@ -153,11 +106,11 @@ def test_masking_hides_the_entities_from_the_baseline(folders, tmp_path):
     model, _ = folders
     same = [_item(f'the king {a} saw {b}'.split(), [2], [4]) for a, b in (('rome', 'ann'), ('jo', 'york'))]
     (tmp_path / 'a.json').write_text(json.dumps({'P1': same}))
-    encoder, params, tokenizer = probe_lib._open(str(model), None, 'mean')
-    special = probe_lib.tokenizer_lib.special_ids(tokenizer)
-    passages = probe_lib.tokenise(tokenizer, read_labelled(tmp_path / 'a.json')[0])
+    encoder, params, tokenizer = fewshot._open(str(model), None, 'mean')
+    special = fewshot.tokenizer_lib.special_ids(tokenizer)
+    passages = fewshot.tokenise(tokenizer, read_labelled(tmp_path / 'a.json')[0])
     visible, masked = (
-        probe_lib.means_of(encoder, params, probe_lib._rows(passages, special, m), special) for m in (False, True)
+        fewshot.mean_embeddings(encoder, params, fewshot._token_rows(passages, special, m), special) for m in (False, True)
     )
     np.testing.assert_array_equal(masked[0], masked[1])
     assert np.abs(visible[0] - visible[1]).max() > 1e-3
@@ -185,12 +138,12 @@ def test_sentences_longer_than_the_encoder_takes_are_left_out(folders, tmp_path)
     items = json.loads(folders[1].read_text())
     items['born'].append(_item('ann and jo'.split() + ['saw'] * 150, [0], [2]))
     (tmp_path / 'long.json').write_text(json.dumps(items))
-    longest = min(max(probe_lib.LENGTHS), model_config.load(folders[0])[0].max_length)
+    longest = min(max(fewshot.LENGTHS), model_config.load(folders[0])[0].max_length)
     assert run((folders[0], tmp_path / 'long.json'), tmp_path)['left_out'][f'more than {longest} tokens'] == 1
 
 
 def test_a_dry_run_counts_and_encodes_nothing(folders, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(probe_lib, 'relations_of', lambda *_: pytest.fail('encoded'))
+    monkeypatch.setattr(fewshot, 'relation_embeddings', lambda *_: pytest.fail('encoded'))
     assert run(folders, tmp_path / 'out', dry_run=True) == {}
     assert "'relations': 3, 'sentences': 9" in capsys.readouterr().out and not (tmp_path / 'out').exists()
 
@@ -210,13 +163,13 @@ def test_the_baselines_read_minilms_own_weights(tmp_path):
         sentences = [text.format(*names).split() for names in people]
         items[relation] = [_item(tokens, [0], [len(tokens) - 2]) for tokens in sentences]
     (tmp_path / 'val.json').write_text(json.dumps(items))
-    flags = ['--gin_file=gin/runs/probe.gin', '--gin.MODEL_DIR=minilm', f'--gin.SENTENCES={tmp_path / "val.json"}']
+    flags = ['--gin_file=gin/runs/fewshot.gin', '--gin.MODEL_DIR=minilm', f'--gin.SENTENCES={tmp_path / "val.json"}']
     scores = {}
     with Binaries() as binaries:
         for embedding in ('mean', 'mean masked'):
             out = tmp_path / embedding
             done = binaries(
-                'probe',
+                'fewshot',
                 *flags,
                 '--gin.WAYS=3',
                 '--gin.EPISODES=50',

@@ -1,16 +1,18 @@
 """Prediction files: how they are written, in chunks and by several processes, resumed and refused."""
 
+import dataclasses
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opql_jax.core import distributed
-from opql_jax.kb import predictions
-from opql_jax.kb.predictions import PredictionError, infer
+from opql_jax.evaluation import predictions
+from opql_jax.evaluation.predictions import PredictionError
+from opql_jax.kb.question_sets import write_answers
 
 from graph_kb import NAMES, QUESTIONS, VOCAB, lines_of, ring
 
-OPTIONS = dict(hops=2, batch_size=2)
 CHUNKS = [QUESTIONS[:4], QUESTIONS[4:8], QUESTIONS[8:]]
 
 
@@ -37,51 +39,53 @@ def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp('whole') / 'out.jsonl'
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictions, 'CHUNK', 1000)
-        infer(ring(), QUESTIONS, path, **OPTIONS)
+        write_answers(ring(), QUESTIONS, path)
     return path.read_bytes()
 
 
 def test_every_question_gets_a_line_in_order(tmp_path, whole):
     path = tmp_path / 'a' / 'out.jsonl'
-    assert infer(ring(), QUESTIONS, path, **OPTIONS) == len(QUESTIONS)
+    assert write_answers(ring(), QUESTIONS, path) == len(QUESTIONS)
     assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
     records = lines_of(path)
     assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
-    assert [r['topic'] for r in records] == [*NAMES, None]
     assert [r['question'] for r in records] == [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
     first = records[0]  # 0 -> 1, 3 -> 2, 4 and 4, 6
-    assert first['hops'] == [[VOCAB.keys[1], VOCAB.keys[3]]]
+    assert first['hops'] == 2 and [len(hops) for hops in first['traces']] == [2]
+    hop, last = first['traces'][0]
+    assert hop['entities'] == [VOCAB.keys[1], VOCAB.keys[3]]
     assert first['answers'] == [
         {'entity': NAMES[e], 'key': VOCAB.keys[e], 'weight': w} for e, w in ((4, 0.5), (2, 0.25), (6, 0.25))
     ]
-    assert [fact['target'] for fact in first['evidence'][0]] == [NAMES[1], NAMES[3]]
+    assert last['entities'] == [answer['key'] for answer in first['answers']]
+    assert [(fact['target'], fact['weight']) for fact in hop['evidence']] == [(NAMES[1], 0.333333), (NAMES[3], 0.333333)]
     assert records[-1]['answers'] == [] and 'not in the entity vocabulary' in records[-1]['error']
     assert not any('error' in record for record in records[:-1])
 
 
 @pytest.mark.parametrize('evidence', [0, 1, 2])
 def test_as_much_evidence_is_written_as_asked_for(tmp_path, evidence):
-    infer(ring(), QUESTIONS[:1], tmp_path / 'out.jsonl', hops=2, evidence=evidence)
+    write_answers(ring(), QUESTIONS[:1], tmp_path / 'out.jsonl', evidence=evidence)
     (record,) = lines_of(tmp_path / 'out.jsonl')
-    assert [len(facts) for facts in record.get('evidence', [[], []])] == [evidence] * 2
+    assert [len(hop['evidence']) for hop in record['traces'][0]] == [evidence] * 2
 
 
 def test_a_whole_file_is_not_answered_again(tmp_path, whole):
     (tmp_path / 'out.jsonl').write_bytes(whole)
     kb = ring()
-    assert infer(kb, QUESTIONS, tmp_path / 'out.jsonl', **OPTIONS) == 0
-    assert kb.asked == 0 and (tmp_path / 'out.jsonl').read_bytes() == whole
+    assert write_answers(kb, QUESTIONS, tmp_path / 'out.jsonl') == 0
+    assert kb.answered == 0 and (tmp_path / 'out.jsonl').read_bytes() == whole
 
 
 def test_a_stopped_run_keeps_its_chunks_and_answers_the_others(tmp_path, whole):
     path, kb = tmp_path / 'out.jsonl', ring()
     kb.fails_at = 5
     with pytest.raises(KeyboardInterrupt):
-        infer(kb, QUESTIONS, path, **OPTIONS)
+        write_answers(kb, QUESTIONS, path)
     assert not path.exists()
     assert [p.name for p in parts_of(path)] == ['00000-of-00003.jsonl']
     again = ring()
-    assert infer(again, QUESTIONS, path, **OPTIONS) == again.asked == len(QUESTIONS) - predictions.CHUNK
+    assert write_answers(again, QUESTIONS, path) == again.answered == len(QUESTIONS) - predictions.CHUNK
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
@@ -95,7 +99,7 @@ def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes(tmp_pa
         (tmp_path / 'out.jsonl.parts').mkdir(exist_ok=True)
         (tmp_path / 'out.jsonl.parts' / '.00001-of-00003.jsonl.17.partial').write_bytes(whole[:50])
     kb = ring()
-    assert infer(kb, QUESTIONS, path, **OPTIONS) == kb.asked == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
+    assert write_answers(kb, QUESTIONS, path) == kb.answered == sum(len(CHUNKS[i]) for i in {0, 1, 2} - kept)
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
@@ -103,7 +107,7 @@ def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(t
     path = tmp_path / 'out.jsonl'
     write_parts(path, whole, {0, 1, 2})
     path.write_bytes(whole)
-    assert infer(ring(), QUESTIONS, path, **OPTIONS) == 0
+    assert write_answers(ring(), QUESTIONS, path) == 0
     assert [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
@@ -116,7 +120,7 @@ def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, proce
     for process in reversed(range(processes)):
         monkeypatch.setattr(distributed, 'process_index', lambda: process)
         assert not path.exists()
-        answered.append(infer(ring(), QUESTIONS, path, **OPTIONS))
+        answered.append(write_answers(ring(), QUESTIONS, path))
     assert answered[::-1] == [sum(len(chunk) for chunk in CHUNKS[process::processes]) for process in range(processes)]
     assert path.read_bytes() == whole and [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
@@ -127,7 +131,7 @@ def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     with pytest.raises(
         PredictionError, match='parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
     ):
-        infer(ring(), QUESTIONS[:3], path, **OPTIONS)
+        write_answers(ring(), QUESTIONS[:3], path)
     assert len(parts_of(path)) == 2
 
 
@@ -142,16 +146,24 @@ FOUND = {'out.jsonl': 'out.jsonl, line {}', 'chunks': r'out.jsonl.parts/00000-of
 @pytest.mark.parametrize('name', FOUND)
 @pytest.mark.parametrize(
     'change',
-    [dict(kb=ring(identity='another model')), dict(hops=1), dict(evidence=1)],
-    ids=['model', 'hops', 'evidence'],
+    [dict(kb=ring(identity='another model')), dict(evidence=1)],
+    ids=['model', 'evidence'],
 )
 def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
     put(name, tmp_path / 'out.jsonl', whole)
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
-    options = dict(kb=ring(), **OPTIONS) | change
+    options = dict(kb=ring()) | change
     with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' comes from another model, memory or setting'):
-        infer(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
+        write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
+
+
+@pytest.mark.parametrize('name', FOUND)
+def test_lines_of_another_number_of_hops_are_refused(tmp_path, whole, name):
+    put(name, tmp_path / 'out.jsonl', whole)
+    asked = [dataclasses.replace(question, hops=1) for question in QUESTIONS]
+    with pytest.raises(PredictionError, match=FOUND[name].format(1) + ' answers .* over 2 hops, but question 1 is .* over 1'):
+        write_answers(ring(), asked, tmp_path / 'out.jsonl')
 
 
 @pytest.mark.parametrize('name', FOUND)
@@ -159,14 +171,14 @@ def test_lines_of_other_questions_are_refused(tmp_path, whole, name):
     put(name, tmp_path / 'out.jsonl', whole)
     swapped = [*QUESTIONS[:2], QUESTIONS[3], QUESTIONS[2], *QUESTIONS[4:]]
     with pytest.raises(PredictionError, match=FOUND[name].format(3) + ' answers ') as error:
-        infer(ring(), swapped, tmp_path / 'out.jsonl', **OPTIONS)
+        write_answers(ring(), swapped, tmp_path / 'out.jsonl')
     assert all(repr(f'who met [{NAMES[i]}] again, and why') in str(error.value) for i in (2, 3))
 
 
 def test_a_whole_file_of_more_questions_is_refused(tmp_path, whole):
     (tmp_path / 'out.jsonl').write_bytes(whole)
     with pytest.raises(PredictionError, match='out.jsonl holds 9 predictions for 3 questions'):
-        infer(ring(), QUESTIONS[:3], tmp_path / 'out.jsonl', **OPTIONS)
+        write_answers(ring(), QUESTIONS[:3], tmp_path / 'out.jsonl')
 
 
 DAMAGED = {
@@ -177,6 +189,7 @@ DAMAGED = {
     'no question': '{"id": "1", "answers": []}',
     'no answers': '{"id": "1", "question": "?"}',
     'answers without weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain"}]}',
+    'a trace without entities': '{"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}',
     'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
 }
 

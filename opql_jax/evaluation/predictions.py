@@ -1,0 +1,141 @@
+"""Predictions files: one JSON line a question, written in chunks so that a killed run resumes, by one process or several.
+
+Every model writes the same records, and whatever writes records of this form can be scored:
+
+    {"id": "q1", "question": "who directed [Up]?", "answers": [{"entity": "Pete Docter", "key": "Q1", "weight": 0.9}]}
+
+`answers` are best first; without a `key` an answer is looked up by its name. Optional fields are `hops`, the number of hops;
+`traces`, for each topic of the question a list of hops, each with the keys of the `entities` found there, best first, and, from a
+language model, `null`, the mass of its null entry; and `by`, which identifies the model, the memory and the settings.
+"""
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterable
+
+from opql_jax.core import distributed, files
+from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
+from opql_jax.corpus.questions import Question, bracketed
+
+_log = logging.getLogger(__name__)
+
+# Questions per chunk. A chunk's bytes depend neither on the process that answers it nor on earlier chunks, so a resumed run writes
+# the same file as an undisturbed one.
+CHUNK = 256
+_LOG_EVERY_SECONDS = 10
+
+
+class PredictionError(InputError):
+    """A predictions file does not fit the questions, or is damaged."""
+
+
+def write_predictions(output, questions: list[Question], by: str, answer: Callable[[list], Iterable[dict]]) -> int:
+    """Writes the predictions for `questions` to `output`, which appears only when it is complete.
+
+    Finished chunks are kept in the folder `<output>.parts` until then. Several processes that share a file system each answer
+    every n-th chunk, and the primary one joins them. A complete file is checked and left as it is.
+
+    Args:
+        output: the predictions file.
+        questions: in the order of the file.
+        by: identifies the model, the memory and the settings; every record of `answer` has it.
+        answer: returns the records of a chunk of questions, in order.
+
+    Returns:
+        The number of questions that this process answered now.
+
+    Raises:
+        PredictionError: `output` or a chunk holds answers to other questions, or by another model, memory or setting.
+    """
+    output = files.path(output)
+    parts = output.with_name(output.name + '.parts')
+    if output.exists():
+        _check(output, questions, by)
+        _log.info('%s is already complete', output)
+        distributed.barrier(f'{output} was read')  # by all processes, before the primary one removes what another looks for
+        if distributed.is_primary() and parts.exists():
+            files.rmtree(parts)
+        return 0
+    chunks = [questions[start : start + CHUNK] for start in range(0, len(questions), CHUNK)]
+    paths = [parts / f'{number:05d}-of-{len(chunks):05d}.jsonl' for number in range(len(chunks))]
+    if unexpected := {*parts.glob('[!.]*')} - {*paths}:
+        raise PredictionError(
+            f'{min(unexpected)} is of other questions: delete {parts} to answer these, or choose another output'
+        )
+    own = range(distributed.process_index(), len(chunks), distributed.process_count())
+    for number in own:
+        if paths[number].exists():
+            _check(paths[number], chunks[number], by)
+    answered = _answer_chunks([(paths[n], chunks[n]) for n in own if not paths[n].exists()], answer)
+    distributed.barrier(f'{parts} is complete')
+    if distributed.is_primary():
+        for leftover in output.parent.glob(f'.{output.name}.*.partial'):  # of a run that was killed while joining
+            leftover.unlink()
+        with atomic_path(output) as path, open(path, 'wb') as file:
+            for part in paths:
+                with part.open('rb') as chunk:
+                    shutil.copyfileobj(chunk, file)
+        files.rmtree(parts)
+    distributed.barrier(f'{output} is complete')
+    return answered
+
+
+def _answer_chunks(missing: list[tuple], answer) -> int:
+    """Writes the missing (path, questions) chunks, logging progress; returns the number of questions."""
+    total, answered, started, logged = sum(len(chunk) for _, chunk in missing), 0, time.monotonic(), 0.0
+    for part, chunk in missing:
+        with atomic_path(part) as path, open(path, 'w', encoding='utf-8') as file:
+            for record in answer(chunk):
+                file.write(json.dumps(record, ensure_ascii=False) + '\n')
+        answered += len(chunk)
+        seconds = time.monotonic() - started
+        if answered == total or seconds - logged > _LOG_EVERY_SECONDS:
+            logged, rate = seconds, answered / seconds
+            _log.info('%d/%d questions  %.0f/s  ETA %ds', answered, total, rate, (total - answered) / rate)
+    return answered
+
+
+def _check(path, questions: list[Question], by: str) -> None:
+    records = read_predictions(path)
+    check_same_questions(records, questions, path)
+    for number, record in enumerate(records, 1):
+        if record.get('by') != by:
+            raise PredictionError(
+                f'{path}, line {number} comes from another model, memory or setting ({record.get("by")}, this one is {by}):'
+                ' delete the file to answer again, or choose another output'
+            )
+
+
+def read_predictions(path) -> list[dict]:
+    """Reads a predictions file; PredictionError names the line that is no prediction."""
+    try:
+        lines = files.path(path).read_text(encoding='utf-8').split('\n')
+    except (OSError, UnicodeDecodeError) as error:
+        raise PredictionError(f'{path}: cannot be read ({error})') from error
+    records = []
+    for number, line in enumerate(lines, 1):
+        if line:
+            try:
+                record = json.loads(line)
+                record['id'], record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
+                [key + '' for hops in record.get('traces', []) for hop in hops for key in hop['entities']]
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
+            records.append(record)
+    return records
+
+
+def check_same_questions(records: list[dict], questions: list[Question], path) -> None:
+    """Raises PredictionError unless record i of the file `path` answers question i."""
+    if len(records) != len(questions):
+        raise PredictionError(f'{path} holds {len(records)} predictions for {len(questions)} questions')
+    for number, (record, question) in enumerate(zip(records, questions), 1):
+        found, expected = (record['question'], record.get('hops', question.hops)), (bracketed(question), question.hops)
+        if found != expected:
+            raise PredictionError(
+                f'{path}, line {number} answers {found[0]!r} over {found[1]} hops, but question {number} is'
+                f' {expected[0]!r} over {expected[1]}'
+            )

@@ -1,0 +1,7 @@
+"""Scores relation embeddings on labelled sentences: `python -m opql_jax.fewshot --gin_file=gin/runs/fewshot.gin --gin.SENTENCES=val_wiki.json ...`."""
+
+from opql_jax import gin_utils
+from opql_jax.kb.fewshot import evaluate_fewshot
+
+if __name__ == '__main__':
+    gin_utils.run(evaluate_fewshot)

@@ -1,0 +1,139 @@
+"""Answers: weighted entities and the traces they rest on, which show what every hop found in the memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import Question, bracketed
+from opql_jax.data.questions import round_up
+
+if TYPE_CHECKING:
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+
+@dataclasses.dataclass(frozen=True)
+class Hop:
+    """What one hop from one topic found in the memory.
+
+    Attributes:
+        entities: [n] ids of the distinct targets of the entries, best first.
+        weights: [n] float32, their total mass.
+        entries: [k] ids of memory entries, best first; they stay valid when the memory is updated.
+        entry_weights: [k] float32, the mass of each entry.
+        null: the mass of the null entry (lambda of paper §4), which says that the memory does not have it; None for models
+            without one.
+    """
+
+    entities: np.ndarray
+    weights: np.ndarray
+    entries: np.ndarray
+    entry_weights: np.ndarray
+    null: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The answer to one question.
+
+    Attributes:
+        entities: [n] entity ids, best first.
+        weights: [n] float32, falling: the share of the weight that reached each entity, or its probability.
+        traces: for each topic of the question its hops; empty for a model without a memory.
+        without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
+    """
+
+    entities: np.ndarray
+    weights: np.ndarray
+    traces: tuple[tuple[Hop, ...], ...]
+    without_memory: np.ndarray | None = None
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops from the first topic, which is all there is of a follower."""
+        return self.traces[0]
+
+
+def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) -> dict:
+    """The JSON form of an answer, see `evaluation.predictions`.
+
+    Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
+    gives them, with their weights.
+
+    Args:
+        kb: the knowledge base that answered.
+        question: the question.
+        answer: its answer.
+        evidence: entries per hop.
+    """
+    names, keys = kb.vocab.names, kb.vocab.keys
+    traces = [[_hop_record(kb, hop, evidence) for hop in hops] for hops in answer.traces]
+    record = {
+        'id': question.id,
+        'question': bracketed(question),
+        'hops': question.hops,
+        'answers': [
+            {'entity': names[e], 'key': keys[e], 'weight': round(float(w), 6)} for e, w in zip(answer.entities, answer.weights)
+        ],
+        'traces': traces,
+    }
+    if answer.without_memory is not None:
+        record['without_memory'] = [names[e] for e in answer.without_memory]
+    elif question.topic_entity < 0:
+        record['error'] = 'the topic is not in the entity vocabulary'
+    return record
+
+
+def _hop_record(kb: VirtualKB, hop: Hop, evidence: int) -> dict:
+    record: dict = {'entities': [kb.vocab.keys[e] for e in hop.entities]}
+    if hop.null is not None:
+        record['null'] = round(hop.null, 6)
+    facts = zip(kb.evidence(hop.entries[:evidence]), hop.entry_weights)
+    return record | {'evidence': [{**fact, 'weight': round(float(weight), 6)} for fact, weight in facts]}
+
+
+def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 5) -> str:
+    """An answer as text: per hop the best entities, each with the heaviest entry that led there, and where it was read."""
+    lines = []
+    for (start, end), hops in zip(question.topics, answer.traces):
+        if len(answer.traces) > 1:
+            lines.append(f'  [{question.text[start:end]}]')
+        for number, hop in enumerate(hops, 1):
+            is_answer = answer.without_memory is None and number == len(hops)
+            lines.append(f'  hop {number}{" (answer)" if is_answer else ""}')
+            lines += _hop_lines(kb, hop, top)
+    if answer.without_memory is not None:
+        lines.append('  answer')
+        lines += [f'    {w:6.3f}  {kb.vocab.names[e]}' for e, w in zip(answer.entities[:top], answer.weights)]
+    return '\n'.join(lines)
+
+
+def _hop_lines(kb: VirtualKB, hop: Hop, top: int) -> Iterator[str]:
+    if hop.null is not None:
+        yield f'    {hop.null:6.3f}  (not in the memory)'
+    elif not len(hop.entities):
+        yield '    nothing: no entry of the memory has these topics'
+    assert kb.memory is not None  # the hop searched it
+    targets = kb.memory.target[kb.memory.rows(hop.entries)]
+    for entity, weight in zip(hop.entities[:top], hop.weights):
+        yield f'    {weight:6.3f}  {kb.vocab.names[entity]}'
+        for fact in kb.evidence(hop.entries[targets == entity][:1]):
+            where = f', in “{fact["title"]}”]  {fact["sentence"]}' if 'title' in fact else ']'
+            yield f'            [{fact["topic"]} → {fact["target"]}{where}'
+    if len(hop.entities) > top:
+        yield f'    … and {len(hop.entities) - top} more of weight {hop.weights[top:].sum():.3f} in all'
+
+
+def padded_length(questions: list[Question], tokens: list[np.ndarray], max_length: int) -> int:
+    """The length of a batch of tokenised questions, rounded up so that few shapes are compiled; InputError names a longer one."""
+    length = round_up(max(map(len, tokens)), 16)
+    if length > max_length:
+        longest, question = max(zip(tokens, questions), key=lambda pair: len(pair[0]))
+        raise InputError(
+            f"question {question.id} has {len(longest)} tokens, more than the encoder's {max_length}: {question.text!r}"
+        )
+    return length

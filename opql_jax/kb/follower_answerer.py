@@ -1,0 +1,78 @@
+"""Answers questions by following relations from their topic through the memory (paper §3)."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from opql_jax.corpus.questions import Question
+from opql_jax.data import markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answers import Answer, Hop, padded_length
+from opql_jax.memory.format import Memory
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.follower import Follower
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training.stages import FollowStage
+
+
+class _Program(NamedTuple):
+    """What the compiled program depends on, equal for all checkpoints of a run.
+
+    Keyed by the answerer itself, JAX's cache would keep every answerer that was ever opened.
+    """
+
+    encoder: RelationEncoder
+    follower: Follower
+    hops: int
+    k: int
+    exclude_topic: bool
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _run(program: _Program, tokens, markers, topics, params, arrays):
+    relation = program.encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
+    return program.follower.apply(
+        {'params': params['follower']},
+        relation,
+        topics,
+        hops=program.hops,
+        memory=arrays,
+        entity_table=params['entity_table'],
+        k=program.k,
+        exclude_topic=program.exclude_topic,
+    )
+
+
+class FollowerAnswerer:
+    """A trained follower over a memory.
+
+    Attributes:
+        settings: what answers depend on besides parameters, memory and tokenizer.
+    """
+
+    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, stage: FollowStage):
+        self._tokenizer, self._special, self._memory = prepared.tokenizer, prepared.special, memory
+        self._encoder, self._params, self._stage = encoder, params, stage
+        self._arrays = stage.search_arrays(memory, make_mesh(1, local=True))
+        self.settings = f'{stage.k} {stage.exclude_topic} {stage.filter}'
+
+    def answer(self, questions: list[Question], hops: int) -> list[Answer]:
+        """Answers questions of one number of hops, from the first topic of each; an unknown topic leads nowhere."""
+        marked = [markup.mark_question(self._tokenizer, q.text, *q.topic, self._special) for q in questions]
+        length = padded_length(questions, [m.tokens for m in marked], self._encoder.max_length)
+        size = 1 << (len(questions) - 1).bit_length()
+        tokens = np.full((size, length), self._special.pad, np.int32)
+        markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
+        for i, (m, question) in enumerate(zip(marked, questions)):
+            tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
+        stage = self._stage
+        program = _Program(self._encoder, stage.follower(self._encoder), hops, stage.k, stage.exclude_topic)
+        found = jax.device_get(list(_run(program, tokens, markers, topics, self._params, self._arrays)))
+        traces = [tuple(self._hop(hop, i) for hop in found) for i in range(len(questions))]
+        return [Answer(hops[-1].entities, hops[-1].weights, (hops,)) for hops in traces]
+
+    def _hop(self, hop, i: int) -> Hop:
+        used, entries = hop.entities[i] >= 0, hop.entry_ids[i][hop.entry_ids[i] >= 0]
+        return Hop(hop.entities[i][used], hop.weights[i][used], self._memory.ids[entries], hop.beta[i][hop.entry_ids[i] >= 0])

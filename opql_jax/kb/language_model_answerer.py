@@ -1,0 +1,79 @@
+"""Answers questions with a language model that has a memory inside (OPQL-LM), or none (EaE); paper §4."""
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from opql_jax.corpus.questions import Question
+from opql_jax.data import batching, lm_markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answers import Answer, Hop, padded_length
+from opql_jax.memory.format import Memory
+from opql_jax.models.language_model import ANSWERS, LanguageModel, Read, best_entities, with_directions
+from opql_jax.parallel.entity_table import Layout, place
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training.lm_stages import LanguageModelStage
+
+
+# Compiled for what is equal for all checkpoints of a run, see `follower_answerer`.
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _run(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
+    out = model(params, layout, [text], hops, arrays)
+    table = params['entity_table'][: layout.num_entities]
+    entities, probabilities = best_entities(out.prediction, table)
+    _, without_memory = jax.lax.top_k(out.own @ table.T, min(ANSWERS, len(table)))
+    return entities, probabilities, without_memory, out.hops
+
+
+class LanguageModelAnswerer:
+    """A trained language model and its memory.
+
+    Attributes:
+        settings: what answers depend on besides parameters, memory and tokenizer.
+    """
+
+    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, stage: LanguageModelStage):
+        self._tokenizer, self._special = prepared.tokenizer, prepared.special
+        self._memory: Any = memory
+        self._model, mesh = stage.model(encoder), make_mesh(1, local=True)
+        self._layout = Layout(mesh, len(prepared.vocab))
+        params = with_directions(params)
+        self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
+        self._arrays = None if memory is None else stage.search_arrays(memory, mesh)
+        self.settings = repr(self._model)
+
+    def answer(self, questions: list[Question], hops: int) -> list[Answer]:
+        """Answers questions of one number of hops; the model reads where their topics are, not which entities they are."""
+        inputs = [lm_markup.mark_open_question(self._tokenizer, q.text, q.topics, self._special) for q in questions]
+        length = padded_length(questions, [m.tokens for m in inputs], self._model.encoder.max_length)
+        topics = max(len(m.r1) for m in inputs)
+        size = 1 << (len(questions) - 1).bit_length()
+        start, r1 = np.zeros((2, size, topics), np.int32)
+        r2, used = np.ones(size, np.int32), np.zeros((size, topics), bool)
+        for i, m in enumerate(inputs):
+            start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = m.starts, m.r1, True, m.r2
+        tokens = batching.pad_tokens([m.tokens for m in inputs], size, length, self._special)
+        text = dict(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
+        found = _run(self._model, self._layout, text, hops, self._params, self._arrays)
+        entities, probabilities, without_memory, reads = jax.device_get(found)
+        return [
+            Answer(
+                entities[i],
+                probabilities[i],
+                tuple(tuple(self._hop(read, i * topics + t) for read in reads) for t in range(len(m.r1) if reads else 0)),
+                without_memory[i],
+            )
+            for i, m in enumerate(inputs)
+        ]
+
+    def _hop(self, read: Read, row: int) -> Hop:
+        mass = np.exp(read.log_probs[row])
+        used = np.flatnonzero(read.entries[row] >= 0)
+        used = used[np.argsort(-mass[1:][used], kind='stable')]
+        weights, targets = mass[1:][used], read.targets[row][used]
+        entities, first, which = np.unique(targets, return_index=True, return_inverse=True)
+        best_first = np.argsort(first)
+        total = np.bincount(which, weights, len(entities)).astype(np.float32)
+        return Hop(entities[best_first], total[best_first], self._memory.ids[read.entries[row][used]], weights, float(mass[0]))

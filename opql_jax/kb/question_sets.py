@@ -1,0 +1,185 @@
+"""Answers question sets and scores the answers: what the binaries `infer` and `eval` do, for every kind of model.
+
+The two meet only in the predictions file, so predictions made elsewhere are scored by the same code.
+"""
+
+import hashlib
+import json
+import pathlib
+
+from opql_jax.core import distributed, files
+from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
+from opql_jax.corpus.questions import Question, bracketed, read_questions
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import is_file
+from opql_jax.evaluation.checkpoints import evaluate_checkpoints
+from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
+from opql_jax.evaluation.predictions import check_same_questions, read_predictions, write_predictions
+from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.virtual_kb import VirtualKB
+
+
+def load_questions(name: str, prepared: Prepared) -> list[Question]:
+    """The questions of a set: of a JSON Lines file (*.jsonl, see `corpus.questions`), or else of a split of the prepared folder."""
+    return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
+
+
+def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    """One name, or several, as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: int = 3) -> int:
+    """Writes the answers of a knowledge base as a predictions file, see `write_predictions`.
+
+    Args:
+        kb: answers.
+        questions: to be answered.
+        output: the predictions file.
+        evidence: entries per hop that are written with the sentences they were read from.
+    """
+    by = hashlib.sha256(f'{kb.identity} {evidence}'.encode()).hexdigest()[:12]
+
+    def answer(chunk):
+        for question, found in zip(chunk, kb.answer(chunk)):
+            yield to_record(kb, question, found, evidence) | {'by': by}
+
+    return write_predictions(output, questions, by, answer)
+
+
+def infer(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str = '',
+    questions: str,
+    output: str,
+    k: int | None = None,
+    evidence: int = 3,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Answers one question set, whose answers need not be known: a JSON line per question.
+
+    Several processes answer together; a killed run resumes, and `output` appears only when it is complete.
+
+    Args:
+        prepared_dir, model_dir, memory_dir, k, step: see `VirtualKB.open`.
+        questions: see `load_questions`.
+        output: the predictions file.
+        evidence: see `write_answers`.
+        dry_run: only opens and counts.
+    """
+    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
+    loaded = load_questions(questions, kb.prepared)
+    if dry_run:
+        print(f'# {questions}: {len(loaded):,} questions{_over(kb)}')
+        return
+    write_answers(kb, loaded, output, evidence)
+
+
+def evaluate(
+    *,
+    prepared_dir: str,
+    model_dir: str,
+    memory_dir: str = '',
+    questions: str | tuple[str, ...],
+    output_dir: str,
+    needs: str | tuple[str, ...] = (),
+    predictions: str | None = None,
+    k: int | None = None,
+    evidence: int = 1,
+    show: int = 0,
+    step: int | str | None = None,
+    patience: float = 3600.0,
+    dry_run: bool = False,
+) -> dict[str, dict]:
+    """Answers question sets and scores the answers.
+
+    Several processes answer together, and the primary one scores. Predictions that are there already, of the same questions, model,
+    memory and settings, are scored and not made again.
+
+    Args:
+        prepared_dir, model_dir, memory_dir, k: see `VirtualKB.open`.
+        questions: one set or several, see `load_questions`.
+        output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json; a file's set is named
+            by its stem.
+        needs: relations such as 'P57'; only questions that need one of these are asked (see `Question.needs`).
+        predictions: scores this output of `infer` for the one set, instead of answering again.
+        evidence: see `write_answers`.
+        show: questions of each set, from its start, that are printed with their hops and evidence.
+        step, patience: the checkpoint; the newest if None; or several, see `evaluate_checkpoints`.
+        dry_run: only opens and counts.
+
+    Returns:
+        {set: metrics}, see `evaluate_predictions`. Of a file that `convert_questions` wrote also `unmarked`, the questions it left
+        out because they mention no known name, and `hits@1_of_all`, which counts these as wrong.
+
+    Raises:
+        PredictionError: what is in `output_dir` is of other questions, or of another model, memory or setting.
+    """
+    questions, needs = as_tuple(questions), as_tuple(needs)
+    names = {pathlib.Path(name).stem if is_file(name) else name: name for name in questions}
+    if not names:
+        raise InputError('questions: name at least one set: --gin.QUESTIONS')
+    if len(names) < len(questions):
+        raise InputError('questions: two sets have the same name, so that their results would be one')
+    if predictions and len(names) > 1:
+        raise InputError('predictions are of one question set: name only that')
+    if predictions and isinstance(step, str):
+        raise InputError(f'predictions are of one checkpoint, and step={step!r} asks for several')
+
+    def evaluate_one(step, directory):
+        kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
+        sets = {name: load_questions(source, kb.prepared) for name, source in names.items()}
+        if needs:
+            sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}
+        for name, loaded in sets.items():
+            if not loaded:
+                raise InputError(f'{name} holds no questions that need {" or ".join(needs)}')
+            if dry_run:
+                print(f'# {name}: {len(loaded):,} questions{_over(kb)}')
+        if dry_run:
+            return {}
+        paths = {name: files.path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
+        if not predictions:
+            for name, loaded in sets.items():
+                write_answers(kb, loaded, paths[name], evidence)
+        metrics = _score(kb, sets, names, paths, directory, show) if distributed.is_primary() else {}
+        # JAX ends all processes when one has waited for some minutes at its end: the others wait for the scores here.
+        distributed.barrier(f'{directory} is scored')
+        return metrics
+
+    return evaluate_checkpoints(evaluate_one, model_dir, output_dir, step, patience, dry_run)
+
+
+def _over(kb: VirtualKB) -> str:
+    return '' if kb.memory is None else f' over {len(kb.memory):,} entries'
+
+
+def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[str, dict]:
+    metrics = {}
+    for name, questions in sets.items():
+        records = read_predictions(paths[name])
+        check_same_questions(records, questions, paths[name])
+        metrics[name] = evaluate_predictions(questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl')
+        metrics[name] |= _with_unmarked(metrics[name], sources[name])
+    # Atomic: its existence says that all sets were scored.
+    with atomic_path(directory / 'metrics.json') as path:
+        path.write_text(json.dumps(metrics, indent=2))
+    for name, questions in sets.items():
+        for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
+            gold = ', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers])
+            print(f'\n{name}: {bracketed(question)}\n  gold: {gold}\n{format_answer(kb, question, answer, top=3)}')
+    print('\n' + format_table(metrics))
+    return metrics
+
+
+def _with_unmarked(metrics: dict, source: str) -> dict:
+    """The metrics that count the questions which `convert_questions` could not mark, from its report beside the file."""
+    report = files.path(f'{source}.coverage.json')
+    if not report.exists():
+        return {}
+    unmarked, scored = json.loads(report.read_text(encoding='utf-8'))['no_mention'], metrics['questions']
+    return {'unmarked': unmarked, 'hits@1_of_all': metrics['hits@1'] * scored / (scored + unmarked)}

@@ -1,0 +1,208 @@
+"""Question files and question sets, answered and scored from folders to tables."""
+
+import json
+import pathlib
+
+import pytest
+
+from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
+from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
+from opql_jax.evaluation.predictions import PredictionError, read_predictions
+from opql_jax.kb.ask import ask
+from opql_jax.kb.question_sets import evaluate, infer, load_questions
+from opql_jax.kb.virtual_kb import VirtualKB
+
+import tiny_training
+from question_records import question_record
+
+SPLITS = ('1-hop/dev', '2-hop/dev')
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+    """(prepared, follower, memory) over the generated corpus, as keyword arguments."""
+    folders = tiny_training.write_world(tmp_path_factory.mktemp('world'))
+    return dict(zip(('prepared_dir', 'model_dir', 'memory_dir'), map(str, folders)))
+
+
+@pytest.fixture(scope='module')
+def kb(folders):
+    return VirtualKB.open(*folders.values(), k=16)
+
+
+@pytest.fixture(scope='module')
+def question_file(kb, tmp_path_factory):
+    """Twelve 2-hop questions, with an unknown topic and an unknown answer among them."""
+    path, names = tmp_path_factory.mktemp('questions') / 'mine.jsonl', kb.vocab.names
+    records = [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:10]]
+    records.insert(3, question_record('unknown topic', 'who wrote [Nowhere to be Found] at all', names[0], hops=2))
+    records.insert(7, question_record('unknown answer', f'who wrote [{names[1]}] at all', 'Nobody At All', names[5], hops=2))
+    write_questions(path, records)
+    return path
+
+
+@pytest.fixture(scope='module')
+def scored(folders, tmp_path_factory):
+    """(metrics, output folder) of two splits."""
+    output = tmp_path_factory.mktemp('scored')
+    return evaluate(**folders, output_dir=str(output), questions=SPLITS, k=16), output
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob('*') if path.is_file())
+
+
+def assert_same_metrics(found, wanted):
+    found, wanted = dict(found), dict(wanted)
+    assert found.pop('hits@1_by_type') == pytest.approx(wanted.pop('hits@1_by_type'))
+    assert found == pytest.approx(wanted)
+
+
+# infer.
+
+
+def test_a_file_of_questions_is_answered_line_by_line(folders, kb, question_file, tmp_path):
+    infer(**folders, questions=str(question_file), output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
+    records = read_predictions(tmp_path / 'a' / 'out.jsonl')
+    questions = read_questions(question_file, kb.vocab)
+    assert [(r['id'], r['question'], r['hops']) for r in records] == [(q.id, bracketed(q), 2) for q in questions]
+    assert ['error' in r for r in records] == [n == 3 for n in range(12)]
+    for record, answer in zip(records, kb.answer(questions)):
+        assert [a['key'] for a in record['answers']] == [kb.vocab.keys[e] for e in answer.entities]
+        if record['answers']:
+            assert record['answers'][0]['weight'] == pytest.approx(answer.weights[0], abs=1e-5)
+            assert all(fact['sentence'] for hop in record['traces'][0] for fact in hop['evidence'])
+
+
+def test_answers_need_not_be_given(folders, kb, tmp_path):
+    marked = [f'who knew [{name}]' for name in kb.vocab.names[:2]]
+    lines = [json.dumps({'id': str(i), 'question': text.replace('[', '').replace(']', '')}) for i, text in enumerate(marked)]
+    (tmp_path / 'open.jsonl').write_text('\n\n'.join(lines), encoding='utf-8')
+    infer(**folders, questions=str(tmp_path / 'open.jsonl'), output=str(tmp_path / 'out.jsonl'))
+    assert [r['question'] for r in read_predictions(tmp_path / 'out.jsonl')] == marked
+
+
+def test_a_bad_line_of_a_question_file_is_named(folders, tmp_path):
+    (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
+    with pytest.raises(CorpusError, match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary'):
+        infer(**folders, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
+    assert not (tmp_path / 'out.jsonl').exists()
+
+
+# evaluate.
+
+
+def test_every_split_is_scored_and_its_files_are_left(scored, kb):
+    results, output = scored
+    names = [f'{split}.{kind}.jsonl' for split in SPLITS for kind in ('cases', 'predictions')]
+    assert files_below(output) == sorted([*names, 'metrics.json'])
+    assert json.loads((output / 'metrics.json').read_text()) == results and list(results) == list(SPLITS)
+    for split in SPLITS:
+        questions = kb.prepared.questions(split)
+        records = read_predictions(output / f'{split}.predictions.jsonl')
+        assert_same_metrics(results[split], evaluate_predictions(questions, records, kb.vocab, kb.memory))
+        assert results[split]['questions'] == len(questions) == 40
+        # Every fact of this world is in its text, and an untrained model finds few of them.
+        assert results[split]['coverage'] == 1.0 and results[split]['hits@1'] < 0.9
+        cases = read_predictions(output / f'{split}.cases.jsonl')
+        right = [case['right'] for case in cases]
+        assert right == sorted(right) and sum(right) == round(results[split]['hits@1'] * 40)
+
+
+def test_scoring_again_answers_nothing_again(scored, folders, monkeypatch):
+    monkeypatch.setattr(VirtualKB, 'answer', lambda *_: pytest.fail('asked again'))
+    before = {name: (scored[1] / name).read_bytes() for name in files_below(scored[1])}
+    assert evaluate(**folders, output_dir=str(scored[1]), questions=SPLITS, k=16) == scored[0]
+    assert {name: (scored[1] / name).read_bytes() for name in files_below(scored[1])} == before
+
+
+def test_scoring_with_another_setting_does_not_take_the_old_answers(scored, folders):
+    with pytest.raises(PredictionError, match='line 1 comes from another model, memory or setting'):
+        evaluate(**folders, output_dir=str(scored[1]), questions=SPLITS, k=8)
+
+
+def test_a_question_file_is_scored_as_its_predictions_are(folders, question_file, tmp_path):
+    infer(**folders, questions=str(question_file), output=str(tmp_path / 'out.jsonl'), k=16)
+    options = dict(**folders, questions=str(question_file), k=16)
+    direct = evaluate(**options, output_dir=str(tmp_path / 'direct'))
+    given = evaluate(**options, output_dir=str(tmp_path / 'given'), predictions=str(tmp_path / 'out.jsonl'))
+    assert files_below(tmp_path / 'given') == ['metrics.json', 'mine.cases.jsonl']
+    assert_same_metrics(given['mine'], direct['mine'])
+    assert (direct['mine']['unknown_topics'], direct['mine']['unknown_answers']) == (1, 1)
+    assert direct['mine']['questions'] == 12
+
+
+def test_predictions_that_do_not_fit_the_questions_are_refused(folders, question_file, tmp_path):
+    path = tmp_path / 'out.jsonl'
+    infer(**folders, questions=str(question_file), output=str(path), k=16)
+    options = dict(**folders, questions=str(question_file))
+    lines = path.read_text('utf-8').split('\n')
+    for changed, said in (
+        ([*lines[:5], *lines[6:]], 'out.jsonl holds 11 predictions for 12 questions'),
+        ([lines[1], lines[0], *lines[2:]], 'out.jsonl, line 1 answers'),
+        ([*lines[:4], lines[4][:50], *lines[5:]], 'out.jsonl, line 5: not a prediction'),
+    ):
+        path.write_text('\n'.join(changed), encoding='utf-8')
+        with pytest.raises(PredictionError, match=said):
+            evaluate(**options, output_dir=str(tmp_path), predictions=str(path))
+
+
+def test_chosen_questions_are_shown_with_hops_and_evidence(folders, kb, scored, capsys):
+    evaluate(**folders, output_dir=str(scored[1]), questions=SPLITS[1:], k=16, show=2)
+    text = capsys.readouterr().out
+    questions = kb.prepared.questions('2-hop/dev')[:3]
+    assert [f'2-hop/dev: {bracketed(q)}\n' in text for q in questions] == [True, True, False]
+    for question, answer in zip(questions[:2], kb.answer(questions[:2])):
+        assert f'gold: {", ".join(kb.vocab.names[a] for a in question.answers)}\n' in text
+        for hop in answer.hops:
+            best = int(hop.entities[0])
+            entry = next(e for e in hop.entries if kb.memory.target[e] == best)
+            assert f'{hop.weights[0]:6.3f}  {kb.vocab.names[best]}\n' in text
+            assert kb.evidence([entry])[0]['sentence'] in text
+    assert format_table({'2-hop/dev': scored[0]['2-hop/dev']}) in text
+
+
+def test_the_same_questions_in_a_file_of_json_lines_have_the_same_scores(folders, kb, scored, tmp_path):
+    questions = [q for split in SPLITS for q in kb.prepared.questions(split)]
+    write_questions(tmp_path / 'both.jsonl', [to_record(q, kb.vocab) for q in questions])
+    assert load_questions(str(tmp_path / 'both.jsonl'), kb.prepared) == questions
+    options = dict(questions=(str(tmp_path / 'both.jsonl'),), output_dir=str(tmp_path / 'out'), k=16)
+    found = evaluate(**folders, **options)['both']
+    assert found['questions'] == 80
+    for name in ('hits@1', 'mrr', 'set_f1', 'coverage', 'answer_coverage'):
+        assert found[name] == pytest.approx(sum(scored[0][split][name] for split in SPLITS) / 2)
+    assert found['reach_hop1'] == pytest.approx(scored[0]['2-hop/dev']['reach_hop1'])
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        (dict(questions=()), 'name at least one set: --gin.QUESTIONS'),
+        (dict(questions=('a/x.jsonl', 'b/x.jsonl')), 'two sets have the same name'),
+        (dict(questions=SPLITS, predictions='x'), 'predictions are of one question set: name only that'),
+    ],
+)
+def test_contradictory_options_are_refused_before_anything_is_opened(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(prepared_dir='', model_dir='', memory_dir='', output_dir=str(tmp_path), **options)
+
+
+def test_a_split_that_was_not_prepared_is_named(folders, tmp_path):
+    with pytest.raises(CorpusError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
+        evaluate(**folders, output_dir=str(tmp_path), questions=('4-hop/dev',))
+
+
+def test_dry_runs_count_and_write_nothing(folders, question_file, tmp_path, capsys):
+    entries = len(VirtualKB.open(*folders.values()).memory)
+    assert evaluate(**folders, output_dir=str(tmp_path / 'x'), questions=SPLITS, dry_run=True) == {}
+    infer(**folders, questions=str(question_file), output=str(tmp_path / 'y.jsonl'), dry_run=True)
+    ask(**folders, questions=('who met [nobody]',), hops=1, dry_run=True)
+    said = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert said[:3] == [
+        f'# 1-hop/dev: 40 questions over {entries:,} entries',
+        f'# 2-hop/dev: 40 questions over {entries:,} entries',
+        f'# {question_file}: 12 questions over {entries:,} entries',
+    ]
+    assert len(said) == 4 and f'# {entries:,} entries over' in said[3]
+    assert not any(tmp_path.iterdir())
