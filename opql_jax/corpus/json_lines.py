@@ -1,4 +1,4 @@
-"""JSON and JSON Lines files and the fields of their records, read with errors that name the file, the line and the field."""
+"""Text, JSON and JSON Lines files and the fields of their records, read with errors that name the file, the line and the field."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def read_json(path: str | os.PathLike) -> Any:
         raise CorpusError(f'{path}: cannot be read as JSON ({error})') from error
 
 
-def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
-    """Yields the line number, from 1, and the JSON value of each line that is not blank.
+def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
+    """Yields the number, from 1, and the text of each line of a file, blank ones too, without line breaks.
 
     Raises:
-        CorpusError: the file cannot be read, or a line is not JSON in UTF-8.
+        CorpusError: the file cannot be read, or a line is not UTF-8.
     """
     try:
         source = files.path(path).open('rb')
@@ -33,11 +33,24 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
     with source:
         # Lines are split as bytes: text mode would also split at characters such as U+2028.
         for number, line in enumerate(source, 1):
-            if line.strip():
-                try:
-                    yield number, json.loads(line.decode('utf-8'))
-                except ValueError as error:
-                    raise CorpusError(f'{path}:{number}: not a JSON value in UTF-8 ({error})') from error
+            try:
+                yield number, line.decode('utf-8').rstrip('\r\n')
+            except UnicodeDecodeError as error:
+                raise CorpusError(f'{path}:{number}: not UTF-8 ({error})') from error
+
+
+def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
+    """Yields the line number, from 1, and the JSON value of each line that is not blank.
+
+    Raises:
+        CorpusError: the file cannot be read, or a line is not JSON in UTF-8.
+    """
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise CorpusError(f'{path}:{number}: not a JSON value ({error})') from error
 
 
 def map_records(

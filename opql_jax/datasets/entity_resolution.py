@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_json, string_field, string_list_field
+from opql_jax.corpus.json_lines import read_json, read_lines, string_field, string_list_field
 
 _WORD = re.compile(r'\w+')
 # What names nothing by itself: 'in' is no Indiana, and a topic called 'The Bahamas' is not in 'what is the capital'.
@@ -99,16 +99,12 @@ def page_title(address: str) -> str:
 
 def _read_qids(path) -> dict[str, str]:
     qids = {}
-    try:
-        with open(path, encoding='utf-8', newline='\n') as source:
-            for number, line in enumerate(source, 1):
-                if not (columns := line.split()):
-                    continue
-                if len(columns) != 2 or not re.fullmatch(r'/?[mg][./]\w+', columns[0]) or not re.fullmatch(r'Q\d+', columns[1]):
-                    raise CorpusError(f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}')
-                qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
+    for number, line in read_lines(path):
+        if not (columns := line.split()):
+            continue
+        if len(columns) != 2 or not re.fullmatch(r'/?[mg][./]\w+', columns[0]) or not re.fullmatch(r'Q\d+', columns[1]):
+            raise CorpusError(f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}')
+        qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
     return qids
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from opql_jax.corpus.documents import CorpusError, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
 
@@ -62,11 +63,7 @@ class JsonLines:
 def read_entities(path) -> EntityVocab:
     """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name the line."""
     keys, names, aliases, lines_of = [], [], [], {}
-    try:
-        lines = pathlib.Path(path).read_text(encoding='utf-8').split('\n')
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
-    for number, line in enumerate(lines, 1):
+    for number, line in read_lines(path):
         if not line.strip():
             continue
         try:

@@ -14,6 +14,7 @@ from typing import ClassVar
 from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError, Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed
 from opql_jax.datasets.entity_resolution import EntityLink
 from opql_jax.datasets.linked_questions import LinkedQuestion
@@ -61,11 +62,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     Its lower-case tags ('drama', 'clint eastwood') double names, so spellings that differ only by case are one entity.
     """
     path = Path(folder) / 'entities.txt'
-    try:
-        names = path.read_text(encoding='utf-8').split('\n')
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
-    vocab = EntityVocab.from_names(name.rstrip('\r') for name in names if name.strip())
+    vocab = EntityVocab.from_names(name for _, name in read_lines(path) if name.strip())
     if not len(vocab):
         raise CorpusError(f'{path}: no entity name in the file')
     return vocab
@@ -124,22 +121,13 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
     Raises:
         CorpusError: naming the file and the line, or the file when it is missing or has no question.
     """
-    path = files.path(path)
-    questions = []
-    try:
-        with path.open('rb') as source:
-            # Lines are split as bytes: text mode would also split at characters such as U+2028.
-            for number, line in enumerate(source, 1):
-                if line.strip():
-                    try:
-                        text = line.decode('utf-8').rstrip('\r\n')
-                        questions.append(parse_question(text, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-                    except UnicodeDecodeError as error:
-                        raise CorpusError(f'{path}:{number}: not UTF-8 ({error.reason})') from error
-                    except CorpusError as error:
-                        raise CorpusError(f'{path}:{number}: {error}') from error
-    except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror})') from error
+    path, questions = files.path(path), []
+    for number, line in read_lines(path):
+        if line.strip():
+            try:
+                questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
+            except CorpusError as error:
+                raise CorpusError(f'{path}:{number}: {error}') from error
     if not questions:
         raise CorpusError(f'{path}: no question in the file')
     return questions

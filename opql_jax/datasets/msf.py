@@ -1,4 +1,4 @@
-"""Reader of multi-hop slot filling over Wikipedia as DrKIT's scripts write it (Dhingra et al., 2020): JSON Lines, linked to Wikidata.
+"""Multi-hop slot filling (MSF) over Wikipedia as DrKIT's scripts write it (Dhingra et al., 2020): JSON Lines, linked to Wikidata.
 
     paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text", "name"?}]}
     queries.json     {"id", "subject": {"wikidata_id", "name"?, "aliases"}, "relation": {"wikidata_id", "text": [name]},
@@ -17,7 +17,7 @@ from opql_jax.corpus.questions import RELATION_SEPARATOR
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The paragraphs of paragraphs.json, about the entity of their article, which their title is called by as the text does.
+    """The paragraphs of paragraphs.json, each about the entity of its article and titled by the first mention of it.
 
     Of overlapping mentions the first stays, and of those that start together the longest.
 

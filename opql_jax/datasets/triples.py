@@ -1,7 +1,7 @@
-"""Knowledge bases as files of triples: what the KB-supervised baselines may know, and OPQL may not.
+"""Knowledge bases as files of triples, for the KB-supervised baselines; OPQL never reads them.
 
-A file has a line `head|relation|tail` for each fact; head and tail are names (or keys) of entities, and the relation's name
-is text once its underscores are spaces. Both readers here go on from a reader of text, whose entities and questions they keep.
+A file has a line `head|relation|tail` for each fact; head and tail are names (or keys) of entities, and underscores in the name
+of the relation are read as spaces. Both readers build on a reader of text, whose entities and questions they keep.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import ClassVar, NamedTuple
 
 from opql_jax.corpus.documents import CorpusError, Document, Mention
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.questions import Question
 from opql_jax.datasets.readers import Reader
 
-# The questions that the triples are turned into.
+# The split of the questions made from triples.
 SPLIT = '1-hop/kb'
 
 _log = logging.getLogger(__name__)
@@ -34,18 +35,14 @@ class Triple(NamedTuple):
 def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
     """The triples of a file, each once, in its order.
 
-    Those of an entity that the vocabulary lacks, and of an entity with itself, are left out; their number is logged.
+    Triples of an entity that the vocabulary lacks, and of an entity with itself, are skipped; their number is logged.
 
     Raises:
-        CorpusError: the file cannot be read, holds no such triple, or a line is none; names the line.
+        CorpusError: the file cannot be read, holds no usable triple, or a line is malformed; names the line.
     """
-    found, left_out = {}, 0
-    try:
-        with open(path, encoding='utf-8', newline='\n') as source:
-            lines = [line.rstrip('\r\n') for line in source]
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
-    for number, line in enumerate(lines, 1):
+    triples: dict[Triple, None] = {}
+    skipped = 0
+    for number, line in read_lines(path):
         if not line.strip():
             continue
         fields = [field.strip() for field in line.split('|')]
@@ -53,18 +50,18 @@ def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
             raise CorpusError(f'{path}:{number}: expected head|relation|tail, found {line!r}')
         head, tail = vocab.get(fields[0]), vocab.get(fields[2])
         if head is None or tail is None or head == tail:
-            left_out += 1
+            skipped += 1
         else:
-            found.setdefault(Triple(head, fields[1].replace('_', ' '), tail))
-    if not found:
+            triples.setdefault(Triple(head, fields[1].replace('_', ' '), tail))
+    if not triples:
         raise CorpusError(f'{path}: no triple of two entities of the vocabulary')
-    if left_out:
-        _log.info('%s: %d triples of unknown entities, or of an entity with itself, are left out', path, left_out)
-    return list(found)
+    if skipped:
+        _log.info('%s: %d triples of unknown entities, or of an entity with itself, are skipped', path, skipped)
+    return list(triples)
 
 
 def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question]:
-    """'{head}, directed by' and '{tail}, inverse of directed by', with all their answers; the relation is their `type`."""
+    """Questions '{head}, directed by' and '{tail}, inverse of directed by', with all their answers; `type` is the relation."""
     answers: dict[tuple[int, str], dict[int, None]] = {}
     for head, relation, tail in triples:
         answers.setdefault((head, relation), {})[tail] = None
@@ -72,18 +69,18 @@ def questions_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Question
     return [
         Question(
             id=f'{SPLIT}/{number}',
-            text=f'{vocab.names[topic]}, {asked}',
+            text=f'{vocab.names[topic]}, {relation}',
             topics=((0, len(vocab.names[topic])),),
             entities=(topic,),
-            answers=tuple(of),
-            type=asked,
+            answers=tuple(tails),
+            type=relation,
         )
-        for number, ((topic, asked), of) in enumerate(answers.items(), 1)
+        for number, ((topic, relation), tails) in enumerate(answers.items(), 1)
     ]
 
 
 def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document]:
-    """'{head} directed by {tail}', one document a triple, about its head and with both entities linked."""
+    """Documents '{head} directed by {tail}', one for each triple, about its head and with both entities linked."""
     documents = []
     for number, (head, relation, tail) in enumerate(triples, 1):
         start, key = vocab.names[head], vocab.keys[head]
@@ -95,10 +92,10 @@ def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document
 
 @dataclasses.dataclass(frozen=True)
 class WithTriples:
-    """A text with the questions that a KB answers beside its own: distant supervision for a KB-supervised baseline.
+    """A text with additional questions that its KB answers: distant supervision for a KB-supervised baseline.
 
-    The questions are named `SPLIT`. All triples are asked about; what `AlignSource` makes of them is distantly aligned, so
-    that facts which no passage can state teach nothing.
+    The questions of all triples are the split `SPLIT`. Training aligns them with the text, so facts that no passage can state
+    teach nothing.
 
     Attributes:
         text: a reader.
@@ -124,9 +121,9 @@ class Triples:
     """A KB in place of a text: every triple is a passage, so that a memory made of it holds the KB's facts (FaE's memory).
 
     Attributes:
-        text: a reader; entities and questions are those of its text, its documents are not used but for `about_text`.
+        text: a reader, for its entities and questions; its documents matter only to `about_text`.
         path: the triples.
-        about_text: only triples whose head some document of the text is about, for questions that were restricted like that.
+        about_text: only triples whose head is the title entity of a document, for questions that are restricted alike.
     """
 
     paths: ClassVar = ('path',)

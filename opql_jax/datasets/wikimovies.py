@@ -1,8 +1,8 @@
-"""Reader of WikiMovies: the Wikipedia text that is asked MetaQA's questions too, and one-hop questions (Miller et al., 2016).
+"""WikiMovies (Miller et al., 2016): Wikipedia articles about films, which MetaQA is about too, and one-hop questions.
 
 The text, `knowledge_source/wiki.txt`, has numbered lines and a blank line after each article; the first line of an article is
-its title. Questions are lines `1 what does Grégoire Colin appear in?<TAB>Before the Rain, Beau travail`, the answers separated
-by commas, which names have too: what is a name is told by `knowledge_source/entities.txt`, a name a line.
+its title. Questions are lines `1 what does Grégoire Colin appear in?<TAB>Before the Rain, Beau travail`. Answers are separated
+by commas, which names may contain too; `knowledge_source/entities.txt` lists the names, one a line.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import os
 
 from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import MentionLinker
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The articles of wiki.txt, neither linked nor tied to an entity; their ids are their numbers from 1.
+    """The articles of wiki.txt, without links and title entities; their ids are their numbers from 1.
 
     Raises:
         CorpusError: the file cannot be read or holds no article, or a line is not numbered; names the line.
     """
     articles, lines = [], []
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         if line.strip():
             lines.append(_numbered(path, number, line))
         elif lines:
@@ -36,19 +37,19 @@ def documents(path: str | os.PathLike) -> list[Document]:
 
 def entity_vocab(path: str | os.PathLike) -> EntityVocab:
     """The entities of entities.txt; spellings that differ only by case are one, as in MetaQA."""
-    return EntityVocab.from_names(line.strip() for _, line in _lines(path) if line.strip())
+    return EntityVocab.from_names(line.strip() for _, line in read_lines(path) if line.strip())
 
 
 def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
-    """The records, in the form of `corpus.questions`, of a file of questions; ids are `{file name}/{line number}`.
+    """The records (see `corpus.questions`) of a file of questions; ids are `{file name}/{line number}`.
 
-    Topics are found by name. Questions in which no entity is named are left out.
+    Topics are linked by name. Questions that name no entity are skipped.
 
     Raises:
         CorpusError: the file cannot be read, or a line is no question; names the line.
     """
     linker, records = MentionLinker(vocab), []
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         if not line.strip():
             continue
         text, tab, answers = _numbered(path, number, line).partition('\t')
@@ -70,23 +71,14 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
 
 
 def _names(listed: str, vocab: EntityVocab) -> list[str]:
-    """The names of a list, the longest that are entities; what is between two commas and in none of them is a name as it is."""
-    parts, found, start = listed.split(', '), {}, 0
+    """Splits a list at commas into the longest names that are entities; other parts are names as they are."""
+    parts, names, start = listed.split(', '), {}, 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
         end = next((end for end in ends if vocab.get(', '.join(parts[start:end])) is not None), start + 1)
-        found[', '.join(parts[start:end])] = None
+        names[', '.join(parts[start:end])] = None
         start = end
-    return list(found)
-
-
-def _lines(path):
-    try:
-        with open(path, encoding='utf-8', newline='\n') as source:
-            for number, line in enumerate(source, 1):
-                yield number, line.rstrip('\r\n')
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
+    return list(names)
 
 
 def _numbered(path, number, line) -> str:

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from opql_jax.corpus.documents import CorpusError, Document, Mention
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import MentionLinker
 
 ARTICLES = 'articles.jsonl.gz'
@@ -101,11 +102,7 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Documen
 def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
     """Page (decoded) -> titles of the pages it links to; a title is a page with spaces."""
     targets = collections.defaultdict(set)
-    try:
-        lines = Path(path).read_text(encoding='utf-8').split('\n')
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
-    for number, line in enumerate(lines, 1):
+    for number, line in read_lines(path):
         if not line or line.startswith('#'):
             continue
         columns = line.split('\t')

@@ -147,7 +147,7 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     ),
     a_cut_question=(
         lambda f: f.with_questions(QUESTION, '', '{"id": 7, "question": "who'),
-        r'questions/train\.jsonl:3: not a JSON value in UTF-8',
+        r'questions/train\.jsonl:3: not a JSON value',
     ),
     no_question=(lambda f: f.with_questions(''), r'train\.jsonl: no question in the file'),
     no_tokenizer=(lambda f: f.jsonl(TOKENIZER=f.file('t.json', 'x')), r't\.json: not a tokenizer file'),
@@ -172,7 +172,7 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     no_metaqa_passages=(lambda f: f.file('entities.txt', 'a') and f.reader('metaqa'), r'/passages\.jsonl: no such file'),
     metaqa_entities_that_are_not_UTF8=(
         lambda f: f.file('passages.jsonl', 'x') and f.bytes('entities.txt', b'\xe9\n') and f.reader('metaqa'),
-        r'/entities\.txt: cannot be read .*0xe9',
+        r'/entities\.txt:1: not UTF-8 .*0xe9',
     ),
     no_documents_file=(lambda f: f.slot_filling(DOCUMENTS='/none/d.json'), 'error: /none/d.json: no such file'),
     no_documents=(lambda f: f.slot_filling(), r'/documents\.json: expected a JSON list of documents, found an empty one'),

@@ -156,7 +156,7 @@ def test_files_that_hold_no_question_are_errors(file, tmp_path):
         with pytest.raises(CorpusError, match=message):
             read_questions(file(text), VOCAB)
     (tmp_path / 'latin.jsonl').write_bytes(b'\n"\xe9"\n')
-    with pytest.raises(CorpusError, match=r'latin\.jsonl:2: not a JSON value in UTF-8'):
+    with pytest.raises(CorpusError, match=r'latin\.jsonl:2: not UTF-8'):
         read_questions(tmp_path / 'latin.jsonl', VOCAB)
     with pytest.raises(CorpusError, match=r'none\.jsonl: cannot be read'):
         read_questions(tmp_path / 'none.jsonl', VOCAB)
