@@ -58,7 +58,8 @@ class MentionLinker:
     """
 
     def __init__(self, vocab: EntityVocab, *, drop_above_rate: float = 1.0, nested: bool = False):
-        """
+        """Indexes the spellings.
+
         Args:
             vocab: where the spellings come from.
             drop_above_rate: in `link_all`, an entity mentioned in more than this share of the texts says

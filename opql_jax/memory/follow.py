@@ -36,8 +36,9 @@ _PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would rou
 
 
 class MemoryArrays(NamedTuple):
-    """A memory of N entries over n entities, sorted by topic. In this module an entry id is a row number; `Memory.ids` turns rows
-    into ids that outlive updates.
+    """A memory of N entries over n entities, sorted by topic.
+
+    In this module an entry id is a row number; `Memory.ids` turns rows into ids that outlive updates.
 
     Attributes:
         topic: [N] int32.

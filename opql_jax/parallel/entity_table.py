@@ -286,8 +286,10 @@ def _attend_shard(vectors, table, *, layout, chunk):
 
 
 def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk):
-    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse): to the vectors, summed over devices, and to this
-    device's rows."""
+    """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse).
+
+    Those to the vectors are summed over devices; those to the table are of this device's rows.
+    """
     common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
     def step(carry, start, ids, scores, rows):
