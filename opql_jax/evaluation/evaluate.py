@@ -1,4 +1,4 @@
-"""Scores predictions against gold answers and against what a memory can answer at all (paper §4)."""
+"""Scores predictions against gold answers and against what a memory can answer at all (paper §3.1 and §4.2)."""
 
 import collections
 import json

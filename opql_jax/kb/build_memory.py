@@ -1,4 +1,4 @@
-"""Builds a memory: selects the pairs of a prepared folder that become entries, and encodes them with a trained encoder (paper §2)."""
+"""Builds a memory: selects the pairs of a prepared folder that become entries, and encodes them with a trained encoder (paper §2.4)."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ def select_pair_rows(
         pairs: a kind of `Prepared.pair_rows`.
         min_count: passages that must mention both entities of a pair.
         max_pairs: how many pairs of entities, at most, each in both directions: those with the highest mutual information; all if
-            None. The paper's open-domain memory has 800,000 with a `min_count` of 5.
+            None. The paper's open-domain memory (§2.5) has 800,000 with a `min_count` of 5.
         first_passage: passages before this one are ignored.
 
     Returns:

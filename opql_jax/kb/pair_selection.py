@@ -1,4 +1,4 @@
-"""Selects the entity pairs stored in a memory: those with the highest pointwise mutual information (paper §4.2, open-domain memory).
+"""Selects the entity pairs stored in a memory: those with the highest pointwise mutual information (paper §2.5).
 
 A pair is one int64 key for both of its directions, `low * num_entities + high`.
 """
