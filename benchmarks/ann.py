@@ -23,7 +23,7 @@ from timing import medians
 
 from opql_jax.memory import ann
 from opql_jax.memory.ann_build import MIN_ENTRIES, build_index
-from opql_jax.memory.build import EntryTable, build
+from opql_jax.memory.build import BuildOptions, EntryTable, build
 
 TYPES, RELATIONS, RANK, SPREAD = 64, 500, 16, 0.5
 
@@ -47,8 +47,7 @@ def make(directory, rows, dim, rng):
     columns |= {name: rng.integers(0, len(table), rows) for name in ('topic', 'target')}
     hashes = dict.fromkeys(('encoder', 'entity_table', 'vocabulary'), '0' * 64)
     entries = EntryTable(**columns)
-    sizes = {'num_entities': len(table), 'relation_dim': dim // 2}
-    return build(directory, entries, lambda rows: relations[rows], hashes=hashes, **sizes), table
+    return build(directory, entries, lambda rows: relations[rows], BuildOptions(len(table), dim // 2, hashes)), table
 
 
 def keys_of(memory, table, rows):

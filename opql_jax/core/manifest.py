@@ -61,7 +61,7 @@ def write_manifest(folder: str | os.PathLike, format: FolderFormat, fields: Mapp
         fields: what else the manifest states; JSON values.
         digests: the `files.digest` of every file, by its path relative to the folder.
     """
-    manifest = {'format': format.name, 'version': format.version, **fields, 'files': dict(digests)}
+    manifest = {'format': format.name, 'version': format.version, **fields, 'files': dict(sorted(digests.items()))}
     with files.atomic_path(files.path(folder) / MANIFEST) as partial:
         partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
     return manifest

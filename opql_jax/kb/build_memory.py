@@ -6,12 +6,12 @@ import time
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.kb.new_entities import embed_new_entities
 from opql_jax.kb.pair_selection import best_pairs, pair_keys
 from opql_jax.memory import build as build_lib
-from opql_jax.memory.format import params_hash
 from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 
@@ -113,20 +113,22 @@ def build_memory(
         memory_dir,
         entry_table(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
-        shard_rows=shard_rows,
-        mentions=mentions,
-        seed=seed,
-        relation_dim=encoder.relation_dim,
-        num_entities=len(prepared.vocab),
-        dtype=dtype,
-        hashes={
-            'encoder': params_hash(params['encoder']),
-            'entity_table': params_hash(params['entity_table']),
-            'vocabulary': prepared.vocab.hash(),
-        },
-        covers={'prepared': prepared.hash(), 'passages': len(prepared.passages), **selection},
+        build_lib.BuildOptions(
+            num_entities=len(prepared.vocab),
+            relation_dim=encoder.relation_dim,
+            hashes={
+                'encoder': params_hash(params['encoder']),
+                'entity_table': params_hash(params['entity_table']),
+                'vocabulary': prepared.vocab.hash(),
+            },
+            mentions=mentions,
+            seed=seed,
+            dtype=dtype,
+            shard_rows=shard_rows,
+            covers={'prepared': prepared.hash(), 'passages': len(prepared.passages), **selection},
+        ),
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
-        progress=log_progress,
+        on_progress=log_progress,
     )
     _log.info('memory of %d entries in %s, %.0f s', len(memory), memory_dir, time.monotonic() - started)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.build_memory import entry_table, log_progress, select_pair_rows
@@ -20,7 +21,7 @@ from opql_jax.kb.pair_selection import best_pairs_of_topics, pair_keys
 from opql_jax.kb.question_sets import as_tuple, load_questions
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.coverage import covered
-from opql_jax.memory.format import Memory, params_hash
+from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 
@@ -155,12 +156,14 @@ def inject(
         memory_dir,
         entry_table(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
-        vocab=prepared.vocab,
-        hashes={'encoder': encoder_hash},
-        embed=lambda entities: embed_new_entities(encoder, params, prepared, entities),
-        covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
-        expected=state,
-        progress=log_progress,
+        update_lib.Injection(
+            vocab=prepared.vocab,
+            encoder_hash=encoder_hash,
+            embed=lambda entities: embed_new_entities(encoder, params, prepared, entities),
+            covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
+            expected_state=state,
+        ),
+        on_progress=log_progress,
     )
     _log.info('%d entries in %s, %.0f s', len(changed), memory_dir, time.monotonic() - started)
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.follower_answerer import FollowerAnswerer
 from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
 from opql_jax.memory.coverage import covered
-from opql_jax.memory.format import Memory, params_hash
+from opql_jax.memory.format import Memory
 from opql_jax.training import lm_stages, model_config
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.stages import FollowStage
@@ -70,7 +71,7 @@ class VirtualKB:
 
         Raises:
             CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
-            MemoryFormatError: the memory is unfinished, damaged, or of other text.
+            InputError: the memory is unfinished, damaged, or of other text.
         """
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_config.load(model_dir, step)

@@ -19,7 +19,6 @@ exactly. The index is of one entity table: training that further moves the keys.
 
 import functools
 import importlib.metadata
-import json
 import logging
 import os
 
@@ -27,23 +26,22 @@ import jax
 import numpy as np
 
 from opql_jax.core import files
+from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import MANIFEST, FolderFormat
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
-from opql_jax.memory.format import Memory, params_hash
+from opql_jax.memory.format import Memory
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.mesh import make_mesh
 
-FORMAT, VERSION, MANIFEST = 'opql-index', 1, 'manifest.json'
+FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index')
 MAX_CHANGED = 0.1
 _BLOCK_ROWS = 1 << 15  # scored exactly at a time
 _log = logging.getLogger(__name__)
 _top_k = jax.jit(search.top_k, static_argnames='k')
-
-
-class IndexFormatError(InputError):
-    """An index that cannot be used; the message says why and what to do."""
 
 
 class ExactIndex:
@@ -87,14 +85,15 @@ class ScannIndex:
     def __init__(self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: dict):
         self._memory, self._searcher, self.manifest = memory, searcher, manifest
         self._table = check_table(memory, entity_table).astype(np.float32, copy=False)
-        self.leaves, self.depth, self.recall = (manifest.get(name, 0) for name in ('leaves', 'depth', 'recall'))
+        # Of an index that is being built they are set by tuning.
+        self.leaves, self.depth, self.recall = manifest.get('leaves', 1), manifest.get('depth', 1), manifest.get('recall')
         living = np.isin(ids, memory.ids)
         self._row = np.full(len(ids), -1, np.int32)  # of each number of the index
         self._row[living] = memory.rows(ids[living])
         fresh = np.flatnonzero(~np.isin(memory.ids, ids))
         changed = len(fresh) + int((~living).sum())
         if changed > MAX_CHANGED * len(ids):
-            raise IndexFormatError(
+            raise InputError(
                 f'{memory.directory}: {changed} entries were added or deleted since the index of {len(ids)} entries was '
                 f'built, more than a share of {MAX_CHANGED}: build the index again'
             )
@@ -158,7 +157,7 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
             gained rows for new entities.
 
     Raises:
-        IndexFormatError: no index, another format version or ScaNN, an index of another memory or entity table, one whose
+        InputError: no index, another format version or ScaNN, an index of another memory or entity table, one whose
             memory changed too much, or a file that is missing, damaged or not listed.
         InputError: ScaNN is installed but does not import.
     """
@@ -175,12 +174,12 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
 
 def _open(directory, manifest, memory, table):
     if not memory.descends_from(manifest['memory']):
-        raise IndexFormatError(
+        raise InputError(
             f'{directory} is an index of the memory {manifest["memory"]}, not of {memory.hash()} in {memory.directory} nor of '
             'a state before: open it with its memory, or build an index of this one'
         )
     if table_hash(table, manifest) != manifest['entity_table']:
-        raise IndexFormatError(
+        raise InputError(
             f'{directory} was built with the entity table {manifest["entity_table"]}, the table in use is another: use that '
             'one, or build the index again'
         )
@@ -192,7 +191,7 @@ def _open(directory, manifest, memory, table):
         _say(f'{directory}: {reason}, so the memory is searched exactly')
         return ExactIndex(memory, table)
     if manifest['scann'] != importlib.metadata.version('scann'):
-        raise IndexFormatError(
+        raise InputError(
             f'{directory} was built by ScaNN {manifest["scann"]}, but {importlib.metadata.version("scann")} is installed: '
             'build the index again, or install that version'
         )
@@ -270,21 +269,8 @@ def _say(message):
 
 
 def read_manifest(directory) -> dict:
-    """The manifest of an index; raises IndexFormatError if there is none, or not one that this program reads."""
-    path = directory / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding='utf-8'))
-    except OSError as error:
-        raise IndexFormatError(f'{path}: {error.strerror}; {directory} is no index, or its build did not end') from error
-    except ValueError as error:
-        raise IndexFormatError(f'{path}: not valid JSON ({error}); delete {directory} and build the index again') from error
-    if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
-        raise IndexFormatError(f'{path}: not the manifest of an index (no format {FORMAT!r})')
-    if manifest.get('version') != VERSION:
-        raise IndexFormatError(
-            f'{path}: format version {manifest.get("version")}, this program reads {VERSION}; build the index again'
-        )
-    return manifest
+    """The manifest of an index; raises ManifestError if there is none, or not one that this program reads."""
+    return manifest_lib.read_manifest(directory, FORMAT)
 
 
 def _check_files(directory, manifest):
@@ -292,10 +278,10 @@ def _check_files(directory, manifest):
     there = {f'{manifest["folder"]}/{path.name}' for path in (directory / manifest['folder']).glob('*')}
     for name in sorted(there ^ manifest['files'].keys()):
         state = 'not listed in' if name in there else 'missing, but listed in'
-        raise IndexFormatError(f'{directory / name}: {state} {MANIFEST}; restore the index from a copy or build it again')
+        raise InputError(f'{directory / name}: {state} {MANIFEST}; restore the index from a copy or build it again')
     for name, stated in manifest['files'].items():
         if files.sha256(directory / name) != stated['sha256']:
-            raise IndexFormatError(
+            raise InputError(
                 f'{directory / name}: {(directory / name).stat().st_size} bytes, not the {stated["bytes"]} that {MANIFEST} '
                 'lists or with another sha256: truncated or overwritten; restore the index from a copy or build it again'
             )

@@ -15,8 +15,9 @@ import numpy as np
 
 from opql_jax.core import files as storage
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import MANIFEST, write_manifest
 from opql_jax.memory import ann, segments
-from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex
+from opql_jax.memory.ann import ExactIndex, ScannIndex
 from opql_jax.memory.format import Memory
 
 MIN_ENTRIES = 20_000  # with fewer, ScaNN's guide says, brute force is best
@@ -69,14 +70,15 @@ def build_index(
     if queries is not None:
         query_e, query_r = queries
         queries = ann.check_queries(query_e, query_r, k, (table.shape[1], dims))
-        if len(queries[0]) < 4:
+        if len(query_e) < 4:
             raise InputError('queries must be at least 4: half of them are for tuning, half to measure the recall')
     directory.mkdir(parents=True, exist_ok=True)
     with segments.only_writer(directory):
         folder = _next_folder(directory)
-        manifest = {'format': ann.FORMAT, 'version': ann.VERSION, 'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
+        manifest: dict = {'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
         manifest |= {'num_entities': memory.manifest['num_entities'], 'recall_target': recall, 'seed': seed}
-        manifest |= {'entity_table': ann.table_hash(table, manifest), 'folder': folder, 'scann': None, 'files': {}}
+        manifest |= {'entity_table': ann.table_hash(table, manifest), 'folder': folder, 'scann': None}
+        digests: dict = {}
         scann = ann.scann_interface()
         if len(memory) < MIN_ENTRIES:
             manifest['exact'] = f'{len(memory)} entries are fewer than {MIN_ENTRIES}'
@@ -87,14 +89,17 @@ def build_index(
             manifest['num_leaves'] = num_leaves = round(math.sqrt(len(memory)))
             rng = np.random.default_rng(seed)
             exact = ExactIndex(memory, table)
-            tuning, measuring = ((e, r, exact.search(e, r, k)[1]) for e, r in _samples(memory, table, queries, rng))
+            tuning, measuring = (
+                (query_e, query_r, exact.search(query_e, query_r, k)[1])
+                for query_e, query_r in _samples(memory, table, queries, rng)
+            )
             del exact  # which holds a copy of the relations
             searcher = _train(scann, _keys(memory, table, np.arange(len(memory))), k, num_leaves)
             index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), manifest)
             manifest |= _tune(index, tuning, measuring, recall)
-            manifest['files'] = _write(directory, manifest['folder'], searcher, np.asarray(memory.ids))
-        segments.write_json(directory / ann.MANIFEST, manifest)
-        _remove_others(directory, manifest['folder'])
+            digests = _write(directory, folder, searcher, np.asarray(memory.ids))
+        write_manifest(directory, ann.FORMAT, manifest, digests)
+        _remove_others(directory, folder)
     return ann.open_index(directory, memory, entity_table)
 
 
@@ -179,16 +184,16 @@ def _write(directory, folder, searcher, ids):
 
 def _next_folder(directory):
     """A name for the folder of the next build, which no reader can have open; what a killed build left is removed."""
-    path, before = directory / ann.MANIFEST, ''
+    path, before = directory / MANIFEST, ''
     if path.exists():
         text = path.read_text(encoding='utf-8')
-        if f'"{ann.FORMAT}"' not in text:
-            raise IndexFormatError(f'{path}: not the manifest of an index; give the index a directory of its own')
+        if f'"{ann.FORMAT.name}"' not in text:
+            raise InputError(f'{path}: not the manifest of an index; give the index a directory of its own')
         before = text.partition('"folder": "')[2].partition('"')[0]
     else:
-        left = set(_folders(directory)) | set(directory.glob(f'.{ann.MANIFEST}.*'))  # by a killed build
+        left = set(_folders(directory)) | set(directory.glob(f'.{MANIFEST}.*'))  # by a killed build
         if others := sorted(set(directory.iterdir()) - left):
-            raise IndexFormatError(f'{others[0]}: not of an index; give the index a directory of its own')
+            raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
     _remove_others(directory, before)
     return f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
 

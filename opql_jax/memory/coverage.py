@@ -1,7 +1,8 @@
 """Which text a memory was built from, as its manifest states it."""
 
+from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 
 
 def covered(memory: Memory, prepared: Prepared) -> dict:
@@ -12,7 +13,7 @@ def covered(memory: Memory, prepared: Prepared) -> dict:
         `Prepared.pair_rows`, and how the pairs were narrowed: 'min_count', 'max_pairs', 'first_passage'}.
 
     Raises:
-        MemoryFormatError: the memory is of other text than `prepared` and the folders that it continues.
+        InputError: the memory is of other text than `prepared` and the folders that it continues.
     """
     stated = memory.manifest.get('covers')
     if stated and stated['prepared'] in (folder['prepared'] for folder in prepared.folders):
@@ -22,6 +23,6 @@ def covered(memory: Memory, prepared: Prepared) -> dict:
         advice = (
             f'the memory has {stated["passages"]} passages, the folder {len(prepared.passages)}: give the one injected last'
         )
-    raise MemoryFormatError(
+    raise InputError(
         f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: {advice}'
     )

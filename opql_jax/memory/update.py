@@ -9,6 +9,7 @@ Entry ids stay what they are, and an id that was deleted is not given again.
 """
 
 import contextlib
+import copy
 import dataclasses
 import json
 import shutil
@@ -16,14 +17,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from opql_jax.core import distributed, locks
-from opql_jax.core import files as storage
+from opql_jax.core import distributed, files, locks
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import MANIFEST, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import format, segments
-from opql_jax.memory.build import EntryTable, check_entries, table_hash, write_entries
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.build import EntryTable, ProgressCallback, check_entries, write_entries
+from opql_jax.memory.format import Memory
 
-_KINDS = ('segment', 'tombstones', 'entity_rows')  # how the names begin of what updates write
+_KINDS = ('segment', 'tombstones', 'entity_rows')  # the beginnings of the names of what updates write
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,95 +42,105 @@ class Deleted:
     partly: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class Injection:
+    """What is injected into a memory besides the entries, and on what conditions.
+
+    Attributes:
+        vocab: the entity vocabulary that the entries speak of. It begins with all entities of the memory's, in their order,
+            and may go on with new ones; this is checked by hashing as many of its entities as the memory has.
+        encoder_hash: `params_hash` of the encoder, which must be the one that built the memory.
+        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which `Memory.entity_rows` then has
+            after those of former injections. Needed if there are any.
+        covers: JSON values for the manifest, until another injection gives others: which text the memory now has, in words
+            of the caller.
+        expected_state: `Memory.hash` of the state for which the entries were chosen; any if None.
+    """
+
+    vocab: EntityVocab
+    encoder_hash: str
+    embed: Callable[[np.ndarray], np.ndarray] | None = None
+    covers: Mapping | None = None
+    expected_state: str | None = None
+
+
 def inject(
     directory,
     entries: EntryTable,
     encode: Callable[[np.ndarray], np.ndarray],
-    *,
-    vocab: EntityVocab,
-    hashes: Mapping[str, str],
-    embed: Callable[[np.ndarray], np.ndarray] | None = None,
-    covers: Mapping | None = None,
-    expected: str | None = None,
-    progress: Callable[[int, int, float, float], None] | None = None,
+    injection: Injection,
+    on_progress: ProgressCallback | None = None,
 ) -> Memory:
     """Adds entries for new mention pairs, as one more segment; dtype, averaging, seed and shard size are those of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An injection that is run
     again, when nothing else was done to the memory since, goes on where it was killed, or finds its work done and changes
-    nothing. Several processes (see `parallel.hosts`) that share the directory take the shards in turn; the first one does the rest.
+    nothing. Several processes (see `core.distributed`) that share the directory take the shards in turn; the first one does
+    the rest.
 
     Args:
         directory: a finished memory.
-        entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are those of the passage table with which the memory will be
-            opened, in which the passages of the older entries must have kept theirs.
+        entries: the mention pairs, in any order; there may be none if there are new entities or `covers`. Passage ids are
+            those of the passage table with which the memory will be opened, in which the passages of the older entries must
+            have kept theirs.
         encode: row ids of `entries` [m] int64 -> relations [m, relation_dim], by the encoder that built the memory.
-        vocab: the entity vocabulary that `entries` speak of. It begins with all entities of the memory's, in their order,
-            and may go on with new ones; this is checked by hashing as many of its entities as the memory has.
-        hashes: hex digest of the 'encoder' (`params_hash`), which must be that of the memory.
-        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which `Memory.entity_rows` then has
-            after those of former injections. Needed if there are any.
-        covers: JSON values for the manifest, until another injection gives others: which text the memory now has, in words
-            of the caller.
-        expected: `Memory.hash` of the state for which `entries` were chosen; any if None.
-        progress: see `build`.
+        injection: see there.
+        on_progress: see `build.ProgressCallback`.
 
     Returns:
         The memory with the new entries, which have the ids from the former `next_entry` on.
 
     Raises:
-        MemoryFormatError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids,
-            no entries, new entities without `embed`, relations or embeddings of the wrong shape or not finite, or another
-            process changing this memory, now or since it was in the `expected` state.
+        InputError: no memory, another encoder, a vocabulary that does not begin with the memory's, bad entity ids, no entries,
+            new entities without `embed`, relations or embeddings of the wrong shape or not finite, or another process
+            changing this memory, now or since it was in the expected state.
         OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
-    directory = storage.require_local(directory)
-    origin = {'pairs_sha256': table_hash(entries), 'vocabulary': vocab.hash()}
+    directory, vocab, covers = files.require_local(directory), injection.vocab, injection.covers
+    origin: dict = {'pairs_sha256': entries.hash(), 'vocabulary': vocab.hash()}
     if covers is not None:
         origin['covers'] = dict(covers)
-    with _writing(directory, origin) if distributed.is_primary() else contextlib.nullcontext() as manifest:
+    primary = distributed.is_primary()
+    with _writing(directory, origin) if primary else contextlib.nullcontext() as manifest:
         distributed.barrier('the injection has begun')
         if manifest is None:  # now that no other process may change it
-            manifest = _updatable(format.read_manifest(directory))
-        if expected not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
-            raise MemoryFormatError(f'{directory} was changed meanwhile: run the injection again')
-        _check_origin(directory, manifest, vocab, hashes)
+            manifest = _successor(format.read_manifest(directory))
+        if injection.expected_state not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
+            raise InputError(f'{directory} was changed meanwhile: run the injection again')
+        _check_origin(directory, manifest, vocab, injection.encoder_hash)
         if len(entries) or (covers is None and len(vocab) == manifest['num_entities']):
             check_entries(entries, len(vocab))
         if manifest['injected'] != origin:
             new = np.arange(manifest['num_entities'], len(vocab))
-            if len(new) and embed is None:
-                raise MemoryFormatError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
+            if len(new) and injection.embed is None:
+                raise InputError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
             manifest['num_entities'] = len(vocab)
             manifest['hashes']['vocabulary'] = origin['vocabulary']
             if len(entries):
-                _add_segment(directory, manifest, origin, entries, encode, progress)
-            if len(new) and distributed.is_primary():
-                manifest['files'] |= _add_entity_rows(directory, manifest, embed(new), len(new))
-            if covers is not None:
-                manifest['covers'] = dict(covers)
-            if distributed.is_primary():
+                _add_segment(directory, manifest, origin, entries, encode, on_progress)
+            if primary:
+                if injection.embed is not None and len(new):
+                    manifest['files'] |= _add_entity_rows(directory, manifest, injection.embed(new), len(new))
+                if covers is not None:
+                    manifest['covers'] = dict(covers)
                 _commit(directory, manifest, injected=origin)
     distributed.barrier('the memory has the new entries')
     return Memory.open(directory)
 
 
-def _add_segment(directory, manifest, origin, entries, encode, progress):
-    name, first = _name('segment', manifest), manifest['next_entry']
+def _add_segment(directory, manifest, origin, entries, encode, on_progress):
+    name = _name('segment', manifest)
     if distributed.is_primary():
         segments.write_json(directory / name / format.PLAN, _plan(manifest['history'][-1], origin))
-    if (count := distributed.process_count()) > 1:
-        distributed.barrier('the segment has been begun')
-        write_entries(directory, name, first, entries, encode, manifest, progress, part=(distributed.process_index(), count))
-        distributed.barrier('all shards are there')
-    if not distributed.is_primary():
-        return
-    segment, files, num_mentions = write_entries(directory, name, first, entries, encode, manifest, progress)
-    manifest['segments'].append(segment | {'num_entities': manifest['num_entities']})
-    manifest['files'] |= files
-    manifest['next_entry'] += segment['num_entries']
-    manifest['num_entries'] += segment['num_entries']
-    manifest['num_mentions'] += num_mentions
+    distributed.barrier('the segment has been begun')
+    start = name, manifest['next_entry']
+    segment, digests, num_mentions = write_entries(directory, start, entries, encode, manifest, on_progress)
+    if distributed.is_primary():
+        manifest['segments'].append(segment)
+        manifest['files'] |= digests
+        manifest['next_entry'] += segment['num_entries']
+        manifest['num_entries'] += segment['num_entries']
+        manifest['num_mentions'] += num_mentions
 
 
 def _add_entity_rows(directory, manifest, rows, count):
@@ -136,11 +148,9 @@ def _add_entity_rows(directory, manifest, rows, count):
     rows, earlier = np.asarray(rows, np.float32), manifest['entity_rows']
     dim = earlier['dim'] if earlier else rows.shape[-1]
     if rows.shape != (count, dim) or not np.isfinite(rows).all():
-        raise MemoryFormatError(
-            f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite'
-        )
+        raise InputError(f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite')
     if earlier:
-        rows = np.concatenate([storage.read_array(directory / earlier['file']), rows])
+        rows = np.concatenate([files.read_array(directory / earlier['file']), rows])
         del manifest['files'][earlier['file']]
     name = f'{_name("entity_rows", manifest)}.npy'
     manifest['entity_rows'] = {'file': name, 'num_entities': len(rows), 'dim': dim}
@@ -170,19 +180,17 @@ def delete(
         dry_run: only say what would be deleted.
 
     Raises:
-        MemoryFormatError: no condition; an id that no entity or entry ever had, or that cannot be one; no memory; or another
+        InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no memory; or another
             process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
-    directory = storage.require_local(directory)
-    pairs = _integers('pairs', pairs, (2,))
-    passages, entities, entries = (
-        _integers(name, given, ()) for name, given in (('passages', passages), ('entities', entities), ('entries', entries))
-    )
+    directory = files.require_local(directory)
+    pairs, passages = _integers('pairs', pairs, (2,)), _integers('passages', passages)
+    entities, entries = _integers('entities', entities), _integers('entries', entries)
     if not any(map(len, (pairs, passages, entities, entries))):
-        raise MemoryFormatError('nothing to delete: give pairs, passages, entities or entries')
+        raise InputError('nothing to delete: give pairs, passages, entities or entries')
     # Only looking, it takes no lock and leaves what a killed injection has done.
-    state = contextlib.nullcontext(_updatable(format.read_manifest(directory))) if dry_run else _writing(directory)
+    state = contextlib.nullcontext(_successor(format.read_manifest(directory))) if dry_run else _writing(directory)
     with state as manifest, contextlib.closing(Memory.open(directory)) as memory:
         _check_below(pairs, manifest['num_entities'], 'an entity id', 'num_entities')
         _check_below(entities, manifest['num_entities'], 'an entity id', 'num_entities')
@@ -201,7 +209,7 @@ def delete(
         if len(ids) and not dry_run:
             dead = ids
             if earlier := manifest['tombstones']:
-                dead = np.union1d(ids, storage.read_array(directory / earlier['file']))
+                dead = np.union1d(ids, files.read_array(directory / earlier['file']))
                 del manifest['files'][earlier['file']]
             name = f'{_name("tombstones", manifest)}.npy'
             manifest['files'] |= segments.write_array(directory, name, dead)
@@ -221,10 +229,10 @@ def compact(directory) -> Memory:
         The memory, with the same living entries as before.
 
     Raises:
-        MemoryFormatError: no memory, a damaged file, or another process changing this memory.
+        InputError: no memory, a damaged file, or another process changing this memory.
         OSError: the disk is full or the directory cannot be written; the memory is as it was.
     """
-    directory = storage.require_local(directory)
+    directory = files.require_local(directory)
     with _writing(directory) as manifest:
         if len(manifest['segments']) > 1 or manifest['tombstones']:
             with contextlib.closing(Memory.open(directory)) as memory:
@@ -236,36 +244,35 @@ def compact(directory) -> Memory:
 def _merge(directory, manifest, memory):
     num_mentions = 0
 
-    def shard(start, stop):
+    def make_shard(start, stop):
         nonlocal num_mentions
         rows = np.arange(start, stop)
         mentions = memory.mentions(rows)
         num_mentions += len(mentions['entry'])
         return memory.relations(rows), mentions
 
+    entity_rows = manifest['entity_rows']
+    manifest['files'] = {entity_rows['file']: manifest['files'][entity_rows['file']]} if entity_rows else {}
     manifest['segments'], manifest['tombstones'] = [], None
-    kept = manifest['entity_rows']
-    manifest['files'] = {kept['file']: manifest['files'][kept['file']]} if kept else {}
     if len(memory):
-        segment, files = segments.write(
-            directory,
-            _name('segment', manifest),
+        merged = segments.Segment(
+            name=_name('segment', manifest),
             topic=memory.topic,
             target=memory.target,
             ids=memory.ids,
             num_entities=manifest['num_entities'],
             shard_rows=manifest['shard_rows'],
-            shard=shard,
         )
-        manifest['segments'] = [segment | {'num_entities': manifest['num_entities']}]
-        manifest['files'] |= files
+        segment, digests = segments.write(directory, merged, make_shard)
+        manifest['segments'] = [segment]
+        manifest['files'] |= digests
     manifest['num_mentions'] = num_mentions
     _commit(directory, manifest)
 
 
 @contextlib.contextmanager
 def _writing(directory, injecting=None):
-    """Yields the manifest, as an update's, while no other process changes the memory; cleans up before and after.
+    """Yields the manifest of the next state, while no other process changes the memory; cleans up before and after.
 
     Args:
         directory: of the memory.
@@ -274,10 +281,10 @@ def _writing(directory, injecting=None):
     format.read_manifest(directory)  # so that what is no memory is reported as such
     with segments.only_writer(directory):
         manifest = format.read_manifest(directory)
-        _clean(directory, manifest, injecting and _plan(format.manifest_hash(manifest), injecting))
+        _clean(directory, manifest, injecting and _plan(manifest_hash(manifest), injecting))
         try:
-            yield _updatable(manifest)
-        except MemoryFormatError:
+            yield _successor(manifest)
+        except InputError:
             _clean(directory, manifest)
             raise
         _clean(directory, format.read_manifest(directory))
@@ -288,18 +295,15 @@ def _plan(state, origin):
     return {'state': state, **origin}
 
 
-def _updatable(manifest):
-    """A manifest of either version as one of version 2, with the hash of what it was at the end of its history."""
-    before = format.manifest_hash(manifest)
-    added = {'tombstones': None, 'entity_rows': None, 'covers': None, 'history': [], 'injected': None}
-    manifest = {'next_entry': manifest['num_entries'], **added} | manifest
-    manifest['segments'] = [{'num_entities': manifest['num_entities']} | segment for segment in manifest['segments']]
-    return manifest | {'version': format.UPDATED_VERSION, 'history': [*manifest['history'], before]}
+def _successor(manifest):
+    """A copy of a manifest, with its hash at the end of its history, to be changed into that of the next state."""
+    return copy.deepcopy(manifest) | {'history': [*manifest['history'], manifest_hash(manifest)]}
 
 
 def _commit(directory, manifest, injected=None):
     """Replaces the manifest; `injected` states what an injection added, so that its repetition is known as such."""
-    segments.write_json(directory / format.MANIFEST, manifest | {'injected': injected})
+    manifest = manifest | {'injected': injected}
+    write_manifest(directory, format.FORMAT, manifest, manifest['files'])
 
 
 def _clean(directory, manifest, plan=None):
@@ -307,7 +311,7 @@ def _clean(directory, manifest, plan=None):
 
     The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
     """
-    needed = {format.MANIFEST, *format.segment_folders(manifest), *manifest['files']}
+    needed = {MANIFEST, *(segment['name'] for segment in manifest['segments']), *manifest['files']}
     resumed = []
     for path in [path for kind in _KINDS for path in directory.glob(f'{kind}-*')]:
         if path.name in needed:
@@ -336,37 +340,35 @@ def _name(kind, manifest):
     return f'{kind}-{len(manifest["history"]):05d}'
 
 
-def _check_origin(directory, manifest, vocab, hashes):
-    if 'encoder' not in hashes:
-        raise MemoryFormatError('hashes lacks encoder')
+def _check_origin(directory, manifest, vocab, encoder_hash):
     built = manifest['hashes']
-    if hashes['encoder'] != built['encoder']:
-        raise MemoryFormatError(
+    if encoder_hash != built['encoder']:
+        raise InputError(
             f'{directory} was built with the encoder {built["encoder"]}, but the pairs to inject would be encoded by '
-            f'{hashes["encoder"]}: use the encoder of the memory, or build a memory with the present one'
+            f'{encoder_hash}: use the encoder of the memory, or build a memory with the present one'
         )
     count = manifest['num_entities']
     if len(vocab) < count or vocab.hash(count) != built['vocabulary']:
-        raise MemoryFormatError(
+        raise InputError(
             f'{directory} has a vocabulary of {count} entities, hash {built["vocabulary"]}, with which the given one of '
             f'{len(vocab)} does not begin: put new entities after those of the memory'
         )
 
 
-def _integers(name, given, width):
+def _integers(name, given, width=()):
     """Ids of a caller as an int64 array: [n], or [n, 2] if `width` is (2,)."""
     try:
         array = np.asarray(given if isinstance(given, np.ndarray) else list(given))
     except (TypeError, ValueError) as error:  # no sequence, or a ragged one
-        raise MemoryFormatError(f'{name}={given!r} is not a list of ids') from error
+        raise InputError(f'{name}={given!r} is not a list of ids') from error
     if not array.size:
         return np.zeros((0, *width), np.int64)
     if array.dtype.kind not in 'iu' or array.shape[1:] != width:
-        raise MemoryFormatError(f'{name} must be {"pairs of ids" if width else "ids"}, not {given!r}')
+        raise InputError(f'{name} must be {"pairs of ids" if width else "ids"}, not {given!r}')
     return array.astype(np.int64)
 
 
-def _check_below(ids, bound, what, limit):
+def _check_below(ids, bound, noun, limit):
     bad = ids[(ids < 0) | (ids >= bound)]
     if bad.size:
-        raise MemoryFormatError(f'{bad[0]} is not {what} ({limit} is {bound})')
+        raise InputError(f'{bad[0]} is not {noun} ({limit} is {bound})')

@@ -14,7 +14,7 @@ from flax import traverse_util
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
-from opql_jax.memory.format import params_hash
+from opql_jax.core.hashing import params_hash
 
 
 class CheckpointError(InputError):

@@ -8,11 +8,12 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data import batching, lm_sources
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.memory.coverage import covered
-from opql_jax.memory.format import Memory, params_hash
+from opql_jax.memory.format import Memory
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder

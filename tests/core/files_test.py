@@ -17,7 +17,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import metaqa
 from opql_jax.kb import predictions
 from opql_jax.memory import update
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
@@ -105,7 +105,7 @@ def test_a_memory_in_a_bucket_has_the_bytes_of_one_on_disk(tmp_path, cache):
     assert memory.hash() == on_disk.hash()
     np.testing.assert_array_equal(memory.relations(), on_disk.relations())
     make('gs://b/memory', encode=None)  # finished: nothing is encoded
-    with pytest.raises(MemoryFormatError, match='gs://b/memory holds a finished memory of something else'):
+    with pytest.raises(InputError, match='gs://b/memory holds a finished memory of something else'):
         make('gs://b/memory', seed=1)
     assert memory.provenance([3]) == on_disk.provenance([3])
     # It is copied once for each of its states.
@@ -128,9 +128,7 @@ def test_a_build_in_a_bucket_that_was_killed_goes_on(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         make('gs://b/memory', encode=lambda rows: encode(rows, until=3))
-    with pytest.raises(
-        MemoryFormatError, match='gs://b/memory: the build of this memory is unfinished; run build_memory again'
-    ):
+    with pytest.raises(InputError, match='gs://b/memory: the build of this memory is unfinished; run build_memory again'):
         Memory.open('gs://b/memory')
     files.path('gs://b/memory/segment-00000/.x.1.partial').write_bytes(b'what an upload left')
     make('gs://b/memory', encode=lambda rows: encode(rows, until=100))
@@ -163,7 +161,7 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
 
 
 def test_what_is_not_in_a_bucket_is_said_to_be_missing():
-    with pytest.raises(MemoryFormatError, match='no such file'):
+    with pytest.raises(InputError, match='no such file'):
         Memory.open('gs://b/nothing')
     with pytest.raises(ManifestError, match='no such file'):
         Prepared('gs://b/nothing')

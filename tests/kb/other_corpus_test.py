@@ -16,7 +16,7 @@ from opql_jax.kb.build_memory import select_pair_rows
 from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 from opql_jax.training import stages
 from opql_jax.training.checkpoints import CheckpointError
 
@@ -117,7 +117,7 @@ def test_building_again_changes_nothing_and_other_options_are_refused(world):
     before = Memory.open(world / 'memory_other').hash()
     build(world)
     assert Memory.open(world / 'memory_other').hash() == before
-    with pytest.raises(MemoryFormatError, match='holds a finished memory of something else'):
+    with pytest.raises(InputError, match='holds a finished memory of something else'):
         build(world, shard_rows=7)
 
 
@@ -138,14 +138,14 @@ def test_the_memory_of_another_encoder_is_refused(world, tmp_path):
 
 
 def test_the_memory_of_other_text_is_refused(world, tmp_path):
-    with pytest.raises(MemoryFormatError, match='was built with the vocabulary'):
+    with pytest.raises(InputError, match='was built with the vocabulary'):
         VirtualKB.open(world / 'prepared', world / 'follower', world / 'memory_other')
     # The same names in other sentences.
     documents = list(tiny_docred.world(9, first=50))
     for document in documents:
         document['sents'].append(['That', 'is', 'all', '.'])
     write(tmp_path / 'longer', documents, 'dev', extends=str(world / 'prepared'))
-    with pytest.raises(MemoryFormatError, match=f'is a memory of other text than {tmp_path}/longer'):
+    with pytest.raises(InputError, match=f'is a memory of other text than {tmp_path}/longer'):
         VirtualKB.open(tmp_path / 'longer', world / 'follower', world / 'memory_other')
 
 

@@ -12,7 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import update_memory
 from opql_jax.kb.update_memory import Selection, delete
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import pair_encoder
 
 import tiny_training
@@ -59,12 +59,12 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
         return pair_encoder(*arguments)
 
     monkeypatch.setattr(update_memory, 'pair_encoder', overtaken)
-    with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
+    with pytest.raises(InputError, match='was changed meanwhile: run the injection again'):
         add(world, memory, first)
     state = Memory.open(memory)
     assert state.manifest['covers']['passages'] == len(Prepared(second).passages)
     add(world, memory, second)
-    with pytest.raises(MemoryFormatError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
+    with pytest.raises(InputError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
         add(world, memory, first)
     assert Memory.open(memory).hash() == state.hash()
 
@@ -90,7 +90,7 @@ def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
     add(world, memory, mine)
     state = Memory.open(memory).hash()
     for what in ({'documents': ('other',)}, {'passages': (len(Prepared(other).passages) - 1,)}):
-        with pytest.raises(MemoryFormatError, match='is a memory of other text than'):
+        with pytest.raises(InputError, match='is a memory of other text than'):
             delete(str(other), str(memory), Selection(**what))
     assert Memory.open(memory).hash() == state
     delete(str(mine), str(memory), Selection(documents=('real',)))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
@@ -19,7 +20,7 @@ from opql_jax.kb import new_entities
 from opql_jax.kb.build_memory import entry_table, select_pair_rows
 from opql_jax.kb.update_memory import Selection, compact, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.memory.format import Memory, MemoryFormatError, params_hash
+from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import MarkedPairEncoder
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
@@ -314,10 +315,10 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
         open_kb(world, memory)
     with pytest.raises(CheckpointError, match='use the prepared folder it was trained on'):
         tiny_training.write_memory(world / 'extended', world / 'model', tmp_path / 'new')
-    with pytest.raises(MemoryFormatError, match='was built with the encoder'):
+    with pytest.raises(InputError, match='was built with the encoder'):
         inject(str(world / 'extended'), str(other_model(world, tmp_path)), str(memory))
     add(world, memory)
-    with pytest.raises(MemoryFormatError, match='was built with the vocabulary'):
+    with pytest.raises(InputError, match='was built with the vocabulary'):
         open_kb(world, memory, 'prepared')
     # The same entities, but other text.
     (tmp_path / 'no.jsonl').write_text(json.dumps({'id': 'x', 'title': 'Zorblax', 'text': 'Zorblax saw Quonk and Silent.'}))
@@ -326,7 +327,7 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     prepare(output_dir=str(tmp_path / 'other'), reader=reader, extends=str(world / 'prepared'))
     assert Prepared(tmp_path / 'other').vocab.hash() == extended[0].vocab.hash()
     for use in (lambda: open_kb(world, memory, tmp_path / 'other'), lambda: add(world, memory, tmp_path / 'other')):
-        with pytest.raises(MemoryFormatError, match='is a memory of other text than'):
+        with pytest.raises(InputError, match='is a memory of other text than'):
             use()
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
@@ -17,7 +18,7 @@ from opql_jax.kb.answers import to_record
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 from opql_jax.training import stages
 from opql_jax.training.checkpoints import CheckpointError
 
@@ -320,7 +321,7 @@ def test_another_vocabulary_is_refused_for_model_and_memory(folders, tmp_path):
         VirtualKB.open(other, *folders[1:])
     model = tiny_training.write_untrained(other, tmp_path / 'model')
     memory = tiny_training.write_memory(other, model, tmp_path / 'memory')
-    with pytest.raises(MemoryFormatError, match=f'{memory} was built with the vocabulary'):
+    with pytest.raises(InputError, match=f'{memory} was built with the vocabulary'):
         VirtualKB.open(*folders[:2], memory)
 
 
@@ -328,7 +329,7 @@ def test_an_unfinished_memory_is_refused(folders, tmp_path):
     memory = shutil.copytree(folders[2], tmp_path / 'memory')
     (memory / 'plan.json').write_text(json.dumps({}))
     (memory / 'manifest.json').unlink()
-    with pytest.raises(MemoryFormatError, match=f'{memory}: the build of this memory is unfinished'):
+    with pytest.raises(InputError, match=f'{memory}: the build of this memory is unfinished'):
         VirtualKB.open(*folders[:2], memory)
 
 
@@ -351,7 +352,8 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
     assert updated.identity != kb.identity
     # Those about it as a target, read again: the answer is what it was, by entries with new ids.
-    update.inject(memory, table, lambda rows: relations[rows], vocab=kb.vocab, hashes=kb.memory.manifest['hashes'])
+    injection = update.Injection(kb.vocab, kb.memory.manifest['hashes']['encoder'])
+    update.inject(memory, table, lambda rows: relations[rows], injection)
     updated = VirtualKB.open(prepared, follower, memory, k=K)
     (after,) = hops_of(updated, [question])[0]
     np.testing.assert_array_equal(after.entities, before.entities)

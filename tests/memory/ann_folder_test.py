@@ -2,8 +2,9 @@
 
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.memory import ann, ann_build
-from opql_jax.memory.ann import IndexFormatError, open_index
+from opql_jax.memory.ann import open_index
 from opql_jax.memory.ann_build import build_index
 
 from ann_memories import TABLE, K, make_memory, queries_near, with_scann
@@ -15,7 +16,7 @@ def test_files_of_others_are_left_alone(tmp_path, name):
     file = tmp_path / 'index' / name
     file.parent.mkdir(parents=True)
     file.write_text('precious')
-    with pytest.raises(IndexFormatError, match=f'{name.partition("/")[0]}: not of an index.*directory of its own'):
+    with pytest.raises(InputError, match=f'{name.partition("/")[0]}: not of an index.*directory of its own'):
         build_index(tmp_path / 'index', memory, TABLE)
     # Nor does a build remove what was put beside an index.
     file.rename(tmp_path / 'kept')

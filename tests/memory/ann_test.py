@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import ann, ann_build, segments
-from opql_jax.memory.ann import ExactIndex, IndexFormatError, ScannIndex, open_index
+from opql_jax.memory import ann, ann_build
+from opql_jax.memory.ann import ExactIndex, ScannIndex, open_index
 from opql_jax.memory.ann_build import build_index
 from opql_jax.memory.format import Memory
-from opql_jax.memory.update import delete, inject
+from opql_jax.memory.update import Injection, delete, inject
 
 from ann_memories import D_E, D_R, ENTITIES, HASHES, TABLE, VOCAB, K, keys_of, make_memory, queries_near, table_of, with_scann
 from memory_tables import digest_of_tree
@@ -137,7 +137,7 @@ def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_pa
     queries = tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
     with pytest.raises(InputError, match=r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'):
         build_index(tmp_path / 'index', small, TABLE, k=1, recall=1.0, queries=queries)
-    with pytest.raises(IndexFormatError, match='is no index'):
+    with pytest.raises(InputError, match='is not an index'):
         open_index(tmp_path / 'index', small, TABLE)
 
 
@@ -167,10 +167,13 @@ def truncate(path):
 
 
 DAMAGE = {
-    'other format version': (lambda d: edit(d, version=7), 'version 7, this program reads 1; build the index again'),
+    'other format version': (
+        lambda d: edit(d, version=7),
+        'version 7, this program reads 1; .* run ann_build.build_index again',
+    ),
     'other ScaNN': (lambda d: edit(d, scann='1.0'), 'built by ScaNN 1.0.*build the index again'),
     'not an index': (lambda d: edit(d, format='opql-memory'), 'not the manifest of an index'),
-    'killed build': (lambda d: (d / 'manifest.json').unlink(), 'is no index, or its build did not end'),
+    'killed build': (lambda d: (d / 'manifest.json').unlink(), 'is not an index, or ann_build.build_index did not end'),
     'cut manifest': (lambda d: truncate(d / 'manifest.json') or truncate(d / 'manifest.json'), 'not valid JSON'),
     'cut file': (lambda d: truncate(d / 'index-00000' / 'hashed_dataset.npy'), 'hashed_dataset.npy: .*truncated'),
     'missing file': (lambda d: (d / 'index-00000' / 'ah_codebook.pb').unlink(), 'ah_codebook.pb: missing'),
@@ -184,17 +187,17 @@ def test_an_index_that_is_not_whole_is_refused(memory, copy, name):
     spoil, message = DAMAGE[name]
     open_index(copy, memory, TABLE)
     spoil(copy)
-    with pytest.raises(IndexFormatError, match=message):
+    with pytest.raises(InputError, match=message):
         open_index(copy, memory, TABLE)
 
 
 @with_scann
 def test_an_index_of_another_memory_or_entity_table_is_refused(folder, index, memory, small):
-    with pytest.raises(IndexFormatError, match='is an index of the memory .*, not of .*build an index'):
+    with pytest.raises(InputError, match='is an index of the memory .*, not of .*build an index'):
         open_index(folder, small, TABLE)
     other = TABLE.copy()
     other[-1, -1] += 1e-6
-    with pytest.raises(IndexFormatError, match='entity table.*another: use that one, or build the index again'):
+    with pytest.raises(InputError, match='entity table.*another: use that one, or build the index again'):
         open_index(folder, memory, other)
 
 
@@ -207,7 +210,7 @@ def test_a_killed_build_leaves_the_index_that_was_there(tmp_path, small, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(segments, 'write_json', killed)
+        patch.setattr(ann_build, 'write_manifest', killed)
         build_index(tmp_path / 'index', small, TABLE, recall=0.9)
     assert before.items() < digest_of_tree(tmp_path / 'index').items()
     np.testing.assert_array_equal(open_index(tmp_path / 'index', small, TABLE).search(*queries, 4), built.search(*queries, 4))
@@ -231,7 +234,7 @@ def test_deleted_entries_are_never_returned_and_injected_ones_are(folder, memory
     key = [5.0 * part[5] / np.linalg.norm(part[5]) for part in queries]
     new = table_of([ENTITIES, ENTITIES, 0], [1, 2, 3])
     encode, embed = lambda rows: np.stack([key[1], key[1], -key[1]])[rows], lambda entities: key[0][None]
-    inject(changing, new, encode, vocab=VOCAB, hashes=HASHES, embed=embed)
+    inject(changing, new, encode, Injection(VOCAB, HASHES['encoder'], embed))
     changed = Memory.open(changing)
     table = np.concatenate([TABLE, changed.entity_rows])
     assert len(changed) < len(memory)
@@ -261,7 +264,7 @@ def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
 @with_scann
 def test_an_index_of_a_memory_that_changed_much_is_refused(folder, index, memory, changing):
     delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
-    with pytest.raises(IndexFormatError, match='2001 entries were added or deleted .*build the index again'):
+    with pytest.raises(InputError, match='2001 entries were added or deleted .*build the index again'):
         open_index(folder, Memory.open(changing), TABLE)
 
 
@@ -353,7 +356,7 @@ def test_bad_arguments_are_named(tmp_path):
     with pytest.raises(InputError, match='NaN'):
         exact.search(queries[0] * np.nan, queries[1], 1)
     before = digest_of_tree(tmp_path / 'memory')
-    with pytest.raises(IndexFormatError, match='a directory of its own'):
+    with pytest.raises(InputError, match='a directory of its own'):
         build_index(tmp_path / 'memory', memory, TABLE)
     assert digest_of_tree(tmp_path / 'memory') == before
     assert not (tmp_path / 'index').exists()

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 
 import killed_everywhere
 from memory_tables import DIM, HASHES, NUM_ENTITIES, digest_of_tree, make, make_table, relations_of
@@ -89,18 +90,14 @@ def test_shard_size_does_not_change_what_is_stored(tmp_path):
 
 def test_progress_states_rate_and_time_left(tmp_path):
     calls = []
-    make(tmp_path, progress=lambda *call: calls.append(call))
+    make(tmp_path, on_progress=lambda *call: calls.append(call))
     assert [(done, total) for done, total, _, _ in calls] == [(7, 40), (14, 40), (21, 40), (28, 40), (35, 40), (40, 40)]
     assert all(rate > 0 and left == pytest.approx((total - done) / rate) for done, total, rate, left in calls)
 
 
-def make_as(directory, mentions, shard_rows):
-    make(directory, mentions=mentions, shard_rows=int(shard_rows))
-
-
 @pytest.mark.parametrize(('mentions', 'shard_rows'), [('all', 20), ('average', 8)])  # two shards each
 def test_a_build_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, mentions, shard_rows):
-    points = killed_everywhere.run(tmp_path, 'memory_build_test', 'make_as', mentions, shard_rows)
+    points = killed_everywhere.run(tmp_path, 'memory_tables', 'make_as', mentions, shard_rows)
     assert points > 35
     make(tmp_path / 'undisturbed', mentions=mentions, shard_rows=shard_rows)
     expected = digest_of_tree(tmp_path / 'undisturbed')
@@ -109,7 +106,7 @@ def test_a_build_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, mention
         directory = tmp_path / str(point)
         if directory.exists() and not (directory / 'manifest.json').exists():
             unfinished += 1
-            with pytest.raises(MemoryFormatError, match='unfinished|no such file'):
+            with pytest.raises(InputError, match='unfinished|no such file'):
                 Memory.open(directory)
         make(directory, mentions=mentions, shard_rows=shard_rows)
         assert digest_of_tree(directory) == expected, f'killed at point {point}'
@@ -156,21 +153,21 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
     make(tmp_path) if finished else interrupted(tmp_path)
     before = digest_of_tree(tmp_path)
     name = 'pairs_sha256' if 'entries' in change else next(iter(change))
-    with pytest.raises(MemoryFormatError, match=f'{"finished" if finished else "unfinished"}.*{name} is .*start over'):
+    with pytest.raises(InputError, match=f'{"finished" if finished else "unfinished"}.*{name} is .*start over'):
         make(tmp_path, **change)
     assert digest_of_tree(tmp_path) == before
 
 
 def test_a_directory_with_other_files_is_left_alone(tmp_path):
     (tmp_path / 'thesis.txt').write_text('mine')
-    with pytest.raises(MemoryFormatError, match='other files'):
+    with pytest.raises(InputError, match='other files'):
         make(tmp_path)
     assert os.listdir(tmp_path) == ['thesis.txt']
 
 
 def test_two_builds_of_one_directory_at_a_time_are_refused(tmp_path):
     def encode(rows):
-        with pytest.raises(MemoryFormatError, match='another process is building'):
+        with pytest.raises(InputError, match='another process is building'):
             make(tmp_path)
         return relations_of(rows)
 
@@ -209,7 +206,7 @@ def test_a_full_disk_leaves_no_whole_looking_file_and_the_build_resumes(tmp_path
     ],
 )
 def test_bad_input_is_named(tmp_path, options, message):
-    with pytest.raises(MemoryFormatError, match=message):
+    with pytest.raises(InputError, match=message):
         make(tmp_path, **options)
 
 
@@ -248,7 +245,7 @@ def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
 )
 def test_pairs_that_name_what_does_not_exist_are_refused(change, message):
     columns = dict(topic=[3], target=[1], passage=[1], topic_mention=[0], target_mention=[1]) | change
-    with pytest.raises(MemoryFormatError, match=message):
+    with pytest.raises(InputError, match=message):
         EntryTable.from_pairs(pairs(**columns), PASSAGES)
 
 

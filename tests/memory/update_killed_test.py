@@ -9,13 +9,14 @@ import threading
 import numpy as np
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.memory import format
-from opql_jax.memory.format import Memory, MemoryFormatError
+from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
 import killed_everywhere
 from memory_tables import DIM, digest_of_tree, make_table, relations_of
-from tiny_updates import ENCODER, MOST, UPDATES, VOCAB, add, embed, entries_of, make, vocab_of
+from tiny_updates import MOST, UPDATES, VOCAB, add, entries_of, injection, make, vocab_of
 
 
 @pytest.mark.parametrize(('update', 'least'), [('inject', 30), ('delete', 7), ('compact', 60)])
@@ -78,8 +79,8 @@ def test_an_injection_whose_encoder_fails_leaves_nothing(tmp_path):
         calls.append(rows)
         return relations_of(rows) if len(calls) == 1 else np.full((len(rows), DIM), np.nan)
 
-    with pytest.raises(MemoryFormatError, match='not finite'):
-        inject(tmp_path, make_table(12, seed=1), failing, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    with pytest.raises(InputError, match='not finite'):
+        inject(tmp_path, make_table(12, seed=1), failing, injection())
     assert len(calls) == 2 and digest_of_tree(tmp_path) == before
 
 
@@ -100,15 +101,15 @@ def interrupted(directory, seed=1):
     """A memory into which an injection of three shards was stopped after the second."""
     make(directory).close()
     with pytest.raises(KeyboardInterrupt):
-        inject(directory, make_table(21, seed=seed), Interrupted(2), vocab=VOCAB, hashes=ENCODER, embed=embed)
+        inject(directory, make_table(21, seed=seed), Interrupted(2), injection())
 
 
 def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
     interrupted(tmp_path / 'stopped')
     make(tmp_path / 'whole').close()
     encode = Interrupted()
-    inject(tmp_path / 'stopped', make_table(21, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed)
-    inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, vocab=VOCAB, hashes=ENCODER, embed=embed)
+    inject(tmp_path / 'stopped', make_table(21, seed=1), encode, injection())
+    inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, injection())
     assert encode.shards == 1 and digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
 
 
@@ -118,7 +119,7 @@ def test_asking_what_would_be_deleted_takes_nothing_from_a_stopped_injection(tmp
     assert delete(tmp_path, entries=[3], dry_run=True).entries.tolist() == [3]
     assert digest_of_tree(tmp_path) == before
     encode, state = Interrupted(), Memory.open(tmp_path).hash()
-    inject(tmp_path, make_table(21, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed, expected=state)
+    inject(tmp_path, make_table(21, seed=1), encode, injection(expected_state=state))
     assert encode.shards == 1
 
 
@@ -136,7 +137,7 @@ def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
         (tmp_path / 'segment-00001' / 'relations-00000.npy').write_bytes(b'half')
         shards = 2
     encode = Interrupted()
-    memory = inject(tmp_path, table, encode, vocab=vocab, hashes=ENCODER, embed=embed)
+    memory = inject(tmp_path, table, encode, injection(vocab=vocab))
     assert encode.shards == shards
     memory.verify()
 
@@ -208,7 +209,7 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
 
     monkeypatch.setattr(format, 'read_manifest', overtaken)
     memory = Memory.open(tmp_path)
-    assert [segment['topic'] for segment in memory.manifest['segments']] == ['segment-00002/topic.npy']
+    assert [segment['name'] for segment in memory.manifest['segments']] == ['segment-00002']
     assert len(entries_of(memory)) == 52
 
 
@@ -236,8 +237,8 @@ def test_two_writers_at_a_time_are_refused(tmp_path):
 
     def encode(rows):
         for update in UPDATES.values():
-            with pytest.raises(MemoryFormatError, match='another process is building or changing'):
+            with pytest.raises(InputError, match='another process is building or changing'):
                 update(tmp_path)
         return relations_of(rows)
 
-    assert len(inject(tmp_path, make_table(5, seed=1), encode, vocab=VOCAB, hashes=ENCODER, embed=embed)) == 45
+    assert len(inject(tmp_path, make_table(5, seed=1), encode, injection())) == 45

@@ -1,6 +1,5 @@
 """Injecting, deleting and compacting: what a memory holds after any sequence of them, and what they refuse."""
 
-import json
 import pathlib
 import tempfile
 
@@ -10,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory.build import build
+from opql_jax.memory.build import BuildOptions, build
 from opql_jax.memory.follow import Queries, TopicSet, follow, top_k
-from opql_jax.memory.format import SPANS, Memory, MemoryFormatError
+from opql_jax.memory.format import SPANS, Memory
 from opql_jax.memory.update import compact, delete, inject
 
 from memory_tables import DIM, HASHES, digest_of_tree, make_table, relations_of
-from tiny_updates import ENCODER, ENTITIES, MOST, UPDATES, VOCAB, add, embed, encoder, entries_of, make, table_of, vocab_of
+from tiny_updates import ENTITIES, MOST, UPDATES, VOCAB, add, embed, encoder, entries_of, injection, make, table_of
 
 
 class Model:
@@ -60,7 +60,7 @@ class Model:
 def check(memory, model):
     """The memory is what the model says, its rows are sorted, and its ranges are those of the topics."""
     assert entries_of(memory) == model.entries
-    assert len(memory) == len(model.entries) and memory.manifest.get('next_entry', 7) == model.next
+    assert len(memory) == len(model.entries) and memory.manifest['next_entry'] == model.next
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
     np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1)))
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
@@ -102,10 +102,7 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shar
             directory,
             table,
             encoder(0),
-            num_entities=ENTITIES,
-            relation_dim=DIM,
-            shard_rows=shard_rows,
-            hashes=HASHES | {'vocabulary': VOCAB.hash(ENTITIES)},
+            BuildOptions(ENTITIES, DIM, HASHES | {'vocabulary': VOCAB.hash(ENTITIES)}, shard_rows=shard_rows),
         ).close()
         model, held, last = Model(), [], None
         model.add(table, 0, ENTITIES)
@@ -128,7 +125,7 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shar
                 compact(directory)
                 last = last if Memory.open(directory).hash() == before else None
                 assert len(Memory.open(directory).manifest['segments']) <= 1
-                assert not Memory.open(directory).manifest.get('tombstones')
+                assert not Memory.open(directory).manifest['tombstones']
             elif operation == 'again' and last:
                 add(directory, *last)
                 assert Memory.open(directory).hash() == before
@@ -221,7 +218,7 @@ def test_what_changes_nothing_leaves_the_files_alone(tmp_path):
     built = digest_of_tree(tmp_path)
     assert len(compact(tmp_path)) == 40
     assert len(delete(tmp_path, pairs=[(5, 5)], passages=[100]).entries) == 0
-    assert digest_of_tree(tmp_path) == built and json.loads((tmp_path / 'manifest.json').read_text())['version'] == 1
+    assert digest_of_tree(tmp_path) == built
     assert delete(tmp_path, entries=[3, 4]).entries.tolist() == [3, 4]
     once = digest_of_tree(tmp_path)
     assert len(delete(tmp_path, entries=[4, 3, 3]).entries) == 0
@@ -269,12 +266,12 @@ def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
 
 def test_an_injection_chosen_for_another_state_is_refused_unless_it_is_done(tmp_path):
     built = make(tmp_path).hash()
-    with pytest.raises(MemoryFormatError, match='was changed meanwhile: run the injection again'):
-        add(tmp_path, make_table(5, seed=1), expected='f' * 64)
-    done = add(tmp_path, make_table(5, seed=1), expected=built).hash()
-    assert add(tmp_path, make_table(5, seed=1), expected=built).hash() == done
-    with pytest.raises(MemoryFormatError, match='was changed meanwhile'):
-        add(tmp_path, make_table(5, seed=2), expected=built)
+    with pytest.raises(InputError, match='was changed meanwhile: run the injection again'):
+        add(tmp_path, make_table(5, seed=1), expected_state='f' * 64)
+    done = add(tmp_path, make_table(5, seed=1), expected_state=built).hash()
+    assert add(tmp_path, make_table(5, seed=1), expected_state=built).hash() == done
+    with pytest.raises(InputError, match='was changed meanwhile'):
+        add(tmp_path, make_table(5, seed=2), expected_state=built)
     assert Memory.open(tmp_path).hash() == done
 
 
@@ -300,8 +297,7 @@ def test_building_again_what_was_updated_since_gives_the_updated_memory(tmp_path
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        ({'hashes': {'encoder': 'f' * 64}}, f'built with the encoder {"e" * 64}, but .* encoded by {"f" * 64}'),
-        ({'hashes': {}}, 'hashes lacks encoder'),
+        ({'encoder_hash': 'f' * 64}, f'built with the encoder {"e" * 64}, but .* encoded by {"f" * 64}'),
         ({'count': 5}, 'has a vocabulary of 6 entities.* the given one of 5 does not begin'),
         ({'vocab': EntityVocab.from_names('abcdefgh')}, 'the given one of 8 does not begin: put new entities after'),
         ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; the vocabulary has 7'),
@@ -315,13 +311,9 @@ def test_building_again_what_was_updated_since_gives_the_updated_memory(tmp_path
 def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
     make(tmp_path)
     before = digest_of_tree(tmp_path)
-    options = (
-        dict(table=make_table(5, seed=1), encode=relations_of, vocab=vocab_of(options.pop('count', MOST)), hashes=ENCODER)
-        | {'embed': embed}
-        | options
-    )
-    with pytest.raises(MemoryFormatError, match=message):
-        inject(tmp_path, options.pop('table'), options.pop('encode'), **options)
+    options = dict(table=make_table(5, seed=1), encode=relations_of) | options
+    with pytest.raises(InputError, match=message):
+        inject(tmp_path, options.pop('table'), options.pop('encode'), injection(**options))
     assert digest_of_tree(tmp_path) == before
 
 
@@ -342,7 +334,7 @@ def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
 )
 def test_a_deletion_of_what_cannot_exist_is_refused(tmp_path, what, message):
     make(tmp_path)
-    with pytest.raises(MemoryFormatError, match=message):
+    with pytest.raises(InputError, match=message):
         delete(tmp_path, **what)
     assert len(Memory.open(tmp_path)) == 40
 
@@ -350,7 +342,7 @@ def test_a_deletion_of_what_cannot_exist_is_refused(tmp_path, what, message):
 @pytest.mark.parametrize('update', UPDATES)
 def test_a_folder_without_a_memory_is_refused(tmp_path, update):
     for directory in (tmp_path, tmp_path / 'absent'):
-        with pytest.raises(MemoryFormatError, match='no such file; .* is not a memory'):
+        with pytest.raises(InputError, match='no such file; .* is not a memory'):
             UPDATES[update](directory)
     assert list(tmp_path.iterdir()) == []
 
@@ -367,6 +359,6 @@ def test_a_damaged_file_is_not_compacted_into_a_whole_one(tmp_path, name):
     data[-8] ^= 1
     file.write_bytes(data)
     before = digest_of_tree(tmp_path)
-    with pytest.raises(MemoryFormatError, match='sha256 differs|living entries'):
+    with pytest.raises(InputError, match='sha256 differs|living entries'):
         compact(tmp_path)
     assert digest_of_tree(tmp_path) == before

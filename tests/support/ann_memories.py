@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory.build import EntryTable, build
+from opql_jax.memory.build import BuildOptions, EntryTable, build
 
 D_E, D_R, ENTITIES, K = 12, 20, 600, 32
 VOCAB = EntityVocab.from_names([f'entity {i}' for i in range(ENTITIES + 1)])
@@ -29,8 +29,7 @@ def make_memory(directory, rows, seed=0):
     topics = rng.integers(0, ENTITIES, rows)
     topics[1::5], relations[1::5] = topics[::5], relations[::5]
     entries = table_of(topics, rng.integers(0, ENTITIES, rows))
-    sizes = {'num_entities': ENTITIES, 'relation_dim': D_R}
-    return build(directory, entries, lambda rows: relations[rows].astype(np.float32), hashes=HASHES, **sizes)
+    return build(directory, entries, lambda rows: relations[rows].astype(np.float32), BuildOptions(ENTITIES, D_R, HASHES))
 
 
 TABLE = np.random.default_rng(1).standard_normal((ENTITIES, D_E)).astype(np.float32)

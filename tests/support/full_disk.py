@@ -3,7 +3,7 @@
 import contextlib
 import resource
 
-from opql_jax.memory.format import MemoryFormatError
+from opql_jax.core.errors import InputError
 from opql_jax.training.checkpoints import Checkpoints
 
 import memory_tables
@@ -24,7 +24,7 @@ def limit_of_files(size):
 
 def build_on_a_disk_that_is_full_for_a_while(folder, table):
     """Has room again once the first relations are encoded, when other files could not be written."""
-    with limit_of_files(1000) as lift, contextlib.suppress(OSError, MemoryFormatError):
+    with limit_of_files(1000) as lift, contextlib.suppress(OSError, InputError):
         memory_tables.make(folder, table, lambda rows: lift() or memory_tables.relations_of(rows))
 
 

@@ -5,7 +5,7 @@ import hashlib
 
 import numpy as np
 
-from opql_jax.memory.build import EntryTable, build
+from opql_jax.memory.build import BuildOptions, EntryTable, build
 
 HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': 'v' * 64}
 NUM_ENTITIES, DIM = 6, 3
@@ -25,9 +25,14 @@ def relations_of(rows):
     return np.sin(rows * np.arange(1.0, DIM + 1)).astype(np.float32)
 
 
-def make(directory, entries=None, encode=relations_of, **options):
-    options = dict(num_entities=NUM_ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options
-    return build(directory, make_table() if entries is None else entries, encode, **options)
+def make(directory, entries=None, encode=relations_of, embed=None, on_progress=None, **options):
+    options = BuildOptions(**dict(num_entities=NUM_ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options)
+    return build(directory, make_table() if entries is None else entries, encode, options, embed, on_progress)
+
+
+def make_as(directory, mentions, shard_rows):
+    """`make` with options that a command line can state."""
+    make(directory, mentions=mentions, shard_rows=int(shard_rows))
 
 
 def digest_of_tree(directory):

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory.build import EntryTable, build
-from opql_jax.memory.update import compact, delete, inject
+from opql_jax.memory.build import BuildOptions, EntryTable, build
+from opql_jax.memory.update import Injection, compact, delete, inject
 
 from memory_tables import DIM, HASHES, make_table, relations_of
 
@@ -18,14 +18,11 @@ def vocab_of(count):
     return EntityVocab(*(column[:count] for column in (VOCAB.keys, VOCAB.names, VOCAB.aliases)))
 
 
-ENCODER = {'encoder': HASHES['encoder']}
-
-
 def make(directory, table=None, **options):
     """A memory of 40 entries over six entities, in shards of 7."""
     options = dict(num_entities=ENTITIES, relation_dim=DIM, shard_rows=7) | options
     hashes = HASHES | {'vocabulary': VOCAB.hash(options['num_entities'])}
-    return build(directory, make_table() if table is None else table, relations_of, hashes=hashes, **options)
+    return build(directory, make_table() if table is None else table, relations_of, BuildOptions(hashes=hashes, **options))
 
 
 def table_of(topics, targets, passages, seed=0):
@@ -46,7 +43,12 @@ def embed(entities):
 
 
 def add(directory, table, seed=1, count=MOST, **options):
-    return inject(directory, table, encoder(seed), vocab=vocab_of(count), **dict(hashes=ENCODER, embed=embed) | options)
+    return inject(directory, table, encoder(seed), injection(count, **options))
+
+
+def injection(count=MOST, **options):
+    """What is injected besides entries: a vocabulary of so many entities, with embeddings of the new ones."""
+    return Injection(**dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed) | options)
 
 
 def entries_of(memory):

@@ -14,8 +14,9 @@ import time
 import numpy as np
 import pytest
 
+from opql_jax.core.hashing import params_hash
 from opql_jax.data.prepared import Prepared
-from opql_jax.memory.format import Memory, params_hash
+from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
 import tiny_training
