@@ -14,6 +14,7 @@ import pathlib
 import re
 import signal
 import sys
+import time
 import traceback
 import typing
 
@@ -25,6 +26,7 @@ from opql_jax.core.errors import InputError, Preempted
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
+flags.DEFINE_string('run_json', None, 'Where to record what was run, and what came of it, once it is done.')
 flags.DEFINE_bool('dry_run', False, 'Print the configuration and shapes, run nothing.')
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -119,6 +121,26 @@ def _meet() -> int:
     return distributed.process_count()
 
 
+def _is_first() -> bool:
+    from opql_jax.core import distributed
+
+    return distributed.first()
+
+
+def _record(started: float, metrics: dict) -> None:
+    from opql_jax.recipes import record
+
+    module = sys.modules['__main__'].__spec__.name
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith('--run_json')]
+    record.write(
+        flags.FLAGS.run_json,
+        command=['-m', module, *arguments],
+        seconds=time.monotonic() - started,
+        gin=gin.operative_config_str(),
+        metrics=metrics,
+    )
+
+
 def _stop(*_):
     raise Preempted('asked to stop: run the same command again')
 
@@ -166,7 +188,10 @@ def run(function, several: bool = False, listens: bool = False, **arguments) -> 
                 raise InputError(f'{function.__name__} works in one process, on the devices of one host: start it on one')
             if processes == 1 or not listens:  # JAX, when processes met, has put its own handler there
                 signal.signal(signal.SIGTERM, _stop)
-            configured(dry_run=flags.FLAGS.dry_run, **given)
+            started = time.monotonic()
+            metrics = configured(dry_run=flags.FLAGS.dry_run, **given)
+            if flags.FLAGS.run_json and not flags.FLAGS.dry_run and (processes == 1 or _is_first()):
+                _record(started, metrics if isinstance(metrics, dict) else {})
         except Preempted as stopped:
             print(stopped.message, file=sys.stderr)
             raise

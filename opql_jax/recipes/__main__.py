@@ -1,0 +1,86 @@
+"""`python -m opql_jax.recipes list | show NAME | run NAME`: the experiments of this project.
+
+list              the names of all recipes, with a line on each
+show NAME         the steps of a recipe with their inputs, outputs and state
+run NAME...       runs what is not done; `--dry-run` prints the commands
+"""
+
+import argparse
+import logging
+import pathlib
+import signal
+import sys
+
+from opql_jax.core.errors import InputError, Stopped
+from opql_jax.recipes import catalog, record
+from opql_jax.recipes.recipe import Options, Recipe, run, state_of
+
+
+def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
+    out = pathlib.Path(arguments.out) if arguments.out else record.ROOT / 'runs' / recipe.group
+    data = pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
+    return Options(out, data, arguments.seed, arguments.world_seed, arguments.percent, arguments.documents)
+
+
+def list_recipes(_) -> None:
+    for recipe in catalog.RECIPES.values():
+        print(f'{recipe.name:36} {recipe.summary}')
+
+
+def show(arguments) -> None:
+    recipe = catalog.find(arguments.name)
+    options = options_of(recipe, arguments)
+    steps = recipe.build(options)
+    print(f'{recipe.name}: {recipe.summary}\nout: {options.out}')
+    for step in steps:
+        inputs = ', '.join(step.inputs(steps)) or '-'
+        print(f'  {step.name:28} {inputs} -> {step.output}  [{state_of(step, options.out.absolute())}]')
+
+
+def run_recipes(arguments) -> None:
+    chosen = [catalog.find(name) for name in arguments.names]
+    plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
+    built = [(recipe, options, recipe.build(options)) for recipe, options in plans]
+    for recipe, options, steps in built:
+        run(steps, options, dry_run=arguments.dry_run)
+        if not arguments.dry_run:
+            print(f'{recipe.name} is done: {options.out}/{steps[-1].output}')
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(prog='python -m opql_jax.recipes', description='The experiments of this project.')
+    commands = out.add_subparsers(required=True)
+    commands.add_parser('list', help='names all recipes').set_defaults(command=list_recipes)
+    shown = commands.add_parser('show', help='the steps of a recipe')
+    shown.add_argument('name')
+    ran = commands.add_parser('run', help='runs what is not done')
+    ran.add_argument('names', nargs='+', metavar='NAME')
+    ran.add_argument('--dry-run', action='store_true', help='print the commands, run nothing')
+    for command, function in ((shown, show), (ran, run_recipes)):
+        command.set_defaults(command=function)
+        command.add_argument('--out', help='folder that receives everything (default: runs/ and the group of the recipe)')
+        command.add_argument('--data', help='folder of the data sets (default: ../shared/data)')
+        command.add_argument('--seed', type=int, default=0, help='of the parameters and the order of the batches')
+        command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
+        command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')
+        command.add_argument('--documents', type=int, default=2000, help='size of a generated world')
+    return out
+
+
+def _stop(*_):
+    raise Stopped('asked to stop: run the same command again')
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parser().parse_args(argv)
+    logging.basicConfig(format='%(asctime)s %(message)s', datefmt='%H:%M:%S')
+    logging.getLogger('opql_jax').setLevel(logging.INFO)
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        arguments.command(arguments)
+    except InputError as error:
+        sys.exit(f'error: {error}')
+
+
+if __name__ == '__main__':
+    main()

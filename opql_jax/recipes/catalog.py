@@ -1,0 +1,25 @@
+"""All recipes, by name."""
+
+import difflib
+
+from opql_jax.core.errors import InputError
+from opql_jax.recipes import demo, fewshot, lm_world, metaqa, open_questions, slot_filling
+from opql_jax.recipes.recipe import Recipe
+
+RECIPES = {
+    recipe.name: recipe
+    for module in (demo, metaqa, slot_filling, fewshot, lm_world, open_questions)
+    for recipe in module.RECIPES
+}
+
+
+def find(name: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises:
+        InputError: there is none; names the nearest.
+    """
+    if name not in RECIPES:
+        near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.3)
+        raise InputError(f'no recipe {name}; {"similar: " + ", ".join(near) + "; " if near else ""}`list` names all of them')
+    return RECIPES[name]

@@ -1,0 +1,50 @@
+"""Few-shot relations: how well relation embeddings tell apart relations that nothing was trained on."""
+
+import functools
+
+from opql_jax.recipes.recipe import Options, Recipe, Step, train
+
+TOKENS = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
+
+
+def scored(options: Options, row: str, model: str, embedding: str) -> Step:
+    bindings = {
+        'SENTENCES': options.file('linked_sentences/sentences.jsonl'),
+        'MODEL_DIR': model,
+        'EMBEDDING': embedding,
+        'OUTPUT_DIR': f'{{out}}/results/{row}',
+    }
+    return Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), bindings, f'results/{row}')
+
+
+def minilm(options: Options, row: str, embedding: str) -> list[Step]:
+    """Baseline: the mean of MiniLM's last layer, without training."""
+    return [scored(options, row, 'minilm', embedding)]
+
+
+def opql(options: Options, row: str, embedding: str) -> list[Step]:
+    """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
+    articles = {'PREPARED_DIR': '{out}/prepared-wikispeedia', 'DATA_DIR': options.file('wikispeedia'), **TOKENS}
+    films = {
+        'PREPARED_DIR': '{out}/prepared',
+        'DATA_DIR': options.file('metaqa'),
+        'prepare.prepare.extends': '{out}/prepared-wikispeedia',
+        **TOKENS,
+    }
+    return [
+        Step('prepared-wikispeedia', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'prepared-wikispeedia'),
+        Step('prepared', 'prepare', ('gin/data/metaqa.gin',), films, 'prepared'),
+        train('relations', 'gin/experiments/fewshot/relations.gin', options),
+        scored(options, row, '{out}/relations', embedding),
+    ]
+
+
+RECIPES = [
+    Recipe(f'fewshot/{row}', summary, functools.partial(build, row=row, embedding=embedding))
+    for row, summary, build, embedding in (
+        ('minilm', "baseline: the mean of MiniLM's last layer", minilm, 'mean'),
+        ('minilm-masked', "baseline: the mean of MiniLM's last layer, both names masked", minilm, 'mean masked'),
+        ('opql', 'relation embeddings, pretrained from MiniLM without labels', opql, 'relation'),
+        ('opql-masked', 'relation embeddings, both names masked', opql, 'relation masked'),
+    )
+]

@@ -1,0 +1,83 @@
+"""What the recipes of language models share: their systems, training, questions, and memories that facts are injected into."""
+
+import pathlib
+import shutil
+
+from opql_jax.recipes.recipe import Function, Options, Step, train
+
+SYSTEMS = {
+    'opql-lm': 'OPQL-LM',
+    'eae': 'EaE: the same model without a memory',
+    'opql-follow': 'ablation: the memory alone answers',
+    'null-of-no-entity': 'ablation: the null entry is the same for all topics',
+}
+_ABLATED = {'opql-follow': 'own_prediction', 'null-of-no-entity': 'null_entity'}
+
+
+def memory_of(system: str, memory: str) -> str:
+    return '' if system == 'eae' else f'{{out}}/{memory}'
+
+
+def ablation(system: str, objective: str) -> dict:
+    """The binding that makes a system of OPQL-LM."""
+    return {f'{objective}.{_ABLATED[system]}': False} if system in _ABLATED else {}
+
+
+def cloze(options: Options, folder: str, system: str, start: str, memory: str, prepared: str = 'prepared') -> Step:
+    """Pretraining on text with a hidden mention."""
+    bindings = {'INIT_FROM': f'{{out}}/{start}', 'MEMORY_DIR': memory_of(system, memory), 'PREPARED_DIR': f'{{out}}/{prepared}'}
+    bindings |= ablation(system, 'lm_stages.ClozeStage')
+    return train(f'{system}-pretrained', f'gin/experiments/{folder}/lm_cloze.gin', options, **bindings)
+
+
+def finetuned(
+    options: Options, folder: str, system: str, start: str, memory: str, questions: str, prepared: str = 'prepared'
+) -> Step:
+    """Finetuning on questions."""
+    bindings = {'INIT_FROM': f'{{out}}/{start}', 'MEMORY_DIR': memory_of(system, memory), 'PREPARED_DIR': f'{{out}}/{prepared}'}
+    bindings |= {'QUESTIONS': questions} | ablation(system, 'lm_stages.OpenQuestionStage')
+    return train(system, f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
+
+
+def asked(system: str, name: str, memory: str, questions: list[str], prepared: str = 'prepared') -> Step:
+    """The answers of a system over a memory, and their metrics."""
+    row = f'results/{system}/{name}'
+    bindings = {
+        'PREPARED_DIR': f'{{out}}/{prepared}',
+        'MODEL_DIR': f'{{out}}/{system}',
+        'MEMORY_DIR': memory_of(system, memory),
+        'QUESTIONS': tuple(questions),
+        'OUTPUT_DIR': f'{{out}}/{row}',
+    }
+    return Step(row, 'eval_open', ('gin/runs/eval_open.gin',), bindings, row)
+
+
+def injected(name: str, memory: str, prepared: str, model: str, **bindings) -> list[Step | Function]:
+    """A copy of a memory with pairs of another corpus, or of questions, added."""
+    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
+    return [
+        Function(f'{name}-copy', copy_folder, {'source': f'{{out}}/{memory}', 'target': f'{{out}}/{name}'}, name),
+        Step(name, 'inject', ('gin/runs/inject.gin',), folders | bindings, name),
+    ]
+
+
+def copy_folder(source: str, target: str) -> None:
+    """Copies a folder; the target appears whole."""
+    partial = pathlib.Path(f'{target}.partial')
+    for leftover in (partial, pathlib.Path(target)):
+        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.copytree(source, partial)
+    partial.rename(target)
+
+
+def converted(name: str, question_format: str, source: str, prepared: str = 'prepared', **bindings) -> Step:
+    """A question file of another format as questions over a prepared folder, with what its vocabulary covers beside it."""
+    output = f'questions/{name}.jsonl'
+    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'QUESTIONS': source, 'OUTPUT': f'{{out}}/{output}'}
+    return Step(
+        output,
+        'convert_questions',
+        ('gin/runs/convert_questions.gin',),
+        {**folders, 'FORMAT': question_format, **bindings},
+        output,
+    )

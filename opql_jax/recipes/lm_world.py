@@ -1,0 +1,61 @@
+"""OPQL-LM over a generated world some of whose facts no training text states.
+
+It is asked over a memory that holds these facts, over one that lacks them, and over one that holds others in their place, without a
+training step between.
+"""
+
+import functools
+
+from opql_jax.datasets.synthetic.lm_world import write_lm_world
+from opql_jax.recipes import language_model as lm
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, train
+
+gin = 'gin/experiments/lm_world/{}.gin'.format
+
+
+def prepared(name: str, **bindings) -> Step:
+    corpus = {
+        'PREPARED_DIR': f'{{out}}/{name}',
+        'CORPUS': f'{{out}}/world/{name}/corpus.jsonl',
+        'ENTITIES': '{out}/world/entities.jsonl',
+        'prepare.prepare.wordpieces': 4000,
+        'prepare.prepare.max_tokens': 40,
+        'prepare.prepare.drop_above_rate': 1.0,
+    }
+    return Step(name, 'prepare', ('gin/data/jsonl.gin',), corpus | bindings, name)
+
+
+def lm_world(options: Options, system: str) -> list[Step | Function]:
+    """A language model over a generated world, part of which is only in the memory."""
+    questions = lambda *names: [f'{{out}}/world/questions/{name}.jsonl' for name in names]
+    world = {'folder': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
+    memory = {'PREPARED_DIR': '{out}/train', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
+    on = {'PREPARED_DIR': '{out}/train'}
+    steps = [
+        Function('world', write_lm_world, world, 'world'),
+        prepared('train', QUESTIONS='{out}/world/linked'),
+        train('entities', gin('entities'), options, **on),
+        train('relations', gin('relations'), options, INIT_FROM='{out}/entities', **on),
+        # The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.
+        train('align', gin('align'), options, INIT_FROM='{out}/relations', **on),
+        Step('memory', 'build_memory', ('gin/runs/build_memory.gin',), memory, 'memory'),
+        lm.cloze(options, 'lm_world', system, 'align', 'memory', 'train'),
+        lm.finetuned(options, 'lm_world', system, f'{system}-pretrained', 'memory', *questions('train'), prepared='train'),
+    ]
+    if system == 'eae':
+        sets = questions('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
+        return [*steps, lm.asked(system, 'none', 'memory', sets, 'train')]
+    for corpus in ('facts', 'changed'):
+        steps += [prepared(corpus, EXTENDS='{out}/train'), *lm.injected(f'memory-{corpus}', 'memory', corpus, 'align')]
+    return [
+        *steps,
+        lm.asked(system, 'facts', 'memory-facts', questions('dev_known', 'held_out', 'two_hop', 'conjunction'), 'facts'),
+        lm.asked(system, 'without', 'memory', questions('dev_known', 'held_out'), 'train'),
+        lm.asked(system, 'changed', 'memory-changed', questions('dev_known', 'changed'), 'changed'),
+    ]
+
+
+RECIPES = [
+    Recipe(f'lm-world/{system}', f'{title}, over a generated world', functools.partial(lm_world, system=system))
+    for system, title in lm.SYSTEMS.items()
+]

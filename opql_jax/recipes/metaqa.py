@@ -1,0 +1,151 @@
+"""MetaQA: relation following over Wikipedia's passages about films, its ablations, and its baselines.
+
+The memory of OPQL comes from an encoder that was aligned with 1-hop questions, that of OPQL-pretrained from one that saw no question. The
+rows share a folder, and in it all steps that they have in common.
+"""
+
+import functools
+
+from opql_jax.recipes.recipe import Options, Recipe, Step, train
+
+HOPS = (1, 2, 3)
+SPLITS = ('dev', 'test', 'dev_official')
+gin = 'gin/experiments/metaqa/{}.gin'.format
+
+
+def prepared(options: Options) -> Step:
+    for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev'))):
+        options.file(f'metaqa/{name}')
+    bindings = {'PREPARED_DIR': '{out}/prepared', 'DATA_DIR': options.file('metaqa')}
+    return Step('prepared', 'prepare', ('gin/data/metaqa.gin',), bindings, 'prepared')
+
+
+def prepared_with_kb(options: Options, name: str, data_gin: str) -> Step:
+    """Text and knowledge base; entities and tokenizer are those of the text alone."""
+    bindings = {
+        'PREPARED_DIR': f'{{out}}/{name}',
+        'DATA_DIR': options.file('metaqa'),
+        'KB': options.file('metaqa/kb.txt'),
+        'TOKENIZER': '{out}/prepared/tokenizer.json',
+    }
+    return Step(name, 'prepare', (data_gin,), bindings, name)
+
+
+def pretrained(options: Options, ablation: str = '') -> list[Step]:
+    name = f'relations{ablation}'
+    return [
+        train('entities', gin('entities'), options),
+        train(name, gin(name), options, INIT_FROM='{out}/entities'),
+    ]
+
+
+def memory(name: str, model: str, prepared: str = 'prepared', **bindings) -> Step:
+    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
+    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), folders | bindings, name)
+
+
+def followed(
+    options: Options, row: str, model: str, memory: str, gin_file: str, prepared: str = 'prepared', seed: int = 0
+) -> list[Step]:
+    """Following over a memory, trained and evaluated."""
+    there = [
+        f'{hops}-hop/{split}' for split in SPLITS for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
+    ]
+    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MEMORY_DIR': f'{{out}}/{memory}'}
+    scored = {'MODEL_DIR': f'{{out}}/follow/{row}', 'OUTPUT_DIR': f'{{out}}/results/{row}', 'SPLITS': tuple(there)}
+    return [
+        train(f'follow/{row}', gin_file, options, INIT_FROM=f'{{out}}/{model}', SEED=options.seed + seed, **folders),
+        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), folders | scored, f'results/{row}'),
+    ]
+
+
+def aligned(options: Options) -> list[Step]:
+    return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='{out}/relations')]
+
+
+def opql(options: Options, row: str = 'opql', follow: str = 'follow', seed: int = 0) -> list[Step]:
+    """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
+    return [*aligned(options), memory('memory', 'align'), *followed(options, row, 'align', 'memory', gin(follow), seed=seed)]
+
+
+def mean_mentions(options: Options) -> list[Step]:
+    """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
+    averaged = memory('memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'})
+    return [*aligned(options), averaged, *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow'))]
+
+
+def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: str = '') -> list[Step]:
+    """OPQL-pretrained: the memory of an encoder that saw no question."""
+    model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
+    steps = [prepared(options), *pretrained(options, ablation), memory(entries, model)]
+    return [*steps, *followed(options, row, model, entries, gin('follow'))]
+
+
+def marked_pairs(options: Options) -> list[Step]:
+    """OPQL, ablation: the paper's form of an entry, each pair marked in its text with both names masked."""
+    alignment = train('align-marked-pairs', gin('align_marked_pairs'), options, INIT_FROM='{out}/relations')
+    steps = [prepared(options), *pretrained(options), alignment, memory('memory-marked-pairs', 'align-marked-pairs')]
+    return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
+
+
+def kv_memory(options: Options) -> list[Step]:
+    """Baseline: a KV-memory of bags of words."""
+    return [
+        prepared(options),
+        train('kv-entities', gin('kv_memory_entities'), options),
+        train('kv-align', gin('kv_memory_align'), options, INIT_FROM='{out}/kv-entities'),
+        memory('memory-kv', 'kv-align'),
+        *followed(options, 'kv-memory', 'kv-align', 'memory-kv', gin('kv_memory_follow')),
+    ]
+
+
+def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
+    folder, model, entries = f'prepared-{row}', f'align-{row}', f'memory-{row}'
+    return [
+        prepared(options),
+        *pretrained(options),
+        prepared_with_kb(options, folder, data_gin),
+        train(model, gin(align), options, INIT_FROM='{out}/relations', PREPARED_DIR=f'{{out}}/{folder}'),
+        memory(entries, model, folder),
+        *followed(options, row, model, entries, gin('follow'), folder),
+    ]
+
+
+def drkit(options: Options) -> list[Step]:
+    """Baseline: a DrKIT-style index of mentions, supervised by the knowledge base."""
+    return with_kb(options, 'drkit', 'gin/data/metaqa_with_kb.gin', 'align_mentions')
+
+
+def fae_kb(options: Options) -> list[Step]:
+    """Upper bound: a memory of the knowledge base's triples in place of the text."""
+    return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
+
+
+_opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
+RECIPES = [
+    Recipe(f'metaqa/{row}', summary, build)
+    for row, summary, build in (
+        ('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
+        ('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
+        ('opql-seed1', 'OPQL, following with another seed', _opql(row='opql-seed1', seed=1)),
+        ('opql-seed2', 'OPQL, following with another seed', _opql(row='opql-seed2', seed=2)),
+        ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
+        ('no-filter', 'ablation of OPQL: a hop searches the whole memory', _opql(row='no-filter', follow='follow_no_filter')),
+        ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', follow='follow_one_wt')),
+        ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
+        (
+            'no-hard-negatives',
+            'ablation of OPQL-pretrained: L_rel without hard negatives',
+            _pretrained(row='no-hard-negatives', ablation='_no_hard_negatives'),
+        ),
+        ('no-el', 'ablation of OPQL-pretrained: without L_el', _pretrained(row='no-el', ablation='_no_el')),
+        (
+            'paper-groups',
+            "ablation of OPQL-pretrained: the paper's groups of 11 mentions",
+            _pretrained(row='paper-groups', ablation='_paper_groups'),
+        ),
+        ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
+        ('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', drkit),
+        ('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
+    )
+]

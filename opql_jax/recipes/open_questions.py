@@ -1,0 +1,105 @@
+"""Language models on questions over real text: where a question mentions something is given, what it mentions is not."""
+
+import functools
+import pathlib
+
+from opql_jax.recipes import language_model as lm
+from opql_jax.recipes import metaqa
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, train
+
+
+def metaqa_2hop(options: Options, system: str) -> list[Step | Function]:
+    """MetaQA's 2-hop questions, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
+    row, folder = ('fae-kb', 'prepared-fae-kb') if system == 'fae' else ('opql', 'prepared')
+    memory, suffix = ('memory-fae-kb', '-fae-kb') if system == 'fae' else ('memory', '')
+    steps = metaqa.fae_kb(options) if system == 'fae' else metaqa.opql(options)
+    for part in ('train', 'dev'):
+        source = options.file(f'metaqa/2-hop/{part}.txt')
+        steps.append(lm.converted(f'2-hop-{part}{suffix}', 'metaqa', source, folder, HOPS=2))
+    train_file, dev_file = (f'{{out}}/questions/2-hop-{part}{suffix}.jsonl' for part in ('train', 'dev'))
+    names = {
+        'PREPARED_DIR': f'{{out}}/{folder}',
+        'INIT_FROM': f'{{out}}/follow/{row}',
+        'MEMORY_DIR': f'{{out}}/{memory}',
+        'QUESTIONS': train_file,
+    }
+    return [
+        *steps,
+        train(f'names{suffix}', 'gin/experiments/metaqa/lm_names.gin', options, **names),
+        lm.finetuned(options, 'metaqa', system, f'names{suffix}', memory, train_file, folder),
+        lm.asked(system, 'all', memory, [dev_file], folder),
+    ]
+
+
+def split_fifths(source: str, folder: str) -> None:
+    """Every fifth line of a file to dev.jsonl, the others to train.jsonl; the folder appears whole."""
+    lines = pathlib.Path(source).read_text(encoding='utf-8').splitlines(keepends=True)
+    partial = pathlib.Path(f'{folder}.partial')
+    partial.mkdir(parents=True, exist_ok=True)
+    parts = {'train': [line for i, line in enumerate(lines, 1) if i % 5], 'dev': lines[4::5]}
+    for name, kept in parts.items():
+        (partial / f'{name}.jsonl').write_text(''.join(kept), encoding='utf-8')
+    partial.rename(folder)
+
+
+def webqsp(options: Options, system: str) -> list[Step | Function]:
+    """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
+    parts = {part: f'{{out}}/parts/{part}.jsonl' for part in ('train', 'dev')}
+    return over_wikispeedia(options, system, 'webqsp_lines', parts, [Function('parts', split_fifths, source, 'parts')])
+
+
+def webqsp_official(options: Options, system: str) -> list[Step | Function]:
+    """WebQuestionsSP's official split over Wikispeedia; the files are the user's own, in webqsp/."""
+    parts = {'train': options.file('webqsp/WebQSP.train.json'), 'dev': options.file('webqsp/WebQSP.test.json')}
+    return over_wikispeedia(options, system, 'webqsp', parts, [])
+
+
+def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
+    """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/."""
+    parts = {part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
+    return over_wikispeedia(options, system, 'complexwebq', parts, [])
+
+
+def over_wikispeedia(options: Options, system: str, question_format: str, parts: dict, steps: list) -> list[Step | Function]:
+    gin = 'gin/experiments/webqsp/{}.gin'.format
+    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
+    articles = {'PREPARED_DIR': '{out}/prepared', 'DATA_DIR': options.file('wikispeedia')}
+    memory = {'PREPARED_DIR': '{out}/prepared', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
+    best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
+    names = {'INIT_FROM': '{out}/align', 'MEMORY_DIR': '{out}/memory', 'QUESTIONS': questions['train']}
+    split = {'passage_stages.PassageAlignStage.split': questions['train']}
+    return [
+        Step('prepared', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'prepared'),
+        *steps,
+        *(lm.converted(part, question_format, source) for part, source in parts.items()),
+        train('entities', gin('entities'), options),
+        train('relations', gin('relations'), options, INIT_FROM='{out}/entities'),
+        train('align', gin('align'), options, INIT_FROM='{out}/relations', **split),
+        Step('memory', 'build_memory', (gin('memory'),), memory, 'memory'),
+        *lm.injected('memory-injected', 'memory', 'prepared', 'align', **best),
+        # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
+        train('names', gin('lm_names'), options, **names),
+        lm.cloze(options, 'webqsp', system, 'names', 'memory'),
+        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained', 'memory', questions['train']),
+        lm.asked(system, 'memory', 'memory', [questions['dev']]),
+        *([] if system == 'eae' else [lm.asked(system, 'memory-injected', 'memory-injected', [questions['dev']])]),
+    ]
+
+
+RECIPES = [
+    Recipe(f'{group}/{prefix}{system}', f'{title}, {data}', functools.partial(build, system=system))
+    for group, prefix, build, data, systems in (
+        (
+            'metaqa',
+            'lm-',
+            metaqa_2hop,
+            '2-hop questions, topics not linked',
+            lm.SYSTEMS | {'fae': "FaE: a memory of the knowledge base's triples"},
+        ),
+        ('webqsp', '', webqsp, 'a part of the training questions over Wikispeedia', lm.SYSTEMS),
+        ('webqsp-official', '', webqsp_official, 'the official split over Wikispeedia; needs your own files', lm.SYSTEMS),
+        ('complexwebquestions', '', complexwebquestions, 'over Wikispeedia; needs your own files', lm.SYSTEMS),
+    )
+    for system, title in systems.items()
+]

@@ -1,0 +1,243 @@
+"""A recipe is an experiment as a list of named steps, and is run like `make`.
+
+Each step is one command with one output. A step whose output exists and whose record, `run.json`, names the same command is skipped;
+one that was interrupted is run again, and the binaries resume by themselves. Rows of a table that share their folder share their steps.
+
+    <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds, metrics
+    <out>/...                      the outputs of the steps
+"""
+
+import ast
+import dataclasses
+import logging
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from opql_jax.core.errors import InputError, Stopped
+from opql_jax.recipes import record
+
+_log = logging.getLogger(__name__)
+
+# Fewer steps than this train nothing: the learning rate of the first is 0.
+MIN_TRAINING_STEPS = 2
+STOPPED = 75
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a user chooses when running a recipe.
+
+    Attributes:
+        out: folder that receives everything.
+        data: folder of the data sets, such as `metaqa/` and `redocred/`.
+        seed: of the initial parameters and the order of the batches.
+        world_seed: of a generated world.
+        percent: of the training steps: less for a quick look.
+        documents: size of a generated world.
+    """
+
+    out: pathlib.Path
+    data: pathlib.Path
+    seed: int = 0
+    world_seed: int = 0
+    percent: float = 100
+    documents: int = 2000
+
+    def file(self, name: str) -> str:
+        """The path of a file or folder of the data.
+
+        Raises:
+            InputError: it is not there.
+        """
+        path = self.data / name
+        if not path.exists():
+            raise InputError(f'{path} does not exist: name the folder of the data sets with --data')
+        return str(path.absolute())
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One command.
+
+    Attributes:
+        name: unique among the steps that share an output folder.
+        binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
+        gin: gin files, relative to the repository.
+        bindings: {macro or parameter: value}; '{out}' in a string stands for the output folder.
+        output: the file or folder that exists once the step is complete, relative to the output folder.
+    """
+
+    name: str
+    binary: str
+    gin: tuple[str, ...]
+    bindings: Mapping[str, object]
+    output: str
+
+    def inputs(self, steps: Sequence['Step | Function']) -> list[str]:
+        """The names of the steps whose outputs the bindings name."""
+        text = repr(dict(self.bindings))
+        return [
+            step.name
+            for step in steps
+            if step.name != self.name and re.search(rf'{{out}}/{re.escape(step.output)}(?![\w-])', text)
+        ]
+
+    def command(self, out: str) -> list[str]:
+        """The command line, after the interpreter."""
+        flags = [f'--gin.{name}={gin_value(value).replace("{out}", out)}' for name, value in self.bindings.items()]
+        return ['-m', f'opql_jax.{self.binary}', *(f'--gin_file={file}' for file in self.gin), *flags]
+
+    def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
+        """Runs the command, which writes its own record.
+
+        Raises:
+            Stopped: it was asked to stop and saved its state.
+            InputError: it failed; it has said why.
+        """
+        child = subprocess.Popen([sys.executable, *self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT)
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            child.wait()
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        if code in (STOPPED, -signal.SIGTERM):
+            raise Stopped(f'step {self.name} was asked to stop: the same command goes on from there')
+        if code:
+            raise InputError(f'step {self.name} failed with status {code}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """A step that is a Python function rather than a binary.
+
+    Attributes:
+        name, output: as of `Step`.
+        function: called with the arguments; its output must appear whole or not at all.
+        arguments: '{out}' in a string stands for the output folder.
+    """
+
+    name: str
+    function: Callable
+    arguments: Mapping[str, object]
+    output: str
+
+    inputs = Step.inputs
+
+    @property
+    def bindings(self) -> Mapping[str, object]:
+        return self.arguments
+
+    def command(self, out: str) -> list[str]:
+        arguments = ', '.join(f'{name}={value!r}'.replace('{out}', out) for name, value in self.arguments.items())
+        return ['-c', f'from {self.function.__module__} import {self.function.__name__}; {self.function.__name__}({arguments})']
+
+    def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
+        started = time.monotonic()
+        place = lambda value: value.replace('{out}', str(out)) if isinstance(value, str) else value
+        self.function(**{name: place(value) for name, value in self.arguments.items()})
+        record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started)
+
+
+def train(name: str, gin: str, options: Options, **bindings) -> Step:
+    """A training run into the folder `name`; its number of steps, that of the gin file, is scaled by `options.percent`."""
+    if options.percent != 100:
+        steps = int(macro(gin, 'STEPS') * options.percent / 100)
+        bindings['STEPS'] = max(steps, MIN_TRAINING_STEPS)
+    defaults = {'PREPARED_DIR': '{out}/prepared', 'WORKDIR': f'{{out}}/{name}', 'SEED': options.seed}
+    return Step(name, 'train', (gin,), defaults | bindings, name)
+
+
+def macro(gin: str, name: str) -> int:
+    """The number that a gin file, or the last of its includes that has it, gives a macro."""
+    text = (record.ROOT / gin).read_text(encoding='utf-8')
+    if match := re.search(rf'^{name} = (\d+)', text, re.M):
+        return int(match[1])
+    for included in reversed(re.findall(r"^include '(.+)'", text, re.M)):
+        try:
+            return macro(included, name)
+        except KeyError:
+            continue
+    raise KeyError(f'{gin} gives no number {name}')
+
+
+def gin_value(value) -> str:
+    """A value as it follows `--gin.NAME=`: strings need quotes only where they would be read as something else."""
+    if not isinstance(value, str):
+        return repr(value)
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value if value else "''"
+    return repr(value)
+
+
+def state_of(step, out: pathlib.Path) -> str:
+    """'done', 'to do' or, where the step was run with another command, what differs."""
+    run_json = run_json_of(step, out)
+    if not run_json.exists() or not (out / step.output).exists():
+        return 'to do'
+    before, now = record.read(run_json)['command'], step.command(str(out))
+    if before == now:
+        return 'done'
+    differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
+    return f'run with {", ".join(differs)}'
+
+
+def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
+    return out / 'steps' / step.name / 'run.json'
+
+
+def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
+    """Runs what is not done, in order.
+
+    Raises:
+        InputError: a step failed, or was run before with another command.
+        Stopped: the run was asked to stop.
+    """
+    out = options.out.absolute()
+    states = {step.name: state_of(step, out) for step in steps}
+    changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
+    if changed:
+        name, state = next(iter(changed.items()))
+        raise InputError(
+            f'{out}: step {name} was {state}: give another --out, or remove {out / "steps" / name} to run it again'
+        )
+    for number, step in enumerate(steps, 1):
+        title = f'step {number} of {len(steps)}, {step.name}'
+        if dry_run:
+            print(f'# {step.name}: {states[step.name]}\n{record.shell(step.command(str(out)))}')
+        elif states[step.name] == 'done':
+            _log.info('%s: done before', title)
+        else:
+            started = time.monotonic()
+            _log.info('%s', title)
+            out.mkdir(parents=True, exist_ok=True)
+            step.run(out, run_json_of(step, out))
+            _log.info('%s: done in %.0f s', title, time.monotonic() - started)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A named experiment.
+
+    Attributes:
+        name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a folder below runs/.
+        summary: what it shows, in one line.
+        build: gives the steps.
+    """
+
+    name: str
+    summary: str
+    build: Callable[[Options], list[Step | Function]]
+
+    @property
+    def group(self) -> str:
+        return self.name.partition('/')[0]

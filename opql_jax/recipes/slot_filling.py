@@ -1,0 +1,86 @@
+"""Slot filling over documents with relation labels: trained over the memory of four fifths of them, asked over that of the rest.
+
+Every answer rests on a sentence at every hop. The rows `held-out-P` leave P percent of the relations out of all supervision and ask only
+what needs one of them.
+"""
+
+import functools
+import json
+
+from opql_jax.datasets.slot_filling import portion
+from opql_jax.recipes.recipe import Options, Recipe, Step, train
+
+gin = 'gin/experiments/slot_filling/{}.gin'.format
+SYSTEMS = ('opql', 'opql-pretrained', 'drkit', 'kv-memory')
+HELD_OUT = (10, 25, 50, 75)
+HOPS = (1, 2, 3)
+
+
+def prepared(options: Options, name: str, part: str, **bindings) -> Step:
+    folders = {
+        'PREPARED_DIR': f'{{out}}/{name}',
+        'DOCUMENTS': options.file('redocred/documents.json'),
+        'REL_INFO': options.file('redocred/rel_info.json'),
+        'PART': part,
+    }
+    return Step(name, 'prepare', ('gin/data/slot_filling.gin',), folders | bindings, name)
+
+
+def memory(name: str, model: str, prepared: str, **bindings) -> Step:
+    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
+    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), {**folders, 'PAIRS': 'sentence', **bindings}, name)
+
+
+def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:
+    """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on."""
+    relations = json.loads(open(options.file('redocred/rel_info.json'), encoding='utf-8').read())
+    held_out = portion(relations, percent_held_out / 100, options.seed) if percent_held_out else ()
+    suffix = f'-without{percent_held_out}' if percent_held_out else ''
+    row = f'novel-relations/{system}/{percent_held_out}' if percent_held_out else system
+    steps = [prepared(options, 'prepared', 'train', TOKENIZER='minilm')]
+    pretraining = train('relations', gin('relations'), options)
+    model, following = f'align-{system}{suffix}', gin('follow')
+    if system == 'kv-memory':
+        following = gin('kv_memory_follow')
+        steps += [train(model, gin('kv_memory_align'), options, INIT_FROM=None, HELD_OUT=held_out)]
+    elif system == 'opql-pretrained':
+        model = 'relations'
+        steps += [pretraining]
+    else:
+        alignment = gin('align_mentions' if system == 'drkit' else 'align')
+        steps += [pretraining, train(model, alignment, options, INIT_FROM='{out}/relations', HELD_OUT=held_out)]
+    follow = f'follow/{system}{suffix}'
+    entries = {'INIT_FROM': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/memory-{model}', 'HELD_OUT': held_out}
+    results = {
+        'PREPARED_DIR': '{out}/dev',
+        'MODEL_DIR': f'{{out}}/{follow}',
+        'MEMORY_DIR': f'{{out}}/memory-{model}-dev',
+        'OUTPUT_DIR': f'{{out}}/results/{row}',
+        'SPLITS': tuple(f'{hops}-hop/dev' for hops in HOPS),
+        'NEEDS': held_out,
+    }
+    return [
+        *steps,
+        memory(f'memory-{model}', model, 'prepared'),
+        train(follow, following, options, **entries),
+        prepared(options, 'dev', 'dev', EXTENDS='{out}/prepared'),
+        memory(f'memory-{model}-dev', model, 'dev', ONLY_NEW=True),
+        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), results, f'results/{row}'),
+    ]
+
+
+RECIPES = [
+    *(
+        Recipe(f'slot-filling/{name}', f'{name}, all relations', functools.partial(slot_filling, system=name))
+        for name in SYSTEMS
+    ),
+    *(
+        Recipe(
+            f'slot-filling/{name}-without-{percent}',
+            f'{name}, asked what needs one of {percent} % of the relations, which nothing was trained on',
+            functools.partial(slot_filling, system=name, percent_held_out=percent),
+        )
+        for percent in HELD_OUT
+        for name in SYSTEMS[:3]
+    ),
+]
