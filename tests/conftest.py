@@ -45,4 +45,4 @@ def shared_data() -> pathlib.Path:
 
 def pytest_collection_modifyitems(items):
     """The file that takes longest comes first, so that no process is left alone with it at the end."""
-    items.sort(key=lambda item: item.path.name != 'launch_test.py')
+    items.sort(key=lambda item: item.path.name != 'rows_test.py')

@@ -78,6 +78,9 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _stop)
     try:
         arguments.command(arguments)
+    except Stopped as stopped:
+        print(stopped.message, file=sys.stderr)
+        raise
     except InputError as error:
         sys.exit(f'error: {error}')
 

@@ -99,15 +99,7 @@ class Step:
             Stopped: it was asked to stop and saved its state.
             InputError: it failed; it has said why.
         """
-        child = subprocess.Popen([sys.executable, *self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT)
-        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-        try:
-            code = child.wait()
-        except KeyboardInterrupt:
-            child.wait()
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        code = execute([*self.command(str(out)), f'--run_json={run_json}'])
         if code in (STOPPED, -signal.SIGTERM):
             raise Stopped(f'step {self.name} was asked to stop: the same command goes on from there')
         if code:
@@ -144,6 +136,19 @@ class Function:
         place = lambda value: value.replace('{out}', str(out)) if isinstance(value, str) else value
         self.function(**{name: place(value) for name, value in self.arguments.items()})
         record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started)
+
+
+def execute(command: list[str]) -> int:
+    """The exit status of a Python command line; a SIGTERM is passed on to it."""
+    child = subprocess.Popen([sys.executable, *command], cwd=record.ROOT)
+    before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        return child.wait()
+    except KeyboardInterrupt:  # which the child got, too
+        child.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def train(name: str, gin: str, options: Options, **bindings) -> Step:

@@ -1,0 +1,130 @@
+"""Recipes run like make: what is done is skipped, what was interrupted is run again, what has changed is refused."""
+
+import pathlib
+import re
+import signal
+
+import pytest
+
+from opql_jax.core.errors import InputError, Stopped
+from opql_jax.recipes import catalog, recipe, record
+from opql_jax.recipes.recipe import Function, Options, Step, gin_value, macro, run, state_of, train
+
+GIN = record.ROOT / 'gin'
+
+
+def write_number(path, number=0):
+    pathlib.Path(path).write_text(str(number))
+
+
+def step(name, **arguments):
+    return Function(name, write_number, {'path': f'{{out}}/{name}', **arguments}, name)
+
+
+def fail(path):
+    raise AssertionError(f'{path} was made again')
+
+
+@pytest.fixture
+def options(tmp_path):
+    return Options(out=tmp_path / 'out', data=tmp_path)
+
+
+def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(options):
+    run([step('one')], options)
+    assert (options.out / 'one').read_text() == '0'
+    (options.out / 'one').write_text('kept')
+    run([step('one')], options)
+    assert (options.out / 'one').read_text() == 'kept'
+    (options.out / 'one').unlink()
+    run([step('one')], options)
+    assert (options.out / 'one').read_text() == '0'
+
+
+def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
+    run([step('two', number=1)], options)
+    with pytest.raises(InputError, match=r'step two was run with .*number=1.* now .*number=2.*: give another --out'):
+        run([step('one'), step('two', number=2)], options)
+    assert not (options.out / 'one').exists()
+
+
+def test_an_output_without_a_record_is_of_an_interrupted_step(options):
+    options.out.mkdir()
+    (options.out / 'one').write_text('half')
+    run([step('one')], options)
+    assert (options.out / 'one').read_text() == '0'
+
+
+def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
+    run([step('one'), Step('e', 'train', ('a.gin',), {'WORKDIR': '{out}/e', 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
+    assert not options.out.exists()
+    out = options.out
+    assert (
+        f"python -m opql_jax.train --gin_file=a.gin --gin.WORKDIR={out}/e '--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'"
+        in capsys.readouterr().out
+    )
+
+
+def test_a_damaged_record_is_named(options):
+    run([step('one')], options)
+    (options.out / 'steps/one/run.json').write_text('{"command": ')
+    with pytest.raises(InputError, match=r'steps/one/run.json is damaged .*: remove it to run the step again'):
+        run([step('one')], options)
+
+
+@pytest.mark.parametrize(('code', 'error'), [(recipe.STOPPED, Stopped), (-signal.SIGTERM, Stopped), (1, InputError)])
+def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, error):
+    monkeypatch.setattr(recipe, 'execute', lambda command: code)
+    steps = [Step('one', 'train', (), {}, 'one'), step('two')]
+    with pytest.raises(error) as raised:
+        run(steps, options)
+    assert getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
+    assert [state_of(s, options.out) for s in steps] == ['to do', 'to do']
+
+
+def test_a_child_process_gives_its_exit_status():
+    assert recipe.execute(['-c', 'raise SystemExit(3)']) == 3
+
+
+def test_inputs_are_the_outputs_that_bindings_name():
+    steps = [step('prepared'), step('prepared-kb'), step('follow/a')]
+    last = Step('last', 'eval', (), {'PREPARED_DIR': '{out}/prepared-kb', 'MODEL_DIR': '{out}/follow/a'}, 'last')
+    assert last.inputs([*steps, last]) == ['prepared-kb', 'follow/a']
+
+
+@pytest.mark.parametrize(
+    ('value', 'text'),
+    [(3, '3'), (None, 'None'), ('runs/x', 'runs/x'), ('2024', "'2024'"), ('', "''"), (('a', 1), "('a', 1)"), (False, 'False')],
+)
+def test_values_are_written_so_that_gin_reads_them_back(value, text):
+    assert gin_value(value) == text
+
+
+def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_something(options):
+    file = 'gin/experiments/demo/align.gin'
+    assert macro(file, 'STEPS') == 400
+    for percent, bound in ((100, None), (50, 200), (0, 2)):
+        scaled = train('align', file, Options(options.out, options.data, percent=percent))
+        assert scaled.bindings.get('STEPS') == bound
+
+
+def test_a_gin_file_takes_numbers_from_its_includes(options):
+    assert macro('gin/experiments/metaqa/follow_one_wt.gin', 'STEPS') == 6000
+    with pytest.raises(KeyError, match='NOTHING'):
+        macro('gin/experiments/demo/align.gin', 'NOTHING')
+
+
+def test_an_unknown_recipe_is_answered_with_similar_names():
+    with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
+        catalog.find('metaqa/opq')
+
+
+def test_missing_data_are_named(options):
+    with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
+        catalog.find('metaqa/opql').build(options)
+
+
+def test_each_experiment_file_says_how_it_is_run_and_each_gin_file_of_a_step_exists():
+    for path in (GIN / 'experiments').rglob('*.gin'):
+        relative = path.relative_to(record.ROOT)
+        assert re.search(rf'^# python -m opql_jax\.\w+ --gin_file={relative} ', path.read_text(), re.M), relative

