@@ -124,7 +124,7 @@ def _meet() -> int:
 def _is_first() -> bool:
     from opql_jax.core import distributed
 
-    return distributed.first()
+    return distributed.is_primary()
 
 
 def _record(started: float, metrics: dict) -> None:
@@ -165,7 +165,7 @@ def run(function, several: bool = False, listens: bool = False, **arguments) -> 
 
     Args:
         function: a library function; it takes `dry_run`.
-        several: whether it can run in several processes at once, see `parallel.hosts`.
+        several: whether it can run in several processes at once, see `core.distributed`.
         listens: whether it looks itself, in several processes, for the notice that JAX takes from a SIGTERM.
         **arguments: for the function, each a no-argument function that is called once the flags are parsed.
     """

@@ -11,7 +11,7 @@ import pathlib
 import signal
 import sys
 
-from opql_jax.core.errors import InputError, Stopped
+from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record
 from opql_jax.recipes.recipe import Options, Recipe, run, state_of
 
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _stop(*_):
-    raise Stopped('asked to stop: run the same command again')
+    raise Preempted('asked to stop: run the same command again')
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _stop)
     try:
         arguments.command(arguments)
-    except Stopped as stopped:
+    except Preempted as stopped:
         print(stopped.message, file=sys.stderr)
         raise
     except InputError as error:

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from opql_jax.core.errors import InputError, Stopped
+from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import record
 
 _log = logging.getLogger(__name__)
@@ -96,12 +96,12 @@ class Step:
         """Runs the command, which writes its own record.
 
         Raises:
-            Stopped: it was asked to stop and saved its state.
+            Preempted: it was asked to stop and saved its state.
             InputError: it failed; it has said why.
         """
         code = execute([*self.command(str(out)), f'--run_json={run_json}'])
         if code in (STOPPED, -signal.SIGTERM):
-            raise Stopped(f'step {self.name} was asked to stop: the same command goes on from there')
+            raise Preempted(f'step {self.name} was asked to stop: the same command goes on from there')
         if code:
             raise InputError(f'step {self.name} failed with status {code}')
 
@@ -205,7 +205,7 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
 
     Raises:
         InputError: a step failed, or was run before with another command.
-        Stopped: the run was asked to stop.
+        Preempted: the run was asked to stop.
     """
     out = options.out.absolute()
     states = {step.name: state_of(step, out) for step in steps}

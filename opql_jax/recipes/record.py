@@ -10,7 +10,7 @@ import subprocess
 import jax
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.tables import atomic_path
+from opql_jax.core.files import atomic_path
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from opql_jax.core.errors import InputError, Stopped
+from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, recipe, record
 from opql_jax.recipes.recipe import Function, Options, Step, gin_value, macro, run, state_of, train
 
@@ -72,7 +72,7 @@ def test_a_damaged_record_is_named(options):
         run([step('one')], options)
 
 
-@pytest.mark.parametrize(('code', 'error'), [(recipe.STOPPED, Stopped), (-signal.SIGTERM, Stopped), (1, InputError)])
+@pytest.mark.parametrize(('code', 'error'), [(recipe.STOPPED, Preempted), (-signal.SIGTERM, Preempted), (1, InputError)])
 def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, error):
     monkeypatch.setattr(recipe, 'execute', lambda command: code)
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]

@@ -22,7 +22,7 @@ QUICK = {
     'metaqa/opql',
     'metaqa/no-filter',
     'metaqa/lm-opql-lm',
-    'slot-filling/drkit-without-50',
+    'slot-filling/kv-memory',
     'fewshot/minilm-masked',
     'lm-world/opql-lm',
 }
