@@ -22,7 +22,7 @@ def demo(options: Options) -> list[Step]:
             'results',
             'eval',
             ('gin/runs/eval.gin',),
-            FOLLOWER | {'OUTPUT_DIR': '{out}/results', 'SPLITS': SPLITS, 'SHOW': 1},
+            FOLLOWER | {'OUTPUT_DIR': '{out}/results', 'QUESTIONS': SPLITS, 'SHOW': 1},
             'results',
         ),
     ]

@@ -49,7 +49,7 @@ def asked(system: str, name: str, memory: str, questions: list[str], prepared: s
         'QUESTIONS': tuple(questions),
         'OUTPUT_DIR': f'{{out}}/{row}',
     }
-    return Step(row, 'eval_open', ('gin/runs/eval_open.gin',), bindings, row)
+    return Step(row, 'eval', ('gin/runs/eval.gin',), bindings, row)
 
 
 def injected(name: str, memory: str, prepared: str, model: str, **bindings) -> list[Step | Function]:
@@ -57,7 +57,7 @@ def injected(name: str, memory: str, prepared: str, model: str, **bindings) -> l
     folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
     return [
         Function(f'{name}-copy', copy_folder, {'source': f'{{out}}/{memory}', 'target': f'{{out}}/{name}'}, name),
-        Step(name, 'inject', ('gin/runs/inject.gin',), folders | bindings, name),
+        Step(name, 'update_memory', ('gin/runs/update_memory.gin',), {'ACTION': 'inject', **folders, **bindings}, name),
     ]
 
 

@@ -52,7 +52,7 @@ def followed(
         f'{hops}-hop/{split}' for split in SPLITS for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
     ]
     folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MEMORY_DIR': f'{{out}}/{memory}'}
-    scored = {'MODEL_DIR': f'{{out}}/follow/{row}', 'OUTPUT_DIR': f'{{out}}/results/{row}', 'SPLITS': tuple(there)}
+    scored = {'MODEL_DIR': f'{{out}}/follow/{row}', 'OUTPUT_DIR': f'{{out}}/results/{row}', 'QUESTIONS': tuple(there)}
     return [
         train(f'follow/{row}', gin_file, options, INIT_FROM=f'{{out}}/{model}', SEED=options.seed + seed, **folders),
         Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), folders | scored, f'results/{row}'),

@@ -56,7 +56,7 @@ def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> li
         'MODEL_DIR': f'{{out}}/{follow}',
         'MEMORY_DIR': f'{{out}}/memory-{model}-dev',
         'OUTPUT_DIR': f'{{out}}/results/{row}',
-        'SPLITS': tuple(f'{hops}-hop/dev' for hops in HOPS),
+        'QUESTIONS': tuple(f'{hops}-hop/dev' for hops in HOPS),
         'NEEDS': held_out,
     }
     return [
