@@ -28,7 +28,7 @@ def prepared(name: str, **bindings) -> Step:
 def lm_world(options: Options, system: str) -> list[Step | Function]:
     """A language model over a generated world, part of which is only in the memory."""
     questions = lambda *names: [f'{{out}}/world/questions/{name}.jsonl' for name in names]
-    world = {'folder': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
+    world = {'directory': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
     memory = {'PREPARED_DIR': '{out}/train', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
     on = {'PREPARED_DIR': '{out}/train'}
     steps = [
