@@ -1,13 +1,12 @@
 """The reader of your own text as JSON Lines."""
 
 import dataclasses
-import json
 import pathlib
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from opql_jax.corpus.documents import CorpusError, read_jsonl
+from opql_jax.corpus.documents import CorpusError, check_string, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_lines
+from opql_jax.corpus.json_lines import map_records, read_json_lines
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
 
@@ -61,25 +60,22 @@ class JsonLines:
 
 
 def read_entities(path) -> EntityVocab:
-    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name the line."""
-    keys, names, aliases, lines_of = [], [], [], {}
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            key = str(record['id']) if type(record['id']) is int else record['id']
-            name, others = record.get('name') or key, record.get('aliases') or []
-            if not (isinstance(others, list) and all(isinstance(value, str) and value for value in (key, name, *others))):
-                raise TypeError('id and name are strings, aliases a list of strings, none of them empty')
-            ''.join((key, name, *others)).encode()
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorpusError(
-                f'{path}, line {number}: expected {{id, name?, aliases?}} ({type(error).__name__}: {error})'
-            ) from error
-        if (first := lines_of.setdefault(key, number)) != number:
-            raise CorpusError(f'{path}, line {number}: id {key!r} is already in line {first}')
+    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name line and field."""
+    keys, names, aliases, line_of_id = [], [], [], {}
+    for number, (key, name, others) in map_records(path, read_json_lines(path), _entity):
+        if (first := line_of_id.setdefault(key, number)) != number:
+            raise CorpusError(f'{path}:{number}: id {key!r} is already in line {first}')
         keys.append(key)
         names.append(name)
         aliases.append(others)
     return EntityVocab(keys, names, aliases)
+
+
+def _entity(record: dict) -> tuple[str, str, list[str]]:
+    key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
+    name, aliases = record.get('name') or key, record.get('aliases') or []
+    if not isinstance(aliases, list):
+        raise CorpusError(f'aliases: expected a list of strings, found {aliases!r}')
+    for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
+        check_string(field, value)
+    return key, name, aliases

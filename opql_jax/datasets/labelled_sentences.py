@@ -1,10 +1,8 @@
-"""Sentences labelled with the relation of two mentions, as relation probes read them.
+"""Sentences labelled with the relation of two mentions, for few-shot relation classification: FewRel and JSON Lines.
 
-Two forms, told apart by the file's name:
-
-- FewRel, `*.json`: `{relation: [{tokens: [str], h: [name, id, [[index, ...], ...]], t: [...]}, ...]}`; of a head or tail that is
-  mentioned several times the first mention is taken, and the text is the tokens with a space between them;
-- JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel}` a line; where the two strings stand is found in the text.
+- FewRel (Han et al., 2018), `*.json`: `{relation: [{tokens: [str], h: [name, id, [[index, ...], ...]], t: [...]}, ...]}`; a head or
+  tail with several mentions is at the first of them, and the text is the tokens with a space between them.
+- JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel}` a line; the text is searched for the two strings.
 
 Head or subject is the topic, tail or object the target.
 """
@@ -13,13 +11,13 @@ from __future__ import annotations
 
 import collections
 import itertools
-import json
 import pathlib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from opql_jax.corpus.documents import CorpusError
+from opql_jax.corpus.json_lines import map_records, read_json, read_json_lines, string_field
 
 MISSING = 'a mention is not in the text'
 OVERLAPPING = 'the mentions overlap'
@@ -38,21 +36,20 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
     """Reads a file of either form.
 
     Returns:
-        The sentences in the order of the file, and how many were left out by reason: those in which a mention is not found
-        or the two cannot be told apart.
+        The sentences in the order of the file, and the number of skipped ones by reason: a mention is not in the text, or the
+        two overlap.
 
     Raises:
         CorpusError: the file is missing, of another form, or holds no usable sentence; names relation and item, or line.
     """
     path = pathlib.Path(path)
-    try:
-        content = path.read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f'{path}: cannot be read ({error})') from error
-    records = _json_lines(path, content) if path.suffix == '.jsonl' else _fewrel(path, content)
-    sentences, left_out = [], collections.Counter()
+    if path.suffix == '.jsonl':
+        records = (record for _, record in map_records(path, read_json_lines(path), _from_line))
+    else:
+        records = _fewrel(path)
+    sentences, skipped = [], collections.Counter()
     for text, topics, targets, relation in records:
-        # Of names that occur several times those that stand nearest to each other.
+        # Of several occurrences of the two names those nearest to each other.
         apart = [
             (max(a[0], b[0]) - min(a[1], b[1]), a, b)
             for a, b in itertools.product(topics, targets)
@@ -62,43 +59,34 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
             _, topic, target = min(apart)
             sentences.append(LabelledSentence(text, topic, target, relation))
         else:
-            left_out[OVERLAPPING if topics and targets else MISSING] += 1
+            skipped[OVERLAPPING if topics and targets else MISSING] += 1
     if not sentences:
-        raise CorpusError(f'{path}: no sentence with two mentions ({dict(left_out) or "it is empty"})')
-    return sentences, dict(left_out)
+        raise CorpusError(f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})')
+    return sentences, dict(skipped)
 
 
-def _json_lines(path, content: str) -> Iterator[tuple]:
-    for number, line in enumerate(content.split('\n'), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            text, topic, target, relation = (record[name] for name in ('text', 'sub_text', 'obj_text', 'rel'))
-            if not all(isinstance(value, str) and value.strip() for value in (text, relation)):
-                raise TypeError('text and rel are strings that are not empty')
-            if not all(isinstance(value, str | None) for value in (topic, target)):
-                raise TypeError('sub_text and obj_text are strings')
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorpusError(
-                f'{path}, line {number}: expected {{text, sub_text, obj_text, rel}} ({type(error).__name__}: {error})'
-            ) from error
-        yield text, _occurrences(topic, text), _occurrences(target, text), relation
+def _from_line(record: dict) -> tuple:
+    for name in ('sub_text', 'obj_text'):
+        if name not in record:
+            raise CorpusError(f'{name}: missing')
+    text, relation = string_field(record, 'text'), string_field(record, 'rel')
+    topic, target = string_field(record, 'sub_text', ''), string_field(record, 'obj_text', '')
+    return text, _occurrences(topic, text), _occurrences(target, text), relation
 
 
-def _occurrences(name: str | None, text: str) -> list[tuple[int, int]]:
-    """Where a name stands in a text as whole words: 'He' is not in 'Herbert'."""
-    if not (name and name.strip()):
+def _occurrences(name: str, text: str) -> list[tuple[int, int]]:
+    """The spans of a name in a text as whole words: 'He' is not in 'Herbert'."""
+    if not name.strip():
         return []
     before, after = (r'\b' if c.isalnum() else '' for c in (name[0], name[-1]))
     return [found.span() for found in re.finditer(before + re.escape(name) + after, text)]
 
 
-def _fewrel(path, content: str) -> Iterator[tuple]:
+def _fewrel(path) -> Iterator[tuple]:
     try:
-        relations = json.loads(content)
-    except ValueError as error:
-        raise CorpusError(f'{path}: not JSON ({error}); files of JSON Lines are called *.jsonl') from error
+        relations = read_json(path)
+    except CorpusError as error:
+        raise CorpusError(f'{error}; files of JSON Lines are called *.jsonl') from error
     if not isinstance(relations, dict):
         raise CorpusError(f'{path}: expected {{relation: [sentence, ...]}}, found a {type(relations).__name__}')
     for relation, items in relations.items():

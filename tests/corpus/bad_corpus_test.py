@@ -127,18 +127,18 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     an_id_used_twice=(lambda f: f.jsonl(*documents(), *documents()), "line 31: id: 'd0' was already used in line 1"),
     no_pair=(lambda f: f.jsonl({'id': 1, 'title': 'A', 'text': 'A b.'}), 'no pair in 1 documents'),
     entities_that_are_not_there=(lambda f: f.jsonl(ENTITIES='/none/e.jsonl'), 'error: /none/e.jsonl: no such file'),
-    an_entity_without_id=(lambda f: f.with_entities({'id': 'a'}, {'name': 'b'}), r"e\.jsonl, line 2: .*'id'"),
+    an_entity_without_id=(lambda f: f.with_entities({'id': 'a'}, {'name': 'b'}), r'e\.jsonl:2: id: expected a string'),
     an_entity_twice=(
         lambda f: f.with_entities({'id': 'Film0'}),
-        r"e\.jsonl, line 2: .*id 'Film0' is already in line 1",
+        r"e\.jsonl:2: id 'Film0' is already in line 1",
     ),
     a_name_that_is_a_number=(
         lambda f: f.with_entities({'id': 'x', 'name': 5}),
-        r'e\.jsonl, line 1: .*id and name are strings',
+        r'e\.jsonl:1: name: expected a string .*found 5',
     ),
     aliases_that_are_a_string=(
         lambda f: f.with_entities({'id': 'x', 'aliases': 'up'}),
-        r'e\.jsonl, line 1: .*aliases a list of strings',
+        r'e\.jsonl:1: aliases: expected a list of strings',
     ),
     no_question_files=(lambda f: f.jsonl(QUESTIONS='/none'), '/none: no question file such as /none/train.jsonl'),
     a_question_with_a_topic_past_its_end=(

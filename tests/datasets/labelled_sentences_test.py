@@ -29,7 +29,7 @@ def shown(sentences):
 
 
 def test_fewrel_mentions_are_their_tokens(tmp_path):
-    sentences, left_out = read(
+    sentences, skipped = read(
         tmp_path,
         {
             'P17': [fewrel('Mount Fuji is in Japan .', [[0, 1]], [[4]])],
@@ -38,17 +38,17 @@ def test_fewrel_mentions_are_their_tokens(tmp_path):
     )
     assert shown(sentences) == [('Mount Fuji', 'Japan', 'P17'), ('Jane Austen', 'Emma', 'P50'), ('Joyce', 'Ulysses', 'P50')]
     assert sentences[1].target == (3, 7)  # the first of its two mentions
-    assert left_out == {}
+    assert skipped == {}
 
 
-def test_fewrel_mentions_that_overlap_are_left_out(tmp_path):
+def test_fewrel_mentions_that_overlap_are_skipped(tmp_path):
     both = [fewrel('Bank of Japan', [[0, 1, 2]], [[2]]), fewrel('Kyoto , Japan', [[0]], [[2]])]
-    sentences, left_out = read(tmp_path, {'P17': both})
-    assert shown(sentences) == [('Kyoto', 'Japan', 'P17')] and left_out == {OVERLAPPING: 1}
+    sentences, skipped = read(tmp_path, {'P17': both})
+    assert shown(sentences) == [('Kyoto', 'Japan', 'P17')] and skipped == {OVERLAPPING: 1}
 
 
 def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
-    sentences, left_out = read(
+    sentences, skipped = read(
         tmp_path,
         [
             line('Herbert met Ann, then Bo. He married Ann (née Lee).', 'He', 'Ann'),
@@ -62,13 +62,13 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
     )
     assert shown(sentences) == [('He', 'Ann', 'P1'), ('Acme Inc.', 'Jo', 'P1'), ('New York', 'York', 'P1')]
     assert (sentences[0].topic, sentences[0].target) == ((26, 28), (37, 40))
-    assert left_out == {MISSING: 2, OVERLAPPING: 1}
+    assert skipped == {MISSING: 2, OVERLAPPING: 1}
 
 
 @pytest.mark.parametrize(
     'content, said',
     [
-        ('{', 'a.json: not JSON .*; files of JSON Lines are called'),
+        ('{', 'a.json: cannot be read as JSON .*; files of JSON Lines are called'),
         ([1], 'expected {relation: .*, found a list'),
         ({'P1': 3}, "relation 'P1': expected a list of sentences, found 3"),
         ({'P1': [fewrel('a b', [[0]], [[1]]), {'tokens': ['a']}]}, "relation 'P1', sentence 2: .*KeyError: 'h'"),
@@ -86,9 +86,9 @@ def test_a_bad_fewrel_file_is_refused_by_place(tmp_path, content, said):
 @pytest.mark.parametrize(
     'content, said',
     [
-        ([line('a b', 'a', 'b'), {'text': 'a b'}], "a.jsonl, line 2: .*KeyError: 'sub_text'"),
-        ([line('a b', 3, 'b')], 'line 1: .*sub_text and obj_text are strings'),
-        ([line('a b', 'a', 'b', '')], 'line 1: .*not empty'),
+        ([line('a b', 'a', 'b'), {'text': 'a b'}], 'a.jsonl:2: sub_text: missing'),
+        ([line('a b', 3, 'b')], 'a.jsonl:1: sub_text: expected a string, found 3'),
+        ([line('a b', 'a', 'b', '')], "a.jsonl:1: rel: expected a string, found ''"),
         ([line('a b', 'c', 'b')], 'no sentence with two mentions .*not in the text'),
     ],
 )
