@@ -15,7 +15,8 @@ from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import metaqa
-from opql_jax.kb import predictions
+from opql_jax.evaluation import predictions
+from opql_jax.kb.question_sets import write_answers
 from opql_jax.memory import update
 from opql_jax.memory.format import Memory
 from opql_jax.training import model_config
@@ -195,17 +196,16 @@ def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
 
 def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
     monkeypatch.setattr(predictions, 'CHUNK', 4)
-    options = dict(hops=2, batch_size=2)
     kb = ring()
     kb.fails_at = 5
     with pytest.raises(KeyboardInterrupt):
-        predictions.infer(kb, QUESTIONS, 'gs://b/out/a.jsonl', **options)
+        write_answers(kb, QUESTIONS, 'gs://b/out/a.jsonl')
     assert [*contents('gs://b/out')] == ['a.jsonl.parts/00000-of-00003.jsonl']
-    assert predictions.infer(ring(), QUESTIONS, 'gs://b/out/a.jsonl', **options) == len(QUESTIONS) - 4
-    predictions.infer(ring(), QUESTIONS, tmp_path / 'out' / 'a.jsonl', **options)
+    assert write_answers(ring(), QUESTIONS, 'gs://b/out/a.jsonl') == len(QUESTIONS) - 4
+    write_answers(ring(), QUESTIONS, tmp_path / 'out' / 'a.jsonl')
     assert contents('gs://b/out') == contents(tmp_path / 'out')
     assert len(predictions.read_predictions('gs://b/out/a.jsonl')) == len(QUESTIONS)
-    assert predictions.infer(ring(), QUESTIONS, 'gs://b/out/a.jsonl', **options) == 0
+    assert write_answers(ring(), QUESTIONS, 'gs://b/out/a.jsonl') == 0
     files.path('gs://b/questions.txt').write_text('who met [plain]\t北京\n')
     (question,) = metaqa.read_questions('gs://b/questions.txt', VOCAB, 1)
     assert (question.id, question.answers) == ('1-hop/questions/1', (VOCAB.id('北京'),))
