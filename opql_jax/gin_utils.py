@@ -130,7 +130,7 @@ def _is_first() -> bool:
 def _record(started: float, metrics: dict) -> None:
     from opql_jax.recipes import record
 
-    module = sys.modules['__main__'].__spec__.name
+    module = sys.modules['__main__'].__spec__.name  # type: ignore[union-attr]  # binaries are run with -m
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith('--run_json')]
     record.write(
         flags.FLAGS.run_json,

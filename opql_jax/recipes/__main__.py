@@ -17,17 +17,20 @@ from opql_jax.recipes.recipe import Options, Recipe, run, state_of
 
 
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
+    """The options of a recipe from the command line."""
     out = pathlib.Path(arguments.out) if arguments.out else record.ROOT / 'runs' / recipe.group
     data = pathlib.Path(arguments.data) if arguments.data else record.ROOT.parent / 'shared' / 'data'
     return Options(out, data, arguments.seed, arguments.world_seed, arguments.percent, arguments.documents)
 
 
 def list_recipes(_) -> None:
+    """Prints the names and summaries of all recipes."""
     for recipe in catalog.RECIPES.values():
         print(f'{recipe.name:36} {recipe.summary}')
 
 
 def show(arguments) -> None:
+    """Prints the steps of a recipe, their inputs and outputs, and what is done."""
     recipe = catalog.find(arguments.name)
     options = options_of(recipe, arguments)
     steps = recipe.build(options)
@@ -38,6 +41,7 @@ def show(arguments) -> None:
 
 
 def run_recipes(arguments) -> None:
+    """Runs recipes, one after the other."""
     chosen = [catalog.find(name) for name in arguments.names]
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
     built = [(recipe, options, recipe.build(options)) for recipe, options in plans]
@@ -48,6 +52,7 @@ def run_recipes(arguments) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
+    """The command line."""
     out = argparse.ArgumentParser(prog='python -m opql_jax.recipes', description='The experiments of this project.')
     commands = out.add_subparsers(required=True)
     commands.add_parser('list', help='names all recipes').set_defaults(command=list_recipes)
@@ -72,6 +77,7 @@ def _stop(*_):
 
 
 def main(argv: list[str] | None = None) -> None:
+    """Runs a command."""
     arguments = parser().parse_args(argv)
     logging.basicConfig(format='%(asctime)s %(message)s', datefmt='%H:%M:%S')
     logging.getLogger('opql_jax').setLevel(logging.INFO)

@@ -8,6 +8,7 @@ TOKENS = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 
 
 def scored(options: Options, row: str, model: str, embedding: str) -> Step:
+    """The accuracy of an embedding."""
     bindings = {
         'SENTENCES': options.file('linked_sentences/sentences.jsonl'),
         'MODEL_DIR': model,

@@ -15,6 +15,7 @@ _ABLATED = {'opql-follow': 'own_prediction', 'null-of-no-entity': 'null_entity'}
 
 
 def memory_of(system: str, memory: str) -> str:
+    """The memory of a system; EaE has none."""
     return '' if system == 'eae' else f'{{out}}/{memory}'
 
 

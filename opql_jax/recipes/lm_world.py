@@ -14,6 +14,7 @@ gin = 'gin/experiments/lm_world/{}.gin'.format
 
 
 def prepared(name: str, **bindings) -> Step:
+    """A prepared part of the generated world."""
     corpus = {
         'PREPARED_DIR': f'{{out}}/{name}',
         'CORPUS': f'{{out}}/world/{name}/corpus.jsonl',
@@ -31,7 +32,7 @@ def lm_world(options: Options, system: str) -> list[Step | Function]:
     world = {'directory': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
     memory = {'PREPARED_DIR': '{out}/train', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
     on = {'PREPARED_DIR': '{out}/train'}
-    steps = [
+    steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
         prepared('train', QUESTIONS='{out}/world/linked'),
         train('entities', gin('entities'), options, **on),
@@ -40,7 +41,7 @@ def lm_world(options: Options, system: str) -> list[Step | Function]:
         train('align', gin('align'), options, INIT_FROM='{out}/relations', **on),
         Step('memory', 'build_memory', ('gin/runs/build_memory.gin',), memory, 'memory'),
         lm.cloze(options, 'lm_world', system, 'align', 'memory', 'train'),
-        lm.finetuned(options, 'lm_world', system, f'{system}-pretrained', 'memory', *questions('train'), prepared='train'),
+        lm.finetuned(options, 'lm_world', system, f'{system}-pretrained', 'memory', questions('train')[0], prepared='train'),
     ]
     if system == 'eae':
         sets = questions('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')

@@ -14,6 +14,7 @@ gin = 'gin/experiments/metaqa/{}.gin'.format
 
 
 def prepared(options: Options) -> Step:
+    """The prepared text and questions."""
     for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev'))):
         options.file(f'metaqa/{name}')
     bindings = {'PREPARED_DIR': '{out}/prepared', 'DATA_DIR': options.file('metaqa')}
@@ -32,6 +33,7 @@ def prepared_with_kb(options: Options, name: str, data_gin: str) -> Step:
 
 
 def pretrained(options: Options, ablation: str = '') -> list[Step]:
+    """Pretraining of the entity table and of the relation encoder."""
     name = f'relations{ablation}'
     return [
         train('entities', gin('entities'), options),
@@ -40,6 +42,7 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
 
 
 def memory(name: str, model: str, prepared: str = 'prepared', **bindings) -> Step:
+    """The memory of a model."""
     folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
     return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), folders | bindings, name)
 
@@ -55,11 +58,12 @@ def followed(
     scored = {'MODEL_DIR': f'{{out}}/follow/{row}', 'OUTPUT_DIR': f'{{out}}/results/{row}', 'QUESTIONS': tuple(there)}
     return [
         train(f'follow/{row}', gin_file, options, INIT_FROM=f'{{out}}/{model}', SEED=options.seed + seed, **folders),
-        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), folders | scored, f'results/{row}'),
+        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), {**folders, **scored}, f'results/{row}'),
     ]
 
 
 def aligned(options: Options) -> list[Step]:
+    """Text prepared, and an encoder pretrained and aligned with 1-hop questions."""
     return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='{out}/relations')]
 
 
@@ -100,6 +104,7 @@ def kv_memory(options: Options) -> list[Step]:
 
 
 def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
+    """A system that is trained on the knowledge base."""
     folder, model, entries = f'prepared-{row}', f'align-{row}', f'memory-{row}'
     return [
         prepared(options),

@@ -62,6 +62,7 @@ def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
 
 
 def over_wikispeedia(options: Options, system: str, question_format: str, parts: dict, steps: list) -> list[Step | Function]:
+    """A language model over Wikispeedia, pretrained, finetuned and evaluated."""
     gin = 'gin/experiments/webqsp/{}.gin'.format
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
     articles = {'PREPARED_DIR': '{out}/prepared', 'DATA_DIR': options.file('wikispeedia')}

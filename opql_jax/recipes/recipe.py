@@ -80,12 +80,7 @@ class Step:
 
     def inputs(self, steps: Sequence['Step | Function']) -> list[str]:
         """The names of the steps whose outputs the bindings name."""
-        text = repr(dict(self.bindings))
-        return [
-            step.name
-            for step in steps
-            if step.name != self.name and re.search(rf'{{out}}/{re.escape(step.output)}(?![\w-])', text)
-        ]
+        return _inputs(self, steps)
 
     def command(self, out: str) -> list[str]:
         """The command line, after the interpreter."""
@@ -121,7 +116,8 @@ class Function:
     arguments: Mapping[str, object]
     output: str
 
-    inputs = Step.inputs
+    def inputs(self, steps: Sequence['Step | Function']) -> list[str]:
+        return _inputs(self, steps)
 
     @property
     def bindings(self) -> Mapping[str, object]:
@@ -136,6 +132,12 @@ class Function:
         place = lambda value: value.replace('{out}', str(out)) if isinstance(value, str) else value
         self.function(**{name: place(value) for name, value in self.arguments.items()})
         record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started)
+
+
+def _inputs(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
+    text = repr(dict(step.bindings))
+    names_output = lambda other: re.search(rf'{{out}}/{re.escape(other.output)}(?![\w-])', text)
+    return [other.name for other in steps if other.name != step.name and names_output(other)]
 
 
 def execute(command: list[str]) -> int:
@@ -197,6 +199,7 @@ def state_of(step, out: pathlib.Path) -> str:
 
 
 def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
+    """The record of a step."""
     return out / 'steps' / step.name / 'run.json'
 
 
@@ -241,7 +244,7 @@ class Recipe:
 
     name: str
     summary: str
-    build: Callable[[Options], list[Step | Function]]
+    build: Callable[[Options], Sequence[Step | Function]]
 
     @property
     def group(self) -> str:

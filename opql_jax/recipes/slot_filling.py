@@ -17,6 +17,7 @@ HOPS = (1, 2, 3)
 
 
 def prepared(options: Options, name: str, part: str, **bindings) -> Step:
+    """A prepared part of the documents."""
     folders = {
         'PREPARED_DIR': f'{{out}}/{name}',
         'DOCUMENTS': options.file('redocred/documents.json'),
@@ -27,6 +28,7 @@ def prepared(options: Options, name: str, part: str, **bindings) -> Step:
 
 
 def memory(name: str, model: str, prepared: str, **bindings) -> Step:
+    """The memory of a model."""
     folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
     return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), {**folders, 'PAIRS': 'sentence', **bindings}, name)
 
