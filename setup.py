@@ -81,6 +81,7 @@ EXTRAS = {
     'test': [
         'pytest>=9.2.0,<10',
         'pytest-xdist>=3.8.0,<4',
+        'pytest-randomly>=5.1.0,<6',
         'hypothesis>=6.170.15,<7',
         # Static checks of Python, and of the scripts in launch/.
         'ruff>=0.17.6,<0.18',

@@ -50,8 +50,8 @@ def command(name, world, output):
             '--gin_file=gin/runs/relations.gin',
             *prepared,
             *flags(WORKDIR=output, STEPS=STEPS),
-            '--gin.run.train.checkpoint_every=4',
-            '--gin.run.train.keep_checkpoints=1',
+            '--gin.trainer.train.checkpoint_every=4',
+            '--gin.trainer.train.keep_checkpoints=1',
             '--gin.stages.RelationStage.rows=16',
         ],
         'build_memory': [

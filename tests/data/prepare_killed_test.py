@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 
-from opql_jax.corpus import linking, splitting
+from opql_jax.corpus import splitting
 from opql_jax.data import passage_records, prepare
-from opql_jax.datasets.jsonl import JsonLines
 
 import killed_everywhere
+from prepare_by_parts import BATCH, run
 
-DOCUMENTS, BATCH = 8, 4  # two parts of passages, and two of records
+DOCUMENTS = 2 * BATCH  # two parts of passages, and two of records
 
 
 def write(folder, documents=DOCUMENTS):
@@ -26,14 +26,6 @@ def write(folder, documents=DOCUMENTS):
     ]
     (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
     return folder / 'corpus.jsonl'
-
-
-def run(output, corpus, batch=BATCH, **options):
-    options = {'wordpieces': 200, 'drop_above_rate': 1.0, **options}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(linking, 'BATCH_DOCUMENTS', batch)
-        patched.setattr(prepare, 'BATCH_PASSAGES', batch)
-        return prepare.prepare(output_dir=str(output), reader=JsonLines(str(corpus)), **options)
 
 
 def contents(folder):
@@ -101,7 +93,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_pat
 @pytest.mark.slow
 def test_a_run_killed_at_any_point_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_path):
     corpus = write(tmp_path / 'corpus')
-    points = killed_everywhere.run(tmp_path, 'prepare_killed_test', 'run', corpus)
+    points = killed_everywhere.run(tmp_path, 'prepare_by_parts', 'run', corpus)
     whole, seen = contents(tmp_path / str(points)), set()
     for point in range(1, points):
         folder = tmp_path / str(point)

@@ -18,8 +18,8 @@ needs_glibc = pytest.mark.skipif(not CAN, reason='only glibc, from 2.35 on, can 
 MEGABYTES = 600
 USED = f"""
 import re, numpy as np
-from opql_jax.training import heap
-print(heap.keep())
+from opql_jax.training import malloc
+print(malloc.keep())
 array = np.ones(({MEGABYTES}, 1 << 20), np.uint8)
 del array
 print(int(re.search(r'VmRSS:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) >> 10)
@@ -65,9 +65,9 @@ def test_where_one_setting_is_refused_the_others_are_left_alone(monkeypatch):
 
 def test_training_sets_it_before_anything_that_starts_threads_is_imported():
     body = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
-    assert ast.unparse(body[0]) == 'from opql_jax.training import heap'
-    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    heap.keep()"
-    code = 'import sys; before = set(sys.modules); from opql_jax.training import heap; print(*set(sys.modules) - before)'
+    assert ast.unparse(body[0]) == 'from opql_jax.training import malloc'
+    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    malloc.keep()"
+    code = 'import sys; before = set(sys.modules); from opql_jax.training import malloc; print(*set(sys.modules) - before)'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
     assert others == {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}
