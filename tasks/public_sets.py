@@ -17,12 +17,12 @@ Examples are what the readers of `opql_jax.datasets` make of the files: question
     opql_complexwebq      a `Linked`                                  train, validation         by hand (Dropbox)
     opql_msf              1-hop, 2-hop, 3-hop and {hops}-passages     train, test               by hand (made by DrKIT's scripts)
 
-Files are written as TFRecord, TFDS's default, which `tfds.load` and `seqio.TfdsDataSource` read (and with it SeqIO's cached
-tasks); who reads them with Grain gives `file_format='array_record'` and asks for a data source.
+Files are written as TFRecord, TFDS's default, which `tfds.load` and `seqio.TfdsDataSource` read; for Grain give
+`file_format='array_record'` and ask for a data source.
 
-What is downloaded is checked against checksums.tsv. The copy in a manual folder is preferred, and checked alike. The checksum of
-WikiMovies is the one that ParlAI and Hugging Face's datasets publish; that of WebQSP.zip, for which Microsoft gives none, was
-stated alike by two public projects which had downloaded it. For the other files none was found: they are taken as they are.
+Downloads are checked against checksums.tsv, and so is a copy in the manual folder, which is preferred. The checksum of WikiMovies
+is published by ParlAI and Hugging Face's datasets; that of WebQSP.zip, for which Microsoft gives none, agrees between two public
+projects that downloaded it. No checksum is published for the other files, so they are not checked.
 """
 
 import dataclasses
@@ -52,13 +52,13 @@ NO_ENTITIES = EntityVocab([], [], [])
 
 @dataclasses.dataclass(kw_only=True)
 class Linked(tfds.core.BuilderConfig):
-    """What tells the entities of WebQSP and ComplexWebQuestions, to be given as `tfds.builder(..., config=Linked(...))`.
+    """How WebQSP and ComplexWebQuestions are linked: `tfds.builder(..., config=Linked(...))`.
 
-    The configuration is named by the contents of its files, so other files make another data set. Without any file it is
-    'names': entities are written as the data set calls them.
+    The configuration is named by a digest of its files, so other files make another data set. Without any file its name is
+    'names', and entities are written by the names that the data set gives them.
 
     Attributes:
-        entities: entities.parquet of a prepared folder, whose keys entities are written as.
+        entities: entities.parquet of a prepared folder; entities are written by its keys.
         mid_to_qid, qid_labels: tables that `EntityResolver` reads.
     """
 
@@ -79,7 +79,7 @@ class Linked(tfds.core.BuilderConfig):
 
 
 class _PublicSet(tfds.core.GeneratorBasedBuilder):
-    """What the builders share; each says where its files come from and which reader reads them."""
+    """The base of the builders; each adds where its files come from and which reader reads them."""
 
     VERSION = tfds.core.Version('1.0.0')
     skip_registration = True
@@ -200,7 +200,7 @@ class OpqlWebqsp(_PublicSet):
 
 
 class OpqlComplexwebq(_PublicSet):
-    """ComplexWebQuestions (Talmor and Berant, 2018); its topics are Freebase ids only, so `Linked` must tell their names."""
+    """ComplexWebQuestions (Talmor and Berant, 2018); its topics are Freebase ids only, so `Linked` must give their names."""
 
     name = 'opql_complexwebq'
     skip_registration = False

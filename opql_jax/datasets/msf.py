@@ -31,10 +31,10 @@ def documents(path: str | os.PathLike) -> list[Document]:
 
 
 def queries(path: str | os.PathLike) -> list[dict]:
-    """The records, in the form of `corpus.questions`, of queries.json: 'Douglas Adams, educated at, country', answers as ids.
+    """The records (see `corpus.questions`) of queries.json: 'Douglas Adams, educated at, country', answers as ids.
 
-    A record's type names its relations, 'P69 > P17'. Queries without an object, which DrKIT trains on as facts that the text
-    does not state, are left out. For errors see `documents`.
+    A record's type names its relations, 'P69 > P17'. Queries without an object (facts that the text does not state, for DrKIT's
+    training) are skipped. For errors see `documents`.
     """
     one = lambda query: None if query.get('object') is None else _query(query)
     records = [record for _, record in map_records(path, read_json_lines(path), one) if record]
@@ -80,13 +80,13 @@ def _document(record: dict) -> Document:
         if entity:
             mentions.append(Mention(start, start + len(text), entity))
             title = title or (text if entity == about else '')
-    kept = []
+    disjoint = []
     for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
-        if not kept or mention.start >= kept[-1].end:
-            kept.append(mention)
+        if not disjoint or mention.start >= disjoint[-1].end:
+            disjoint.append(mention)
     if type(record.get('id')) not in (int, str):
         raise CorpusError(f'id: expected a number or a string, found {record.get("id")!r}')
-    document = Document(str(record['id']), title or about, string_field(record, 'context'), tuple(kept), about or None)
+    document = Document(str(record['id']), title or about, string_field(record, 'context'), tuple(disjoint), about or None)
     validate(document)
     return document
 

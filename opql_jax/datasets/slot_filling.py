@@ -125,7 +125,7 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
     tails = collections.defaultdict(lambda: collections.defaultdict(set))
     for head, relation, tail in facts:
         tails[head][relation].add(tail)
-    found = []
+    every = []
     for topic in sorted(tails):
         partial = [((), ((topic,),))]
         for _ in range(hops):
@@ -137,8 +137,8 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
                         after[relation] |= others - {topic}
                 longer += [((*chain, r), (*reached, tuple(sorted(after[r])))) for r in sorted(after) if after[r]]
             partial = longer
-        found += [Query(topic, chain, reached[1:]) for chain, reached in partial]
-    return found
+        every += [Query(topic, chain, reached[1:]) for chain, reached in partial]
+    return every
 
 
 def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:

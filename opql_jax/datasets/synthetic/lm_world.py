@@ -163,7 +163,7 @@ def questions(
     """Questions for training and evaluation, types in turn.
 
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of it, and the pairs of
-    `conjunction` in none. What held-out facts would change the answers of is not asked in `train` and `dev_known`; `two_hop`
+    `conjunction` in none. Questions whose answers held-out facts would change are in neither `train` nor `dev_known`; `two_hop`
     and `conjunction` are answered from all facts. Questions of `changed` are those of `held_out` with the same number.
 
     Args:
@@ -199,8 +199,8 @@ def questions(
         for subject, object in zip(facts.subjects.tolist(), facts.objects.tolist())
     }
     files = {
-        name: [dataclasses.replace(question, id=f'{name}-{i}') for i, question in enumerate(asked)]
-        for name, asked in files.items()
+        name: [dataclasses.replace(question, id=f'{name}-{i}') for i, question in enumerate(rows)]
+        for name, rows in files.items()
     }
     files['changed'] = [
         dataclasses.replace(question, id=f'changed-{i}', answers=(objects[question.type, question.topic_entity],))

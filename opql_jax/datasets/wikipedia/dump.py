@@ -220,11 +220,11 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
     return file, True
 
 
-def _rows(found: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
+def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
     """The columns of `PAGES` for each page of the main namespace."""
     last_site: Site | None = None
     skipped = skip.matcher()
-    for site, page in found:
+    for site, page in site_pages:
         if site is not last_site:
             last_site, converter = site, Converter(site)
         if page.namespace:
