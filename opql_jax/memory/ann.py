@@ -69,8 +69,8 @@ class ExactIndex:
         query_e, query_r = check_queries(query_e, query_r, k, self._dims)
         if self._memory is None or not len(query_e):
             return _unused(len(query_e), k)
-        scores, found = _top_k(self._memory, self._table, Queries(query_e, query_r), k=k)
-        return np.asarray(scores), self._rows[np.asarray(found)]
+        scores, ids = _top_k(self._memory, self._table, Queries(query_e, query_r), k=k)
+        return np.asarray(scores), self._rows[np.asarray(ids)]
 
 
 class ScannIndex:
@@ -137,10 +137,10 @@ class ScannIndex:
         """Rows [B, depth] int32 of the best by their codes, in falling order; -1 in unused slots and for deleted entries."""
         # By default a batch of up to 256 would be the work of one thread.
         share = min(256, -(-len(query_e) // (os.cpu_count() or 1)))
-        found, distance = self._searcher.search_batched_parallel(
+        numbers, distance = self._searcher.search_batched_parallel(
             np.concatenate([query_e, query_r], axis=1), min(depth, len(self._row)), leaves_to_search=leaves, batch_size=share
         )
-        return np.where(np.isnan(distance), -1, self._row[found])
+        return np.where(np.isnan(distance), -1, self._row[numbers])
 
     @functools.cached_property
     def _exact(self) -> ExactIndex:
@@ -188,7 +188,7 @@ def _open(directory, manifest, memory, table):
         scann = scann_interface()
         reason = "ScaNN is not installed (pip install 'opql-jax[scann]')"
     if scann is None:
-        _say(f'{directory}: {reason}, so the memory is searched exactly')
+        _warn_once(f'{directory}: {reason}, so the memory is searched exactly')
         return ExactIndex(memory, table)
     if manifest['scann'] != importlib.metadata.version('scann'):
         raise InputError(
@@ -208,13 +208,13 @@ def scann_interface():
     except Exception as error:  # of any type: TensorFlow reports an undefined symbol by an exception of its own
         if isinstance(error, ModuleNotFoundError) and error.name == 'scann':
             return None
-        what = f'ScaNN is installed but does not import ({" ".join(str(error).split())[:200]})'
+        problem = f'ScaNN is installed but does not import ({" ".join(str(error).split())[:200]})'
         try:
             tensorflow = importlib.metadata.version('tensorflow')
         except importlib.metadata.PackageNotFoundError:
-            raise InputError(f"{what}: install it again, pip install --force-reinstall 'opql-jax[scann]'") from error
+            raise InputError(f"{problem}: install it again, pip install --force-reinstall 'opql-jax[scann]'") from error
         raise InputError(
-            f'{what}. It imports beside TensorFlow 2.20 or none, and TensorFlow {tensorflow} is installed: '
+            f'{problem}. It imports beside TensorFlow 2.20 or none, and TensorFlow {tensorflow} is installed: '
             "pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
         ) from error
     return scann.scann_ops_pybind
@@ -257,14 +257,14 @@ def check_table(memory, entity_table):
     return table
 
 
-def table_hash(table, manifest):
-    """Of the entities that there were when the index was built: an injection may add others after them."""
+def table_hash(table, manifest) -> str:
+    """The hash of the rows of E that there were when the index was built: an injection may add others after them."""
     return params_hash(table[: manifest['num_entities']])
 
 
 @functools.cache
-def _say(message):
-    """Logs a message the first time that it is said."""
+def _warn_once(message):
+    """Logs a warning, the first time that it is given."""
     _log.warning('%s', message)
 
 
@@ -275,13 +275,13 @@ def read_manifest(directory) -> dict:
 
 def _check_files(directory, manifest):
     """Reads every byte: ScaNN does not notice damage, and would unpickle a file that it does not write here."""
-    there = {f'{manifest["folder"]}/{path.name}' for path in (directory / manifest['folder']).glob('*')}
-    for name in sorted(there ^ manifest['files'].keys()):
-        state = 'not listed in' if name in there else 'missing, but listed in'
+    present = {f'{manifest["folder"]}/{path.name}' for path in (directory / manifest['folder']).glob('*')}
+    for name in sorted(present ^ manifest['files'].keys()):
+        state = 'not listed in' if name in present else 'missing, but listed in'
         raise InputError(f'{directory / name}: {state} {MANIFEST}; restore the index from a copy or build it again')
-    for name, stated in manifest['files'].items():
-        if files.sha256(directory / name) != stated['sha256']:
+    for name, digest in manifest['files'].items():
+        if files.sha256(directory / name) != digest['sha256']:
             raise InputError(
-                f'{directory / name}: {(directory / name).stat().st_size} bytes, not the {stated["bytes"]} that {MANIFEST} '
+                f'{directory / name}: {(directory / name).stat().st_size} bytes, not the {digest["bytes"]} that {MANIFEST} '
                 'lists or with another sha256: truncated or overwritten; restore the index from a copy or build it again'
             )

@@ -126,13 +126,14 @@ def _tune(index, tuning, measuring, recall) -> dict:
             settings.append((2 * size * leaves / num_leaves + _CODES_PER_KEY * least, leaves, least))
         _, index.leaves, depth = min(settings)
         index.depth = int(depth)
-        found = index.search(*measuring[:2], k)[1]
-        share = np.array([np.isin(want, got).mean() for want, got in zip(measuring[2], found)])
+        query_e, query_r, true_rows = measuring
+        _, rows = index.search(query_e, query_r, k)
+        share = np.array([np.isin(true, proposed).mean() for true, proposed in zip(true_rows, rows)])
         mean, error = float(share.mean()), float(share.std(ddof=1) / len(share) ** 0.5)
         _log.info('leaves %d, depth %d: recall@%d %.4f, standard error %.4f', index.leaves, index.depth, k, mean, error)
         if mean - 2 * error >= recall:
-            stated = {'recall': mean, 'recall_standard_error': error, 'recall_queries': len(share)}
-            return {'leaves': index.leaves, 'depth': index.depth} | stated
+            measured = {'recall': mean, 'recall_standard_error': error, 'recall_queries': len(share)}
+            return {'leaves': index.leaves, 'depth': index.depth} | measured
         aim += max((total - aim) // 10, 1)
     raise InputError(
         f'no setting reaches recall@{k} {recall} on both samples of queries ({most / total:.4f} is the most on the first): ask for '
@@ -140,11 +141,11 @@ def _tune(index, tuning, measuring, recall) -> dict:
     )
 
 
-def _depths(found, truth):
-    """The depths [Q * k], rising, at which the true rows [Q, k] lie in those found [Q, depth]; inf where they do not."""
+def _depths(proposed, truth):
+    """The depths [Q * k], rising, at which the true rows [Q, k] lie in those proposed [Q, depth]; inf where they do not."""
     depths = np.full(truth.shape, np.inf)
     for i in range(truth.shape[1]):
-        at = found == truth[:, i, None]
+        at = proposed == truth[:, i, None]
         depths[:, i] = np.where(at.any(axis=1), at.argmax(axis=1) + 1, np.inf)
     return np.sort(depths, axis=None)
 

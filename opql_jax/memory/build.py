@@ -297,8 +297,8 @@ def _begin(directory, plan) -> bool:
     """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
     if not (directory / MANIFEST).exists() and not (directory / format.PLAN).exists():
         # In a bucket an empty folder is none.
-        there = directory.iterdir() if directory.exists() else ()
-        if any(not path.name.startswith(f'.{format.PLAN}.') for path in there):
+        present = directory.iterdir() if directory.exists() else ()
+        if any(not path.name.startswith(f'.{format.PLAN}.') for path in present):
             raise InputError(f'{directory} holds other files and no memory; give a new or empty directory')
         segments.write_json(directory / format.PLAN, plan)
     finished = _is_finished(directory, plan)

@@ -15,13 +15,13 @@ def covered(memory: Memory, prepared: Prepared) -> dict:
     Raises:
         InputError: the memory is of other text than `prepared` and the folders that it continues.
     """
-    stated = memory.manifest.get('covers')
-    if stated and stated['prepared'] in (folder['prepared'] for folder in prepared.folders):
-        return stated
+    covers = memory.manifest['covers']
+    if covers and covers['prepared'] in (folder['prepared'] for folder in prepared.folders):
+        return covers
     advice = 'prepare new text with `extends`, the folder that the memory was made of'
-    if stated and stated['passages'] > len(prepared.passages):
+    if covers and covers['passages'] > len(prepared.passages):
         advice = (
-            f'the memory has {stated["passages"]} passages, the folder {len(prepared.passages)}: give the one injected last'
+            f'the memory has {covers["passages"]} passages, the folder {len(prepared.passages)}: give the one injected last'
         )
     raise InputError(
         f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: {advice}'

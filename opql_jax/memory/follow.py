@@ -194,9 +194,9 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
     parts = jax.tree.map(split, parts)
     order = jnp.argsort(parts[2][:, :, -1], axis=1)
     ranked = lambda x, order: jnp.take_along_axis(x, order.reshape(order.shape + (1,) * (x.ndim - 2)), axis=1)
-    found = lax.map(search, jax.tree.map(lambda x: ranked(x, order).swapaxes(0, 1), parts))
+    results = lax.map(search, jax.tree.map(lambda x: ranked(x, order).swapaxes(0, 1), parts))
     back = jnp.argsort(order, axis=1)
-    return jax.tree.map(lambda x: ranked(x.swapaxes(0, 1), back).reshape(-1, k)[:num_queries], found)
+    return jax.tree.map(lambda x: ranked(x.swapaxes(0, 1), back).reshape(-1, k)[:num_queries], results)
 
 
 def _best_slots(queries, memory, k, block):

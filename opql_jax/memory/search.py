@@ -105,9 +105,9 @@ def _top_of(scores, k):
     padded = jnp.pad(scores, (0, -width % size), constant_values=-jnp.inf).reshape(-1, size)
     _, buckets = lax.top_k(jnp.max(padded, axis=-1), k)
     buckets = jnp.sort(buckets)  # in order of place, so that ties are again met in it
-    best, found = lax.top_k(padded[buckets].reshape(-1), k)
+    best, place = lax.top_k(padded[buckets].reshape(-1), k)
     # A place in the padding can be kept only with -inf, which marks an unused slot.
-    return best, jnp.minimum(buckets[found // size] * size + found % size, width - 1)
+    return best, jnp.minimum(buckets[place // size] * size + place % size, width - 1)
 
 
 class _Choice(NamedTuple):
@@ -255,12 +255,12 @@ def _search_shard(memory, table, queries, filter, *, layout, choice, k, whole):
     else:  # of one size: a smaller last one would be alive beside the others
         padding = blocks * block - count
         split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(blocks, block, *x.shape[1:])
-        found = lax.map(jax.vmap(one), jax.tree.map(split, (queries, filter)))
-        best, ids = (x.reshape(-1, k)[:count] for x in found)
+        results = lax.map(jax.vmap(one), jax.tree.map(split, (queries, filter)))
+        best, ids = (x.reshape(-1, k)[:count] for x in results)
     ids += lax.axis_index(MESH_AXES) * rows
     # Devices hold rows in rising order, so the order of places is again the order of ids.
-    best, found = lax.top_k(layout.exchange(best), k)
-    return best, jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(layout.exchange(ids), found, axis=1))
+    best, place = lax.top_k(layout.exchange(best), k)
+    return best, jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(layout.exchange(ids), place, axis=1))
 
 
 def _specs(memory):

@@ -318,7 +318,7 @@ def _clean(directory, manifest, plan=None):
             continue
         if not path.is_dir():
             path.unlink()  # whoever reads it has it open
-        elif plan is not None and _begun(path) == plan:
+        elif plan is not None and _read_plan(path) == plan:
             resumed.append(path)
         else:
             # A reader may hold it (`Memory.close`); then a later update will find it free.
@@ -330,7 +330,8 @@ def _clean(directory, manifest, plan=None):
         leftover.unlink(missing_ok=True)
 
 
-def _begun(segment):
+def _read_plan(segment):
+    """The plan of an unfinished segment, None if it has none."""
     path = segment / format.PLAN
     return json.loads(path.read_text(encoding='utf-8')) if path.exists() else None
 
@@ -355,16 +356,16 @@ def _check_origin(directory, manifest, vocab, encoder_hash):
         )
 
 
-def _integers(name, given, width=()):
+def _integers(name, ids, width=()):
     """Ids of a caller as an int64 array: [n], or [n, 2] if `width` is (2,)."""
     try:
-        array = np.asarray(given if isinstance(given, np.ndarray) else list(given))
+        array = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
     except (TypeError, ValueError) as error:  # no sequence, or a ragged one
-        raise InputError(f'{name}={given!r} is not a list of ids') from error
+        raise InputError(f'{name}={ids!r} is not a list of ids') from error
     if not array.size:
         return np.zeros((0, *width), np.int64)
     if array.dtype.kind not in 'iu' or array.shape[1:] != width:
-        raise InputError(f'{name} must be {"pairs of ids" if width else "ids"}, not {given!r}')
+        raise InputError(f'{name} must be {"pairs of ids" if width else "ids"}, not {ids!r}')
     return array.astype(np.int64)
 
 

@@ -1,1 +1,1 @@
-"""Device meshes and the placement of arrays on them."""
+"""The device mesh, collectives of searches, and the entity table split over all devices."""

@@ -29,11 +29,11 @@ _NO_ID = np.iinfo(np.int32).max
 
 
 class Attended(NamedTuple):
-    """What vectors retrieve from E.
+    """Softmax attention of vectors m over all rows of E, as `attend` returns it.
 
     Attributes:
-        vectors: [..., d_e] float32, what retrieved.
-        found: [..., d_e] float32, softmax(E m)^T E.
+        vectors: [..., d_e] float32, m.
+        found: [..., d_e] float32, the attended embedding softmax(E m)^T E.
         lse: [...] float32, the log-sum-exp of E m.
         best: [...] int32, the entity that scores best, the lowest id among equals.
     """
@@ -45,7 +45,7 @@ class Attended(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How the entity table lies on a mesh.
+    """How the entity table is placed on a mesh.
 
     Attributes:
         mesh: the mesh, over all of whose devices the rows are split.
@@ -138,10 +138,10 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
 
 def _best_of(scores, ids, top, best):
     """The highest scores [M] of a chunk, and the best entities [M] of it and the chunks before, whose highest score was `top`."""
-    here = scores.max(axis=1)
+    highest = scores.max(axis=1)
     # Not argmax, which is several times as slow on a CPU. Earlier chunks have lower ids and keep their ties.
-    lowest = jnp.where(scores == here[:, None], ids, _NO_ID).min(axis=1)
-    return here, jnp.where(here > top, lowest, best)
+    lowest = jnp.where(scores == highest[:, None], ids, _NO_ID).min(axis=1)
+    return highest, jnp.where(highest > top, lowest, best)
 
 
 def _forward_shard(vectors, labels, table, *, layout, chunk):
@@ -150,8 +150,8 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
 
     def step(carry, start, ids, scores, rows):
         top, total, best, label_score = carry
-        here, best = _best_of(scores, ids, top, best)
-        highest = jnp.maximum(top, here)
+        chunk_top, best = _best_of(scores, ids, top, best)
+        highest = jnp.maximum(top, chunk_top)
         total = total * jnp.exp(top - highest) + jnp.exp(scores - highest[:, None]).sum(axis=1)
         place = jnp.clip(labels - ids[0], 0, ids.shape[0] - 1)
         score = jnp.take_along_axis(scores, place[:, None], axis=1)[:, 0]
@@ -196,8 +196,8 @@ def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     return (jnp.where(labels >= 0, lse - label_score, 0.0), best == labels), (vectors, labels, table, lse)
 
 
-def _cross_entropy_backward(layout, chunk, kept, cotangents):
-    vectors, labels, table, lse = kept
+def _cross_entropy_backward(layout, chunk, residuals, cotangents):
+    vectors, labels, table, lse = residuals
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk)
     inputs, outputs = (_WHOLE, _WHOLE, _WHOLE, _WHOLE, ROWS), (_WHOLE, ROWS)
@@ -270,8 +270,8 @@ def _attend_shard(vectors, table, *, layout, chunk):
 
     def step(carry, start, ids, scores, rows):
         top, total, summed, best = carry
-        here, best = _best_of(scores, ids, top, best)
-        highest = jnp.maximum(top, here)
+        chunk_top, best = _best_of(scores, ids, top, best)
+        highest = jnp.maximum(top, chunk_top)
         old, new = jnp.exp(top - highest), jnp.exp(scores - highest[:, None])
         return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows, best
 
@@ -279,10 +279,10 @@ def _attend_shard(vectors, table, *, layout, chunk):
     start = zeros + _MASKED, zeros, jnp.zeros((count, dim), jnp.float32), jnp.full(count, _NO_ID, jnp.int32)
     top, total, summed, best = _scan_rows(step, start, vectors, table, layout, chunk)
     highest = lax.pmax(top, MESH_AXES)
-    here = jnp.exp(top - highest)
-    total = lax.psum(total * here, MESH_AXES)
+    share = jnp.exp(top - highest)
+    total = lax.psum(total * share, MESH_AXES)
     best = lax.pmin(jnp.where(top == highest, best, _NO_ID), MESH_AXES)
-    return lax.psum(summed * here[:, None], MESH_AXES) / total[:, None], highest + jnp.log(total), best
+    return lax.psum(summed * share[:, None], MESH_AXES) / total[:, None], highest + jnp.log(total), best
 
 
 def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk):
@@ -316,8 +316,8 @@ def _attend_forward(vectors, table, layout, chunk):
     return (found, lse, best), (vectors, table, found, lse)
 
 
-def _attend_backward(layout, chunk, kept, changes):
-    vectors, table, found, lse = kept
+def _attend_backward(layout, chunk, residuals, changes):
+    vectors, table, found, lse = residuals
     change, change_of_lse, _ = changes
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
     inputs, outputs = (_WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, ROWS), (_WHOLE, ROWS)
@@ -329,7 +329,7 @@ _attend.defvjp(_attend_forward, _attend_backward)
 
 
 def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK) -> Attended:
-    """softmax(E m)^T E of each vector m: the entities it retrieves, in one embedding. Call it inside `jax.jit`.
+    """Attends with each vector m to all rows of E: softmax(E m)^T E. Call it inside `jax.jit`.
 
     Args:
         vectors: [M, d_e] float.
@@ -344,9 +344,9 @@ def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK) -> Attend
 
 
 def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
-    """`softmax_cross_entropy` of vectors [M, d_e] that have been attended with, which leaves of its products those with the labels.
+    """`softmax_cross_entropy` of vectors [M, d_e] that `attend` has been applied to: only the scores of the labels are computed anew.
 
-    These are exact, where an accelerator rounds the factors of the others: a loss near 0 may then be a little below it.
+    These are exact, whereas an accelerator may round the factors of the others: a loss near 0 may then be a little below it.
 
     Returns:
         As `softmax_cross_entropy`.
