@@ -146,7 +146,7 @@ def test_a_truncated_file_of_a_prepared_folder_is_named_by_whoever_opens_it(worl
 @pytest.mark.parametrize('name', READERS)
 def test_a_damaged_file_of_the_right_size_is_named_when_it_is_read(world, name):
     folder = world.truncated(world.prepared, name, zeros=True)
-    assert f'{folder}/{name}: ' in complaint(world.binaries(*READERS[name](world, folder)))
+    assert f'{folder}/{name}:' in complaint(world.binaries(*READERS[name](world, folder)))
 
 
 def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
@@ -198,7 +198,7 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
         lambda w: w.ask(prepared=w.memory, memory=w.prepared),
         'memory/manifest.json: not the manifest of',
     ),
-    a_model_that_does_not_follow=(lambda w: w.ask(model=w.model), '/model holds no follower'),
+    a_model_that_does_not_follow=(lambda w: w.ask(model=w.model), '/model holds no model that answers questions'),
     a_memory_of_another_encoder=(
         lambda w: w.ask(memory=w.other_memory),
         '/follow was trained over .*/other_memory is .* built with another encoder',

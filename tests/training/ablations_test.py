@@ -176,14 +176,14 @@ def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option
     prepared, _, memory = trained
     follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', follow_stage(memory, **option), spread=8.0)
     kb = VirtualKB.open(prepared, follower, memory)
-    assert kb.filter == option.get('filter', True)
+    has_filter = option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]
     first_hops = lambda kb: [answer.hops[0].entries.tolist() for answer in kb.answer(questions)]
     for question, steps in zip(questions, (answer.hops for answer in kb.answer(questions))):
         assert len(steps[-1].entities) and question.topic_entity not in steps[-1].entities
     filtered = VirtualKB.open(prepared, follower, memory, filter=True)
-    assert (filtered.identity == kb.identity) == kb.filter
-    assert (first_hops(filtered) == first_hops(kb)) == kb.filter
+    assert (filtered.identity == kb.identity) == has_filter
+    assert (first_hops(filtered) == first_hops(kb)) == has_filter
     with pytest.raises(TrainingError, match=f'{next(iter(option))} was'):
         tiny_training.run(prepared, follower, follow_stage(memory))
 
@@ -200,7 +200,8 @@ def test_a_run_from_before_a_setting_existed_goes_on(trained, tmp_path, monkeypa
     assert 'filter' not in store.meta()['lineage']
     store.close()
     tiny_training.run(prepared, follower, follow_stage(memory), num_steps=1)
-    assert VirtualKB.open(prepared, follower, memory).filter
+    identities = [VirtualKB.open(prepared, follower, memory, filter=value).identity for value in (None, True, False)]
+    assert identities[0] == identities[1] != identities[2]
 
 
 # No hard negatives.
