@@ -69,8 +69,6 @@ EXTRAS = {
     'wiki': WIKI,
     # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
-    # The plots of opql_jax.results.
-    'plots': ['matplotlib>=3.11.2,<4'],
     # Folders in buckets, gs://.
     'gcs': ['gcsfs>=2026.9'],
     'tpu': ['jax[tpu]'],

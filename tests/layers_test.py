@@ -47,7 +47,6 @@ EDGE = {
     'convert_questions',
     'infer',
     'ask',
-    'results',
     'fewshot',
     'gin_utils',
 }

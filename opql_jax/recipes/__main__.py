@@ -1,4 +1,4 @@
-"""`python -m opql_jax.recipes list | show NAME | run NAME`: the experiments of this project.
+"""`python -m opql_jax.recipes list | show NAME | run NAME | publish NAME | tables`: the experiments of this project.
 
 list              the names of all recipes, with a line on each
 show NAME         the steps of a recipe with their inputs, outputs and state
@@ -12,7 +12,7 @@ import signal
 import sys
 
 from opql_jax.core.errors import InputError, Preempted
-from opql_jax.recipes import catalog, record
+from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.recipe import Options, Recipe, run, state_of
 
 
@@ -51,6 +51,18 @@ def run_recipes(arguments) -> None:
             print(f'{recipe.name} is done: {options.out}/{steps[-1].output}')
 
 
+def publish_recipes(arguments) -> None:
+    """Copies what finished recipes found into results/."""
+    for name in arguments.names:
+        recipe = catalog.find(name)
+        print(tables.publish(recipe, options_of(recipe, arguments)))
+
+
+def write_all_tables(_) -> None:
+    """Writes the tables of README.md and RESULTS.md."""
+    tables.write_tables()
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     out = argparse.ArgumentParser(prog='python -m opql_jax.recipes', description='The experiments of this project.')
@@ -61,7 +73,10 @@ def parser() -> argparse.ArgumentParser:
     ran = commands.add_parser('run', help='runs what is not done')
     ran.add_argument('names', nargs='+', metavar='NAME')
     ran.add_argument('--dry-run', action='store_true', help='print the commands, run nothing')
-    for command, function in ((shown, show), (ran, run_recipes)):
+    published = commands.add_parser('publish', help='copies what finished recipes found into results/')
+    published.add_argument('names', nargs='+', metavar='NAME')
+    commands.add_parser('tables', help='writes the tables of README.md and RESULTS.md').set_defaults(command=write_all_tables)
+    for command, function in ((shown, show), (ran, run_recipes), (published, publish_recipes)):
         command.set_defaults(command=function)
         command.add_argument('--out', help='folder that receives everything (default: runs/ and the group of the recipe)')
         command.add_argument('--data', help='folder of the data sets (default: ../shared/data)')

@@ -141,6 +141,5 @@ GIN = {
         '--gin.SENTENCES={labelled.jsonl} --gin.MODEL_DIR={pretrained} --gin.OUTPUT_DIR={new} --gin.WAYS=2',
         ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
     ),
-    'runs/results': ('results', "--gin.RUNS=('{prepared}/..',)", ['/prepared/..: opql', 'write_results.output = ']),
     'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
 }

@@ -1,0 +1,147 @@
+"""The tables of README.md and RESULTS.md, written from the `run.json` files in results/, so that no figure is typed by hand.
+
+    results/<group>/<row>/run.json    a published run: command, commit, seed, percent, device, seconds, metrics
+    results/<group>/gin/*.gin         the operative configurations of its training runs
+
+A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
+"""
+
+import json
+import pathlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
+from opql_jax.recipes import record
+from opql_jax.recipes.recipe import Options, Recipe, run_json_of
+
+RESULTS = record.ROOT / 'results'
+FILES = ('README.md', 'RESULTS.md')
+_BLOCK = re.compile(r'(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)', re.S)
+_SEED = re.compile(r'(.*?)-?seed-?\d+$')
+FIELDS = ('command', 'commit', 'metrics', 'percent', 'seed', 'seconds')
+
+
+def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, dict]:
+    """The published runs of a group: {row: record}.
+
+    Raises:
+        InputError: there are none, or a file lacks a field; names it.
+    """
+    rows = {}
+    for path in sorted((folder / group).glob('*/run.json')):
+        fields = json.loads(path.read_text(encoding='utf-8'))
+        if missing := [name for name in FIELDS if name not in fields]:
+            raise InputError(f'{path} lacks {", ".join(missing)}: publish the run again')
+        rows[path.parent.name] = fields
+    if not rows:
+        raise InputError(f'{folder / group} holds no published run')
+    return rows
+
+
+def merge_seeds(rows: dict[str, dict]) -> dict[str, list[dict]]:
+    """{row: the records of its seeds}: rows that differ by `seed<N>` at the end of their names only are one."""
+    merged: dict[str, list[dict]] = {}
+    for name, fields in rows.items():
+        match = _SEED.fullmatch(name)
+        merged.setdefault((match[1] if match else name) or 'all seeds', []).append(fields)
+    return merged
+
+
+def cell(seeds: Sequence[dict], name: str) -> str:
+    """Hits@1 of a question set, its spread over seeds, and its share of what the memory can answer."""
+    found = [fields['metrics'][name] for fields in seeds if name in fields['metrics']]
+    if not found:
+        return '–'
+    hits = [metrics['hits@1'] for metrics in found]
+    text = f'{np.mean(hits):.3f}'
+    if len(hits) > 1:
+        text += f' ± {np.std(hits, ddof=1):.3f}'
+    coverage = found[0].get('coverage')
+    return text if coverage in (None, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
+
+
+def table(group: str, folder: pathlib.Path = RESULTS) -> str:
+    """A Markdown table of a group, with a line for each row."""
+    rows = read_rows(group, folder)
+    if all('accuracy' in fields['metrics'] for fields in rows.values()):
+        header = ['', '5-way 1-shot accuracy', 'commit']
+        lines = [
+            [name, f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}', f['commit']]
+            for name, f in rows.items()
+        ]
+    else:
+        sets = sorted({name for fields in rows.values() for name in fields['metrics']})
+        header = ['', *sets, 'seeds', 'minutes', 'commit']
+        lines = []
+        for name, seeds in merge_seeds(rows).items():
+            seconds = [fields['seconds'] for fields in seeds if fields['seconds']]
+            minutes = f'{np.mean(seconds) / 60:.0f}' if seconds else '–'
+            commits = ', '.join(dict.fromkeys(fields['commit'] for fields in seeds))
+            lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), minutes, commits])
+    return '\n'.join('| ' + ' | '.join(cells) + ' |' for cells in (header, ['---'] * len(header), *lines)) + '\n'
+
+
+def with_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
+    """A Markdown text whose tables are those of the published runs."""
+    return _BLOCK.sub(lambda block: block[1] + table(block[2], folder) + block[3], text)
+
+
+def write_tables(root: pathlib.Path = record.ROOT) -> None:
+    """Writes the tables of README.md and RESULTS.md anew."""
+    for name in FILES:
+        text = (root / name).read_text(encoding='utf-8')
+        with atomic_path(root / name) as partial:
+            partial.write_text(with_tables(text, root / 'results'), encoding='utf-8')
+
+
+def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) -> pathlib.Path:
+    """Copies what a finished recipe found into the folder of published runs.
+
+    Returns:
+        The file written.
+
+    Raises:
+        InputError: a step is not done.
+    """
+    out, seconds, configurations, metrics, last = options.out.absolute(), 0.0, {}, {}, {}
+    for step in recipe.build(options):
+        path = run_json_of(step, out)
+        if not path.exists():
+            raise InputError(f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first')
+        last = record.read(path)
+        seconds += last['seconds']
+        if step.name.startswith('results'):
+            metrics[step.name.rpartition('/')[2]] = last['metrics']
+        if last['gin']:
+            configurations[step.name.replace('/', '-')] = (
+                last['gin'].replace(str(out), 'OUT').replace(str(options.data), 'DATA')
+            )
+    group, _, row = recipe.name.partition('/')
+    group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
+    row = f'{row}-seed-{options.seed}'.removeprefix('-') if options.seed or not row else row
+    fields = {
+        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}',
+        'percent': options.percent,
+        'seed': options.seed,
+        'seconds': round(seconds, 1),
+        'metrics': next(iter(metrics.values())) if len(metrics) == 1 else _joined(metrics),
+        **{name: last[name] for name in ('commit', 'versions', 'device')},
+    }
+    target = folder / group / row / 'run.json'
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(target) as partial:
+        partial.write_text(json.dumps(fields, indent=1, sort_keys=True) + '\n', encoding='utf-8')
+    for name, text in configurations.items():
+        gin = folder / group / 'gin' / f'{name}.gin'
+        gin.parent.mkdir(exist_ok=True)
+        gin.write_text(text, encoding='utf-8')
+    return target
+
+
+def _joined(metrics: dict[str, dict]) -> dict[str, dict]:
+    """{memory/question set: metrics} of a system that was asked over several memories."""
+    return {f'{memory}/{name}': values for memory, found in metrics.items() for name, values in found.items()}

@@ -1,0 +1,66 @@
+"""The tables of README.md and RESULTS.md: written from published runs, and no older than these."""
+
+import json
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.recipes import record, tables
+from opql_jax.recipes.recipe import Function, Options, Recipe, run
+
+
+def write_run(folder, group, row, **fields):
+    path = folder / group / row / 'run.json'
+    path.parent.mkdir(parents=True)
+    base = {'command': 'c', 'commit': 'abc', 'metrics': {}, 'percent': 100, 'seed': 0, 'seconds': 60.0}
+    path.write_text(json.dumps(base | fields))
+
+
+def test_the_tables_of_the_repository_are_those_of_its_published_runs():
+    for name in tables.FILES:
+        text = (record.ROOT / name).read_text(encoding='utf-8')
+        assert tables.with_tables(text) == text, f'{name}: python -m opql_jax.recipes tables'
+    assert '<!-- table: ' in text
+
+
+def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
+    for seed, hits in enumerate((0.8, 0.9)):
+        write_run(tmp_path, 'g', f'a-seed{seed}', metrics={'1-hop/dev': {'hits@1': hits, 'coverage': 0.9}}, seconds=60 * seed)
+    write_run(tmp_path, 'g', 'b', metrics={'2-hop/dev': {'hits@1': 0.5}}, seconds=None)
+    lines = tables.table('g', tmp_path).splitlines()
+    assert lines[0] == '|  | 1-hop/dev | 2-hop/dev | seeds | minutes | commit |'
+    assert lines[2:] == ['| a | 0.850 ± 0.071 (94 %) | – | 2 | 1 | abc |', '| b | – | 0.500 | 1 | – | abc |']
+
+
+def test_only_what_stands_between_the_comments_of_a_table_is_written_anew(tmp_path):
+    write_run(tmp_path, 'g', 'a', metrics={'dev': {'hits@1': 1.0}})
+    text = 'before\n<!-- table: g -->\nold\n<!-- end of table -->\nafter'
+    written = tables.with_tables(text, tmp_path)
+    assert written.startswith('before\n<!-- table: g -->\n|') and written.endswith('<!-- end of table -->\nafter')
+    assert 'old' not in written and tables.with_tables(written, tmp_path) == written
+
+
+def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
+    with pytest.raises(InputError, match='g holds no published run'):
+        tables.table('g', tmp_path)
+    (tmp_path / 'g/a').mkdir(parents=True)
+    (tmp_path / 'g/a/run.json').write_text('{"command": "c"}')
+    with pytest.raises(InputError, match=r'g/a/run.json lacks commit, metrics, percent, seed, seconds: publish the run again'):
+        tables.table('g', tmp_path)
+
+
+def make(path):
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('made')
+
+
+def test_a_recipe_is_published_once_it_is_done(tmp_path):
+    recipe = Recipe('g/a', '', lambda options: [Function('one', make, {'path': '{out}/one'}, 'one')])
+    options = Options(tmp_path / 'out', tmp_path, seed=3, percent=10)
+    with pytest.raises(InputError, match='step one is not done in .*: run the recipe first'):
+        tables.publish(recipe, options, tmp_path / 'results')
+    run(recipe.build(options), options)
+    path = tables.publish(recipe, options, tmp_path / 'results')
+    assert path == tmp_path / 'results/g-10-percent/a-seed-3/run.json'
+    published = json.loads(path.read_text())
+    assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == record.device()
