@@ -40,8 +40,8 @@ class Prepared:
         check_files(self.directory, self.manifest, tables.PREPARED)
 
     def hash(self) -> str:
-        """Hex sha256 that identifies the content of the folder (every file's digest enters it)."""
-        return manifest_hash(self.manifest)
+        """Hex SHA-256 that identifies the content of the folder, however it was made: of the digests of its files."""
+        return manifest_hash(self.manifest['files'])
 
     @property
     def folders(self) -> list[dict]:
