@@ -27,7 +27,7 @@ from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import encoder_flops
 from opql_jax.training import model_config
-from opql_jax.training.trainer import init_params
+from opql_jax.training.state import init_params
 
 PADDED = 128
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'

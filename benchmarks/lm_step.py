@@ -4,26 +4,29 @@ python benchmarks/lm_step.py --entries 200000 --entities 40000 --size tiny --mod
 
 `parts` are differences between steps: the transformer alone (with the loss of its prediction against E), `linking_loss` (L_el), the
 entity memory after a layer, and reading by each mode of the search (topics linked to E, search, rescoring, embedding, L_re). Texts are random; the step is that of
-`ClozeStage`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
+`Cloze`: one hidden mention and `--topics` that ask, forward, backward and AdamW.
 """
 
 from opql_jax.training import malloc
 
 if __name__ == '__main__':
-    malloc.keep()
+    malloc.keep_freed_memory()
 
 import argparse
+import functools
 import json
 
 import jax
 import numpy as np
 from timing import medians
 
+from opql_jax.data.sources.cloze import ClozeBatch
+from opql_jax.data.texts import TextBucket, Texts
 from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import lm_stages, step, trainer
+from opql_jax.training import objectives, state, trainer
 
 SIZES = {
     'tiny': dict(hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64),
@@ -34,7 +37,7 @@ VOCABULARY = 30_000
 
 
 def batch_of(rows, length, topics, entities, entries, rng):
-    """A random batch in the form of `data.lm_sources`."""
+    """A random batch."""
     places = np.sort(rng.integers(1, length - 2, (rows, 2 * topics)), axis=1).astype(np.int32)
     features = dict(
         tokens=rng.integers(10, VOCABULARY, (rows, length)),
@@ -49,7 +52,8 @@ def batch_of(rows, length, topics, entities, entries, rng):
     )
     flags = dict(used=np.ones((rows, topics), bool), absent=rng.random((rows, topics)) < 0.5)
     named = {name: value.astype(np.int32) for name, value in features.items()} | flags
-    return {f'{name}_{length}': value for name, value in named.items()}
+    texts = Texts(**{name: named.pop(name) for name in Texts._fields if name in named})
+    return ClozeBatch((TextBucket(texts, **named),))
 
 
 def measure(options):
@@ -67,31 +71,29 @@ def measure(options):
     layer = sizes['num_layers'] // 2
     common = dict(rows=options.rows, topics=options.topics, k=options.k)
     ways = {
-        'transformer': (lm_stages.ClozeStage(entity_layer=0, entity_weight=0.0, **common), None),
-        'with_linking_loss': (lm_stages.ClozeStage(entity_layer=0, **common), None),
-        'memory_off': (lm_stages.ClozeStage(entity_layer=layer, **common), None),
+        'transformer': (objectives.Cloze(entity_layer=0, entity_weight=0.0, **common), None),
+        'with_linking_loss': (objectives.Cloze(entity_layer=0, **common), None),
+        'memory_off': (objectives.Cloze(entity_layer=layer, **common), None),
     }
     for mode in options.modes:
         # A path that is never opened: what it says is that there is a memory.
-        stage = lm_stages.ClozeStage(entity_layer=layer, memory_dir='given', mode=mode, **common)
-        ways[mode] = stage, shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
+        objective = objectives.Cloze(entity_layer=layer, memory_dir='given', mode=mode, **common)
+        ways[mode] = objective, shard_memory(topic, target, relations, mesh, mode=mode, passages=passages)
     calls, held_bytes = {}, {}
-    for name, (stage, constants) in ways.items():
-        params = stage.init(encoder, trainer.init_params(encoder, options.entities, 0))
-        optimizer = step.make_optimizer(1000)
-        place = lambda tree, stage=stage: step.place(tree, layout, stage.trainable)
-        state = place(step.init_state(place(params), stage.trainable, optimizer))
-
-        def loss(params, batch, constants, static, rng, stage=stage):
-            return stage.loss(encoder, layout, params, batch, constants, static, rng)
-
-        compiled = step.make_train_step(loss, stage.trainable, optimizer, 0).lower(state, batch, constants, ()).compile()
+    for name, (objective, memory) in ways.items():
+        params = objective.init(encoder, state.init_params(encoder, options.entities, 0))
+        loss = functools.partial(objective.loss, encoder, layout)
+        task = objectives.Task(source=None, loss=loss, trainable=objective.trainable, lineage={})
+        optimizer = trainer.make_optimizer(1000)
+        place = lambda tree, task=task: state.place(tree, layout, task.trainable)
+        first = place(state.init_state(place(params), task.trainable, optimizer))
+        compiled = trainer.make_train_step(task, optimizer, 0).lower(first, batch, memory).compile()
         sizes_of = compiled.memory_analysis()
         held_bytes[name] = sizes_of.argument_size_in_bytes + sizes_of.temp_size_in_bytes
-        held = [state]
+        held = [first]
 
-        def call(held=held, compiled=compiled, constants=constants):
-            held[0], metrics = compiled(held[0], batch, constants)  # the old state's buffers are reused
+        def call(held=held, compiled=compiled, memory=memory):
+            held[0], metrics = compiled(held[0], batch, memory)  # the old state's buffers are reused
             return metrics
 
         calls[name] = call

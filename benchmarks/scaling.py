@@ -28,7 +28,7 @@ all can be. Bytes a second that a chip receives in an all-reduce are a whole pod
 from opql_jax.training import malloc
 
 if __name__ == '__main__':
-    malloc.keep()
+    malloc.keep_freed_memory()
 
 import argparse
 import json
@@ -95,6 +95,7 @@ def main():
     from train_step import CONTEXT, ENTITIES, VOCABULARY, Ours, random_batch
 
     import gin
+    from opql_jax.data.sources.relations import RelationBatch
     from opql_jax.models.encoder import RelationEncoder
     from opql_jax.parallel.mesh import make_mesh
 
@@ -132,7 +133,7 @@ def main():
             line[kind] = {'seconds': round(took, 4), 'over_one': round(took / work / seconds[kind, devices[0]], 2)}
         line |= {'received_bytes': sum(received.values()), 'formula_bytes': formula, 'by_kind': received}
         if number == devices[-1]:
-            half = batch_of(options.rows // 2, length // 2) | batch_of(options.rows // 2)
+            half = RelationBatch(batch_of(options.rows // 2, length // 2).pairs + batch_of(options.rows // 2).pairs)
             line['bucketed_over_formula'] = round(
                 sum(received_bytes(take.compiled(half), number).values()) / max(formula, 1), 2
             )

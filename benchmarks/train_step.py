@@ -10,7 +10,7 @@ fastest attention ('sdpa'), the fused AdamW, eager. On a CPU both have the same 
 Both keep the memory that they free, as `opql_jax.train` does (`training.heap`; that makes PyTorch faster too).
 
 Without `--job` both get the same random batch [rows, length] without padding: the step by itself. With it, the job: pairs of a prepared
-folder (a generated one by default), batches made before the clock starts. Ours are those that `RelationStage` trains on: length
+folder (a generated one by default), batches made before the clock starts. Ours are those that `Relations` trains on: length
 buckets, and every row an anchor whose negatives are the other rows ('shared'). Theirs are the paper's groups, an anchor with 2
 positives and 8 hard negatives, padded to the longest row of each batch ('longest', what collators do, the fair baseline) or to
 the longest of the corpus ('padded'). `sequences` are rows that hold a pair; `anchors` are rows whose loss is counted, so what a step teaches.
@@ -27,9 +27,10 @@ other processes may have the rest. A step cannot be faster than FLOPs / peak (`l
 from opql_jax.training import malloc
 
 if __name__ == '__main__':
-    malloc.keep()
+    malloc.keep_freed_memory()
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -45,14 +46,14 @@ import gin
 from opql_jax.data import batching
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources import RelationSource
+from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import step, trainer
-from opql_jax.training.stages import RelationStage
+from opql_jax.training import state, trainer
+from opql_jax.training.objectives import Relations, Task
 
 MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
 # That of gin/data/synthetic.gin, with passages of any length.
@@ -62,46 +63,55 @@ CONTEXT, MATRIX = 2, 2048
 
 
 def random_batch(rows, length, rng):
-    """A batch in the form of `data.buckets.pack`, with two mentions of each pair and no padding."""
+    """A batch of one bucket, with two mentions of each pair and no padding."""
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
     pair = np.arange(rows, dtype=np.int32) // 2
-    features = dict(
-        tokens=10 + integers(VOCABULARY - 10, length), r1=integers(length), r2=integers(length), topic=pair, target=pair
+    bucket = batching.PairBucket(
+        tokens=10 + integers(VOCABULARY - 10, length),
+        r1=integers(length),
+        r2=integers(length),
+        topic=pair,
+        target=pair,
+        anchor=np.ones(rows, bool),
+        context_positions=integers(length, CONTEXT),
+        context_entities=integers(ENTITIES, CONTEXT),
     )
-    context = dict(context_positions=integers(length, CONTEXT), context_entities=integers(ENTITIES, CONTEXT))
-    named = {**features, **context, 'anchor': np.ones(rows, bool)}
-    return {f'{name}_{length}': value for name, value in named.items()}
+    return RelationBatch((bucket,))
 
 
-def padded_to_longest(batch):
-    """A batch of one bucket cut to its longest row."""
-    (length,) = batching.lengths_in(batch)
-    longest = int((batch[f'tokens_{length}'] != 0).sum(axis=1).max())
-    cut = {name.replace(f'_{length}', f'_{longest}'): value for name, value in batch.items()}
-    return cut | {f'tokens_{longest}': batch[f'tokens_{length}'][:, :longest]}
+def padded(batch, length=None):
+    """A batch as one bucket of rows of a length, that of its longest row if None."""
+    parts = [
+        bucket._replace(tokens=np.pad(bucket.tokens, [(0, 0), (0, max(batching.BUCKET_LENGTHS) - bucket.tokens.shape[1])]))
+        for bucket in batch.pairs
+    ]
+    bucket = batching.PairBucket(*map(np.concatenate, zip(*parts)))
+    longest = length or int((bucket.tokens != 0).sum(axis=1).max())
+    return RelationBatch((bucket._replace(tokens=bucket.tokens[:, :longest]),))
 
 
 class Ours:
     """The project's train step, by hand."""
 
     def __init__(self, encoder, entities, mesh):
-        stage, optimizer = RelationStage(), step.make_optimizer(1000)
-        layout, params = Layout(mesh, entities), trainer.init_params(encoder, entities, 0)
-        place = lambda tree: step.place(tree, layout, stage.trainable)
-        self.state, self.mesh = place(step.init_state(place(params), stage.trainable, optimizer)), mesh
-        loss = lambda *arguments: stage.loss(encoder, layout, *arguments)
-        self.step, self.programs = step.make_train_step(loss, stage.trainable, optimizer, 0), {}
+        objective, optimizer = Relations(), trainer.make_optimizer(1000)
+        layout, params = Layout(mesh, entities), state.init_params(encoder, entities, 0)
+        loss = functools.partial(objective.loss, encoder, layout)
+        task = Task(source=None, loss=loss, trainable=objective.trainable, lineage={})
+        place = lambda tree: state.place(tree, layout, task.trainable)
+        self.state, self.mesh = place(state.init_state(place(params), task.trainable, optimizer)), mesh
+        self.step, self.programs = trainer.make_train_step(task, optimizer, 0), {}
 
     def compiled(self, batch):
         """The program of a step over batches of these shapes."""
-        shapes = tuple((name, value.shape) for name, value in batch.items())
+        shapes = tuple(value.shape for value in jax.tree.leaves(batch))
         if shapes not in self.programs:
-            self.programs[shapes] = self.step.lower(self.state, shard_batch(batch, self.mesh), (), ()).compile()
+            self.programs[shapes] = self.step.lower(self.state, shard_batch(batch, self.mesh), None).compile()
         return self.programs[shapes]
 
     def __call__(self, batches):
         for batch in batches:
-            self.state, metrics = self.compiled(batch)(self.state, shard_batch(batch, self.mesh), ())
+            self.state, metrics = self.compiled(batch)(self.state, shard_batch(batch, self.mesh), None)
         return metrics['loss']
 
 
@@ -137,8 +147,8 @@ class Theirs:
 
     def loss(self, batch):
         torch, model = self.torch, self.model
-        (length,) = batching.lengths_in(batch)
-        of = lambda name: torch.from_numpy(batch[f'{name}_{length}'])
+        (bucket,) = batch.pairs
+        of = lambda name: torch.from_numpy(getattr(bucket, name))
         tokens, topic, target, entities = (
             of('tokens').long(),
             of('topic'),
@@ -180,10 +190,10 @@ def work(encoder, batches, positions):
     """(sequences, anchors, FLOPs, tokens with padding, tokens) of some batches."""
     total = np.zeros(5)
     for batch in batches:
-        for length in batching.lengths_in(batch):
-            tokens, used = batch[f'tokens_{length}'], batch[f'topic_{length}'] >= 0
+        for bucket in batch.pairs:
+            tokens, used = bucket.tokens, bucket.topic >= 0
             flops = TRAINING_OVER_FORWARD * encoder_flops(encoder, tokens.shape, positions)
-            total += used.sum(), batch[f'anchor_{length}'].sum(), flops, tokens.size, (tokens[used] != 0).sum()
+            total += used.sum(), bucket.anchor.sum(), flops, tokens.size, (tokens[used] != 0).sum()
     return total
 
 
@@ -234,10 +244,16 @@ def job(options, root):
     if not options.prepared_dir:
         prepare(output_dir=root, reader=Synthetic(num_documents=options.documents, num_train=1, num_eval=1), **RECIPE)
     prepared = Prepared(options.prepared_dir or root)
-    common = dict(num_steps=options.steps, seed=0, rows=options.rows, max_context=CONTEXT)
-    ours = RelationSource(prepared, **common)
-    groups = list(RelationSource(prepared, sampler='groups', bucket_lengths=[max(ours.capacities)], **common))
-    batches = {'ours': list(ours), 'longest': list(map(padded_to_longest, groups)), 'padded': groups}
+    common = dict(rows=options.rows, max_context=CONTEXT)
+    ours = RelationSource(prepared, RelationSettings(**common))
+    groups = RelationSource(prepared, RelationSettings(sampler='groups', **common))
+    ours_made, groups_made = ([source[step] for step in range(options.steps)] for source in (ours, groups))
+    longest = max(ours.capacities)
+    batches = {
+        'ours': ours_made,
+        'longest': list(map(padded, groups_made)),
+        'padded': [padded(b, longest) for b in groups_made],
+    }
     return prepared.tokenizer.get_vocab_size(), len(prepared.vocab), batches
 
 

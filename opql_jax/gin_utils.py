@@ -7,6 +7,7 @@ A value that is no Python literal and no reference (`@`, `%`) is a string, so `-
 
 import ast
 import copy
+import dataclasses
 import inspect
 import logging
 import os
@@ -98,8 +99,10 @@ def configure(files, bindings, function):
 
 
 def _check_types(function) -> None:
-    """Compares the bound numbers and strings with the annotations of `function`, which gin does not."""
+    """Compares the bound numbers and strings with the annotations of `function`, and of dataclasses it takes; gin does not."""
     hints = typing.get_type_hints(function)
+    for kind in filter(dataclasses.is_dataclass, hints.values()):
+        _check_types(kind)
     for name, value in gin.get_bindings(function, resolve_references=False).items():
         kinds = set(typing.get_args(hints.get(name)) or [hints.get(name)])
         if kinds <= {bool, int, float, str, type(None)}:

@@ -1,7 +1,7 @@
 """OPQL's training data as SeqIO tasks.
 
-An element of a task is a whole batch, exactly what a source of `opql_jax.data` gives at that step, so a task must
-be neither shuffled nor batched again:
+An element of a task is a whole batch, exactly what a source of `opql_jax.data.sources` makes for that step, so a task must be
+neither shuffled nor batched again. A feature is named by its path in the batch, such as 'pairs/0/tokens':
 
     register('relations', '/data/prepared', num_steps=20_000, sampler='shared')
     seqio.get_dataset('opql_relations', task_feature_lengths=None, dataset_split='train', shuffle=False, seed=0,
@@ -17,25 +17,31 @@ import seqio
 import tensorflow as tf
 
 from opql_jax.corpus.questions import read_questions
-from opql_jax.data import lm_sources, passages, sources
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources import align, align_passages, cloze, entities, follow, open_questions, relations
+from opql_jax.data.sources.base import Source, named_leaves
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 
-def open_questions(prepared: Prepared, *, questions: str | os.PathLike, **fields) -> lm_sources.OpenQuestionSource:
-    """The source over a question file, see `corpus.questions`; `fields` are its other arguments."""
-    return lm_sources.OpenQuestionSource(prepared, read_questions(questions, prepared.vocab), **fields)
+def _with_settings(source, settings):
+    """Makes a source from the fields of its settings."""
+    return lambda prepared, *, seed=0, **fields: source(prepared, settings(**fields), seed)
 
 
+def _read_open_questions(prepared: Prepared, *, questions: str | os.PathLike, **fields):
+    """The source over a question file; `fields` are its other arguments."""
+    return open_questions.OpenQuestionSource(prepared, read_questions(questions, prepared.vocab), **fields)
+
+
+# For each kind of task what makes its source from a prepared folder, `seed` and the fields of `register`.
 KINDS: dict[str, Callable] = {
-    'entities': sources.EntitySource,
-    'relations': sources.RelationSource,
-    'align': sources.AlignSource,
-    'align_passages': passages.PassageAlignSource,
-    'follow': sources.FollowSource,
-    # Tasks open no memory: whoever has one gives its `Entries`.
-    'lm_cloze': functools.partial(lm_sources.ClozeSource, entries=None),
-    'lm_questions': open_questions,
+    'entities': entities.EntitySource,
+    'relations': _with_settings(relations.RelationSource, relations.RelationSettings),
+    'align': _with_settings(align.AlignSource, align.AlignSettings),
+    'align_passages': _with_settings(align_passages.PassageAlignSource, align_passages.PassageAlignSettings),
+    'follow': follow.FollowSource,
+    'lm_cloze': cloze.ClozeSource,  # tasks open no memory: whoever has one gives its `entries`
+    'lm_questions': _read_open_questions,
 }
 
 
@@ -47,8 +53,8 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
         prepared_dir: a prepared directory.
         num_steps: batches.
         name: of the task; `opql_{kind}` by default.
-        **fields: arguments of the source, e.g. `sampler` of `RelationSource`, `splits` of `FollowSource`, or the file
-            `questions` of 'lm_questions'.
+        **fields: settings of the source, e.g. `sampler` of `RelationSettings`, `splits` of `FollowSource`, or the question
+            file `questions` of 'lm_questions'.
 
     Returns:
         The task. `get_dataset(..., seed=s)` gives the batches of seed s; without a seed, those of seed 0.
@@ -59,14 +65,14 @@ def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name
     """
     if kind not in KINDS:
         raise ValueError(f'kind is {kind!r}; it must be one of {sorted(KINDS)}')
-    train = lambda seed: KINDS[kind](Prepared(prepared_dir), num_steps=num_steps, seed=seed, **fields)
-    return add(name or f'opql_{kind}', prepared_dir, {'train': train})
+    source = lambda seed: KINDS[kind](Prepared(prepared_dir), seed=seed, **fields)
+    return add(name or f'opql_{kind}', prepared_dir, {'train': (source, num_steps)})
 
 
 def add(
     name: str,
     prepared_dir: str | os.PathLike,
-    splits: Mapping[str, Callable[[int], sources.Source]],
+    splits: Mapping[str, tuple[Callable[[int], Source], int]],
     metric_fns: Sequence[Callable] = (),
 ) -> seqio.Task:
     """Registers a task whose splits are sources.
@@ -74,25 +80,25 @@ def add(
     Args:
         name: of the task.
         prepared_dir: whose tokenizer the features named 'tokens' are read with.
-        splits: for each split what opens its source for a seed; features are alike in names, types and ranks.
+        splits: for each split a function that opens its source for a seed, and its number of steps; features are alike in names,
+            types and ranks.
         metric_fns: see `seqio.Task`.
     """
 
     @functools.lru_cache(maxsize=2 * len(splits))
     def open_source(split, seed):
-        return splits[split](seed)
+        return splits[split][0](seed)
 
     def dataset_fn(split, shuffle_files, seed=None):
         if shuffle_files:
             raise ValueError(f'{name}: batches are already drawn at random; call get_dataset with shuffle=False')
-        return as_dataset(open_source(split, seed or 0))
+        return as_dataset(open_source(split, seed or 0), splits[split][1])
 
-    opened = {split: open_source(split, 0) for split in splits}
-    first = next(iter(opened.values()))[0]
+    first = [named_leaves(open_source(split, 0)[0]) for split in splits][0]
     tokens, ids = WordPieceVocabulary(prepared_dir), seqio.PassThroughVocabulary(np.iinfo(np.int32).max)
     features = {
         key: seqio.Feature(
-            tokens if 'tokens' in key else ids, add_eos=False, dtype=tf.as_dtype(value.dtype), rank=np.ndim(value)
+            tokens if key.endswith('tokens') else ids, add_eos=False, dtype=tf.as_dtype(value.dtype), rank=np.ndim(value)
         )
         for key, value in first.items()
     }
@@ -101,7 +107,7 @@ def add(
         source=seqio.FunctionDataSource(
             dataset_fn,
             splits=list(splits),
-            num_input_examples={split: len(source) for split, source in opened.items()},
+            num_input_examples={split: num_steps for split, (_, num_steps) in splits.items()},
             caching_permitted=False,
         ),
         preprocessors=[],
@@ -110,14 +116,14 @@ def add(
     )
 
 
-def as_dataset(source: sources.Source) -> tf.data.Dataset:
-    """The batches of a source in order of their steps, with static shapes."""
-    first = source[0]
+def as_dataset(source: Source, num_steps: int) -> tf.data.Dataset:
+    """The first batches of a source in order of their steps, with static shapes."""
+    first = named_leaves(source[0])
 
     def batch(step):
         values = tf.numpy_function(
-            lambda s: list(source[int(s)].values()), [step], [tf.as_dtype(v.dtype) for v in first.values()]
+            lambda s: list(named_leaves(source[int(s)]).values()), [step], [tf.as_dtype(v.dtype) for v in first.values()]
         )
         return {key: tf.ensure_shape(v, first[key].shape) for key, v in zip(first, values, strict=True)}
 
-    return tf.data.Dataset.range(len(source)).map(batch, num_parallel_calls=2, deterministic=True)
+    return tf.data.Dataset.range(num_steps).map(batch, num_parallel_calls=2, deterministic=True)

@@ -4,14 +4,14 @@
     complexwebq('/data/prepared', {'train': 'cwq.train.jsonl', 'dev': 'cwq.dev.jsonl'}, num_steps=20_000)
     seqio.MixtureRegistry.add('asked', [('opql_webqsp', 1), ('opql_complexwebq', 3)])
 
-    evaluator = seqio.Evaluator('opql_webqsp', EvaluatedBatches(), eval_split='test', target_field_name='answers')
+    evaluator = seqio.Evaluator('opql_webqsp', EvaluatedBatches(), eval_split='test', target_field_name='questions/0/answers')
     metrics, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
 
 Files are those that `opql_jax.convert_questions` writes. An element is a batch of questions of one number of hops (see
-`opql.py`), so elements of a mixture come whole from one task. Features are those of `data.lm_sources` without the length in
-their names, as tasks of a mixture have the same names: `tokens` is [n, L]. `hops` is [n], as SeqIO's evaluator takes no scalar.
+`opql.py`), so elements of a mixture come whole from one task. Features are the paths of `OpenQuestionBatch`, such as
+'questions/0/answers'; `hops` is [n], as SeqIO's evaluator takes no scalar.
 
-The split 'train' is what `OpenQuestionSource` draws. Every other split is `EachQuestion`. `predict_fn` gives for each of its
+The split 'train' is what `OpenQuestionSource` draws. Every other split is `EachQuestion`. `predict_fn` returns for each of its
 elements (index, entity ids [n, K], best first).
 """
 
@@ -23,10 +23,13 @@ import seqio
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question, read_questions
-from opql_jax.data import batching, lm_markup, lm_sources
+from opql_jax.data import batching, lm_markup
+from opql_jax.data.batching import round_up
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import check_length, round_up
-from opql_jax.data.sources import Source
+from opql_jax.data.questions import check_length
+from opql_jax.data.sources.base import Hops, Source
+from opql_jax.data.sources.open_questions import OpenQuestionBatch, OpenQuestionSource
+from opql_jax.data.texts import TextRow, TextSizes, pack_texts
 from opql_jax_tasks import opql
 
 CUTOFFS = (1, 5, 10)
@@ -37,12 +40,13 @@ UNKNOWN = -2
 class EachQuestion(Source):
     """Each question once, in batches of one number of hops, few hops first.
 
-    Features as of `OpenQuestionSource`, but `answers` are all answers, UNKNOWN in place of those that the vocabulary lacks (-1
+    Batches as of `OpenQuestionSource`, but `answers` are all answers, UNKNOWN in place of those that the vocabulary lacks (-1
     where there is none, so only unused rows hold nothing else), and `label` is the first one, -1 if the vocabulary lacks them all.
     """
 
     def __init__(self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64):
         """Takes questions and the rows of a batch; InputError names a question that has no answers or is too long."""
+        super().__init__(0)
         self._questions, self._special, self._rows = sorted(questions, key=lambda q: q.hops), prepared.special, rows
         self._inputs = [
             lm_markup.mark_open_question(prepared.tokenizer, q.text, q.topics, prepared.special) for q in self._questions
@@ -55,33 +59,34 @@ class EachQuestion(Source):
                 )
             check_length(question.id, len(marked.tokens))
         self._length = round_up(max(len(marked.tokens) for marked in self._inputs), 8)
-        self._topics = max(len(q.topics) for q in self._questions)
-        self._width = round_up(max(map(len, self._answers)), 8)
+        width = round_up(max(map(len, self._answers)), 8)
+        self._sizes = TextSizes(topics=max(len(q.topics) for q in self._questions), answers=width)
         hops = np.array([q.hops for q in self._questions])
         runs = [np.flatnonzero(hops == h) for h in np.unique(hops)]
         self._batches = [run[at : at + rows] for run in runs for at in range(0, len(run), rows)]
-        super().__init__(len(self._batches), 0, 0, 1)
 
-    def batch(self, step, rng):
-        ids = self._batches[step]
-        rows = [lm_sources.question_row(self._inputs[i], self._answers[i], max(self._answers[i][0], -1)) for i in ids]
-        places = [self._length] * len(rows)
-        batch = lm_sources.pack(rows, {self._length: self._rows}, places, self._topics, self._width, 1, self._special)
-        return {**batch, 'hops': np.int32(self._questions[ids[0]].hops)}
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def batch(self, step, rng) -> OpenQuestionBatch:
+        packer, rows = batching.Packer({self._length: self._rows}), []
+        for i in self._batches[step]:
+            packer.add(len(self._inputs[i].tokens))
+            rows.append(TextRow(self._inputs[i], max(self._answers[i][0], -1), self._answers[i]))
+        hops = Hops(self._questions[self._batches[step][0]].hops)
+        return OpenQuestionBatch(pack_texts(rows, packer, self._sizes, self._special), hops)
 
 
-class OneBucket(Source):
-    """Batches of a source of questions with the features that this module states."""
+class HopsPerRow(Source):
+    """Batches of a source of questions whose number of hops is an array, [n] int32."""
 
     def __init__(self, source: Source):
-        super().__init__(len(source), 0, 0, 1)
+        super().__init__(0)
         self._source = source
 
-    def batch(self, step, rng):
+    def __getitem__(self, step):
         batch = self._source[step]
-        (length,) = batching.lengths_in(batch)
-        named = {name.removesuffix(f'_{length}'): value for name, value in batch.items()}
-        return named | {'hops': np.full(len(named['tokens']), batch['hops'])}
+        return batch._replace(hops=np.full(len(batch.questions[0].label), batch.hops, np.int32))
 
 
 class EvaluatedBatches(seqio.PassThroughFeatureConverter):
@@ -124,15 +129,15 @@ def register_questions(
         ValueError: a name that is already registered.
     """
     prepared = Prepared(prepared_dir)
-    asked = {split: read_questions(path, prepared.vocab) for split, path in files.items()}
+    questions = {split: read_questions(path, prepared.vocab) for split, path in files.items()}
 
-    def opener(split):
-        if split != 'train':
-            return lambda seed: OneBucket(EachQuestion(prepared, asked[split], rows=rows))
-        drawn = lambda seed: lm_sources.OpenQuestionSource(prepared, asked[split], num_steps=num_steps, seed=seed, rows=rows)
-        return lambda seed: OneBucket(drawn(seed))
+    def source(split):
+        if split == 'train':
+            return lambda seed: HopsPerRow(OpenQuestionSource(prepared, questions[split], rows=rows, seed=seed)), num_steps
+        each = EachQuestion(prepared, questions[split], rows=rows)
+        return lambda seed: HopsPerRow(each), len(each)
 
-    return opql.add(name, prepared_dir, {split: opener(split) for split in files}, [ranked_entities])
+    return opql.add(name, prepared_dir, {split: source(split) for split in files}, [ranked_entities])
 
 
 def webqsp(prepared_dir: str | os.PathLike, files: Mapping, **options) -> seqio.Task:

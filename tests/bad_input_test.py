@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.training.stages import FollowStage
+from opql_jax.training.objectives import Follow
 
 import tiny_training
 from complaints import cases, complaint
@@ -45,7 +45,7 @@ class World:
         for seed, model, memory in ((0, self.model, self.memory), (1, self.other_model, self.other_memory)):
             tiny_training.write_untrained(self.prepared, model, seed=seed)
             assert binaries(*self.build(model=model, memory=memory)).returncode == 0
-        tiny_training.write_untrained(self.prepared, self.follow, FollowStage(memory_dir=str(self.memory)))
+        tiny_training.write_untrained(self.prepared, self.follow, Follow(memory_dir=str(self.memory)))
         self.topic = Prepared(self.prepared).vocab.names[0]
 
     def synthetic(self, folder):
@@ -187,7 +187,7 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(world, 
 # What does not fit together.
 
 SHAPE = '--gin.encoder.RelationEncoder.{}=16'
-ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
+ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
 
 
 @cases(
@@ -225,7 +225,7 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
     ),
     a_workdir_of_another_stage=(
         lambda w: w.train('entities', workdir=w.copy(w.model)),
-        r"/model cannot be resumed as another run \(.*stage was 'RelationStage' and is 'EntityStage'",
+        r"/model cannot be resumed as another run \(objective was 'Relations' and is 'Entities'",
     ),
     two_starts=(
         lambda w: w.train('relations', f'--gin.INIT_FROM={w.model}', '--gin.BERT=minilm'),
@@ -244,7 +244,7 @@ ROWS = '--gin.stages.RelationStage.rows=16'  # as the models were trained
     no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
-        lambda w: w.train('relations', '--gin.stages.RelationStage.entity_weight=0.0', prepared=w.small()),
+        lambda w: w.train('relations', '--gin.objectives.Relations.entity_weight=0.0', prepared=w.small()),
         'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt',
     ),
     no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),

@@ -46,11 +46,11 @@ def run(binary, *flags):
 def train(stage, prepared, workdir, *flags):
     """The flags of a run of one or two small steps."""
     size = {
-        'entities': 'stages.EntityStage.rows=16',
-        'relations': 'stages.RelationStage.rows=16',
-        'align': 'stages.AlignStage.rows=16',
-        'follow': 'stages.FollowStage.questions=8',
-        'lm_questions': 'lm_stages.OpenQuestionStage.rows=8',
+        'entities': 'objectives.Entities.rows=16',
+        'relations': 'objectives.Relations.rows=16',
+        'align': 'objectives.Align.rows=16',
+        'follow': 'objectives.Follow.questions=8',
+        'lm_questions': 'objectives.AnswerQuestions.rows=8',
     }[stage]
     return [
         *ENCODER,
@@ -109,7 +109,7 @@ def chain(tmp_path_factory):
     run('train', *train('align', prepared, root / 'aligned', f'--gin.INIT_FROM={root / "pretrained"}', steps))
     run('build_memory', *build(prepared, root / 'aligned', root / 'memory'))
     follow = [f'--gin.INIT_FROM={root / "aligned"}', f'--gin.MEMORY_DIR={root / "memory"}', steps]
-    run('train', *train('follow', prepared, root / 'follow', *follow, "--gin.stages.FollowStage.splits=('2-hop/train',)"))
+    run('train', *train('follow', prepared, root / 'follow', *follow, "--gin.objectives.Follow.splits=('2-hop/train',)"))
 
     kb, file = virtual_kb(root), root / 'asked.jsonl'
     world = generate(0, DOCUMENTS)

@@ -71,7 +71,7 @@ def dry_run(config, *flags, capsys):
     ('--gin.FLAG=True', 'FLAG=True'),
     ("--gin.SPLITS=('1-hop/dev', '2-hop/dev')", "SPLITS=('1-hop/dev', '2-hop/dev')"),
     ('--gin.SEED=%OTHER', 'SEED=%OTHER'),  # references
-    ('--gin.train.stage=@stages.AlignStage()', 'train.stage=@stages.AlignStage()'),
+    ('--gin.train.stage=@objectives.Align()', 'train.stage=@objectives.Align()'),
     ('-gin.STEPS=1', 'STEPS=1'),
 ])  # fmt: skip
 def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):

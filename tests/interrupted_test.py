@@ -75,7 +75,7 @@ def build(world, memory, shard_rows=200):
 
 
 def training(world, workdir):
-    flags = ['--gin.STEPS=2', '--gin.stages.RelationStage.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
+    flags = ['--gin.STEPS=2', '--gin.objectives.Relations.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
     return ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.WORKDIR={workdir}']
 
 

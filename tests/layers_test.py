@@ -298,7 +298,7 @@ def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
         ('opql_jax/data/records.py', 'import numpy as np\nnp.load("x", allow_pickle=False)'),
         ('tasks/metaqa.py', 'import seqio\nimport tensorflow as tf\nfrom opql_jax.data import sources'),
         ('tasks/metaqa.py', 'from opql_jax_tasks import features'),
-        ('opql_jax/t5x_model.py', 'from opql_jax.training import stages\nfrom opql_jax_tasks import opql'),
+        ('opql_jax/t5x_model.py', 'from opql_jax.training import objectives\nfrom opql_jax_tasks import opql'),
         ('tests/bert_test.py', 'import torch\nimport gin\nfrom opql_jax.models import bert'),
         ('.venv/lib/x.py', 'import pickle'),
         ('runs/x.py', 'import pickle'),

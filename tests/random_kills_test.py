@@ -50,9 +50,9 @@ def command(name, world, output):
             '--gin_file=gin/runs/relations.gin',
             *prepared,
             *flags(WORKDIR=output, STEPS=STEPS),
-            '--gin.trainer.train.checkpoint_every=4',
-            '--gin.trainer.train.keep_checkpoints=1',
-            '--gin.stages.RelationStage.rows=16',
+            '--gin.trainer.TrainConfig.checkpoint_every=4',
+            '--gin.trainer.TrainConfig.keep_checkpoints=1',
+            '--gin.objectives.Relations.rows=16',
         ],
         'build_memory': [
             'build_memory',

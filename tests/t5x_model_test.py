@@ -1,4 +1,4 @@
-"""OPQL's stages behind t5x's model interface: same losses, same gradients, and, where t5x is installed, its own trainer."""
+"""OPQL's training objectives behind t5x's model interface: same losses, same gradients, and, where t5x is installed, its own trainer."""
 
 import functools
 import importlib.util
@@ -26,10 +26,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.base import named_leaves
 from opql_jax.models.follower import follow_loss
-from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training import lm_stages, stages, step
+from opql_jax.training import objectives, state, trainer
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax_tasks import opql, question_sets
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
@@ -70,17 +70,15 @@ def world(tmp_path_factory):
     return prepared, root / 'model', memory, root / 'asked.jsonl'
 
 
-def make_stage(name, world, **options):
+def make_objective(name, world, **options):
     memory = str(world[2])
     splits = tuple(f'{hops}-hop/train' for hops in (1, 2))
     return {
-        'relations': lambda: stages.RelationStage(rows=16, **options),
-        'align': lambda: stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
-        'follow': lambda: stages.FollowStage(
-            **{'splits': splits, 'max_hops': 2} | options, memory_dir=memory, questions=8, k=8
-        ),
-        'cloze': lambda: lm_stages.ClozeStage(memory_dir=memory, rows=8, k=4),
-        'questions': lambda: lm_stages.OpenQuestionStage(
+        'relations': lambda: objectives.Relations(rows=16, **options),
+        'align': lambda: objectives.Align(rows=16, topics=4, rows_per_topic=4),
+        'follow': lambda: objectives.Follow(**{'splits': splits, 'max_hops': 2} | options, memory_dir=memory, questions=8, k=8),
+        'cloze': lambda: objectives.Cloze(memory_dir=memory, rows=8, k=4),
+        'questions': lambda: objectives.AnswerQuestions(
             memory_dir=memory, rows=8, k=4, text_rows=8, max_hops=2, questions=str(world[3])
         ),
     }[name]()
@@ -89,25 +87,13 @@ def make_stage(name, world, **options):
 @functools.cache
 def make_model(name, world):
     return t5x_model.T5xModel(
-        make_stage(name, world), tiny_training.encoder, world[0], init_from=str(world[1]), mesh=make_mesh(1)
+        make_objective(name, world), tiny_training.encoder, world[0], init_from=str(world[1]), mesh=make_mesh(1)
     )
 
 
-def own(model, dropout_rate):
-    """`loss(params, batch, rng)` of the model's stage on batches of sources."""
-    prepared, mesh = Prepared(model.prepared_dir), make_mesh(1)
-    encoder, constants = model.encoder.clone(dropout_rate=dropout_rate), model.stage.constants(mesh)
-
-    @functools.partial(jax.jit, static_argnums=3)
-    def run(params, batch, rng, static):
-        return model.stage.loss(encoder, Layout(mesh, len(prepared.vocab)), params, batch, constants, static, rng)
-
-    def loss(params, batch, rng):
-        batch = dict(batch)
-        static = model.stage.static(batch)
-        return run(params, batch, rng, static)
-
-    return loss
+def reference_loss(model, dropout):
+    """`loss(params, batch, rng)` of the model's task on batches of sources."""
+    return jax.jit(lambda params, batch, rng: model.task.loss(params, batch, model.task.memory, rng if dropout else None))
 
 
 def start(model):
@@ -115,17 +101,15 @@ def start(model):
     return variables['params']
 
 
-def source_of(model):
-    return model.stage.source(Prepared(model.prepared_dir), num_steps=STEPS, seed=0)
-
-
 def by_hops(model):
     """A batch of each number of hops."""
-    return {int(batch.get('hops', 1)): batch for batch in source_of(model)}
+    batches = [model.task.source[step] for step in range(STEPS)]
+    return {getattr(batch, 'hops', 1): batch for batch in batches}
 
 
 def stacked(*batches):
     """The elements of a task as t5x batches them."""
+    batches = [batch if isinstance(batch, dict) else named_leaves(batch) for batch in batches]
     return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
 
 
@@ -150,12 +134,12 @@ def test_the_converter_takes_what_t5x_gives():
 
 def check_gradient(model, batches):
     """The loss, metrics and gradient of t5x's interface are those of the stage, and what is frozen has none."""
-    params, rng, reference = start(model), jax.random.key(3), own(model, 0.1)
+    params, rng, reference = start(model), jax.random.key(3), reference_loss(model, True)
     of_t5x = jax.jit(jax.value_and_grad(model.loss_fn, has_aux=True))
-    trained, frozen = step.split_params(params, model.stage.trainable)
+    trained, frozen = state.split_params(params, model.task.trainable)
     for batch in batches:
         (loss, metrics), grads = of_t5x(params, stacked(batch), rng)
-        compute = lambda trained: reference(step.merge_params(trained, frozen), batch, rng)
+        compute = lambda trained: reference(state.merge_params(trained, frozen), batch, rng)
         (expected, scalars), expected_grads = jax.jit(jax.value_and_grad(compute, has_aux=True))(trained)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
         values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
@@ -169,14 +153,14 @@ def check_gradient(model, batches):
         assert any(np.any(value) for value in expected_grads.values())
 
 
-def test_loss_and_gradient_of_pretraining_are_the_stages(world):
+def test_loss_and_gradient_of_pretraining_are_the_objectives(world):
     model = make_model('relations', world)
-    check_gradient(model, [source_of(model)[0]])
+    check_gradient(model, [model.task.source[0]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['follow', 'align', 'cloze', 'questions'])
-def test_loss_and_gradient_of_other_stages_are_the_stages(name, world):
+def test_loss_and_gradient_of_other_stages_are_the_objectives(name, world):
     model = make_model(name, world)
     check_gradient(model, by_hops(model).values())
 
@@ -184,10 +168,10 @@ def test_loss_and_gradient_of_other_stages_are_the_stages(name, world):
 def test_elements_are_trained_on_as_one_batch(world):
     """As the shards of several processes are: negatives of a mention come from all of them. Without a key nothing drops out."""
     model = make_model('relations', world)
-    params, shards = start(model), [source_of(model).shard(index, 2) for index in range(2)]
+    params, shards = start(model), [model.task.source.shard(index, 2) for index in range(2)]
     batch = stacked(*(shard[0] for shard in shards))
-    (together, *_) = pipeline.joined(shards)
-    reference = own(model, 0.0)
+    (together,) = pipeline.batches(shards, 0, 1)
+    reference = reference_loss(model, False)
     expected, _ = reference(params, together, jax.random.key(9))
     loss, _ = jax.jit(model.eval_fn)(params, batch)
     assert float(loss) == pytest.approx(float(expected), rel=1e-5)
@@ -197,7 +181,7 @@ def test_elements_are_trained_on_as_one_batch(world):
     assert abs(np.mean(each) + float(expected)) > 1e-3
     relations, pairs = jax.jit(model.predict_batch_with_aux)(params, batch)
     for at, shard in enumerate(shards):
-        topics = np.concatenate([value for name, value in shard[0].items() if name.startswith('topic_')])
+        topics = np.concatenate([bucket.topic for bucket in shard[0].pairs])
         assert relations[at].shape == (len(topics), 8) and sorted(topics) == sorted(pairs['topic'][at].tolist())
     used = pairs['topic'] >= 0
     assert used.any() and np.abs(relations[used]).max() > 0.01
@@ -206,11 +190,11 @@ def test_elements_are_trained_on_as_one_batch(world):
 def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not_trained_on(world):
     model = make_model('follow', world)
     params, batches = start(model), by_hops(model)
-    evaluate, reference = jax.jit(model.eval_fn), own(model, 0.0)
+    evaluate, reference = jax.jit(model.eval_fn), reference_loss(model, False)
 
     def at(*hops):
         first, second = (batches.get(number, batches[2]) for number in hops)
-        return evaluate(params, stacked(first, second | {'hops': 0}) | {'hops': np.array(hops, np.int32)})
+        return evaluate(params, stacked(first, second) | {'hops': np.array(hops, np.int32)})
 
     for hops, batch in batches.items():
         expected, scalars = reference(params, batch, jax.random.key(1))
@@ -230,8 +214,8 @@ def test_followed_entities_are_ranked_for_each_element(world):
     entities, aux = predict(params, stacked(*batches), jax.random.key(0))
     assert entities.shape == aux['weights'].shape == (2, 8, 8)
     assert (np.diff(aux['weights'], axis=-1) <= 0).all() and np.isfinite(aux['weights']).all()
-    expected, _ = own(model, 0.0)(params, batches[0], jax.random.key(0))
-    loss, found = follow_loss(entities[0], aux['weights'][0], batches[0]['answers'])
+    expected, _ = reference_loss(model, False)(params, batches[0], jax.random.key(0))
+    loss, found = follow_loss(entities[0], aux['weights'][0], batches[0].questions.answers)
     assert float(loss) == pytest.approx(float(expected), rel=1e-4) and found['reachable'] > 0
     strange = stacked(*batches) | {'hops': np.array((1, 3), np.int32)}  # 3 is not compiled
     again, aux_again = predict(params, strange, jax.random.key(0))
@@ -242,8 +226,8 @@ def test_followed_entities_are_ranked_for_each_element(world):
 
 def test_what_has_no_prediction_says_so(world):
     model = make_model('align', world)
-    with pytest.raises(InputError, match='a AlignStage predicts nothing'):
-        model.predict_batch(start(model), stacked(source_of(model)[0]))
+    with pytest.raises(InputError, match='this objective predicts nothing'):
+        model.predict_batch(start(model), stacked(model.task.source[0]))
 
 
 @pytest.mark.slow
@@ -258,7 +242,9 @@ def test_an_evaluator_asks_a_language_model(world):
         def predict_fn(batches):
             return [(i, np.asarray(predict(params, stacked(batch))[0]).tolist()) for i, batch in batches.as_numpy_iterator()]
 
-        evaluator = seqio.Evaluator('opql_webqsp', model.FEATURE_CONVERTER_CLS(pack=False), 'test', target_field_name='answers')
+        evaluator = seqio.Evaluator(
+            'opql_webqsp', model.FEATURE_CONVERTER_CLS(pack=False), 'test', target_field_name='questions/0/answers'
+        )
         found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
         scores = found.result()['opql_webqsp']
         assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1 and scores['hits@10'] > 0
@@ -283,7 +269,7 @@ def test_parameters_start_where_the_run_ended(world):
     params = plain(start(make_model('follow', world)))
     for name, value in tiny_training.params_of(world[1]).items():
         np.testing.assert_array_equal(params[name], value)
-    fresh = t5x_model.T5xModel(make_stage('relations', world), tiny_training.encoder, world[0], mesh=make_mesh(1))
+    fresh = t5x_model.T5xModel(make_objective('relations', world), tiny_training.encoder, world[0], mesh=make_mesh(1))
     first, second = (fresh.get_initial_variables(jax.random.key(key), {})['params'] for key in (0, 1))
     assert np.abs(first['entity_table'] - second['entity_table']).max() > 0.1
 
@@ -291,38 +277,39 @@ def test_parameters_start_where_the_run_ended(world):
 def test_a_memory_of_another_encoder_is_refused(world, tmp_path):
     other = tiny_training.write_untrained(world[0], tmp_path / 'other', seed=5)
     with pytest.raises((CheckpointError, InputError), match='built'):
-        t5x_model.T5xModel(make_stage('follow', world), tiny_training.encoder, world[0], init_from=str(other))
+        t5x_model.T5xModel(make_objective('follow', world), tiny_training.encoder, world[0], init_from=str(other))
 
 
 def test_only_what_is_trained_changes():
     """And as the train step changes it, whose optimizer sees a flat dictionary of nothing else."""
     names = ('encoder/w_r/kernel', 'encoder/norm/bias', 'follower/w_q', 'follower/w_k', 'entity_table')
     params = traverse_util.unflatten_dict({name: jnp.ones(2) for name in names}, sep='/')
-    stage, ours = stages.FollowStage(), step.make_optimizer(STEPS, 0.1, warmup_steps=1, weight_decay=0.5)
-    trained, _ = step.split_params(params, stage.trainable)
-    theirs = t5x_model.trained_only(stage, ours)
-    state, expected = theirs.init(freeze(params)), ours.init(trained)
+    objective, ours = objectives.Follow(), trainer.make_optimizer(STEPS, 0.1, warmup_steps=1, weight_decay=0.5)
+    trained, _ = state.split_params(params, objective.trainable)
+    theirs = t5x_model.trained_only(objective, ours)
+    moments, expected = theirs.init(freeze(params)), ours.init(trained)
     for _ in range(2):  # the first has a learning rate of 0
-        updates, state = theirs.update(freeze(params), state, freeze(params))
+        updates, moments = theirs.update(freeze(params), moments, freeze(params))
         wanted, expected = ours.update(trained, expected, trained)
     updates = plain(updates)
     assert {name for name in names if np.any(updates[name])} == set(trained) == {*names[:3]}
     for name, value in wanted.items():
         np.testing.assert_allclose(updates[name], value, rtol=1e-6)
-    assert isinstance(state, optax.MultiTransformState)  # t5x partitions the states that it knows by their types
+    assert isinstance(moments, optax.MultiTransformState)  # t5x partitions the states that it knows by their types
 
 
 @pytest.mark.parametrize('name', ['relations', 'follow'])
 def test_t5x_trains_as_the_train_step_does(name, world, tmp_path):
     """t5x's data set, partitioner, state, trainer and inference around a model; its parameters become those of our own step."""
     pytest.importorskip('t5x', reason='t5x is not installed; it is not on PyPI')
-    from t5x import optimizers, trainer, utils
+    from t5x import optimizers, utils
     from t5x import partitioning as t5x_partitioning
+    from t5x import trainer as t5x_trainer
 
-    stage = make_stage(name, world)
-    seed, transformation = 7, step.make_optimizer(STEPS, 0.01, warmup_steps=1)
-    definition = optimizers.OptaxWrapper(t5x_model.trained_only(stage, transformation))
-    model = t5x_model.T5xModel(stage, tiny_training.encoder, world[0], definition, init_from=str(world[1]))
+    objective = make_objective(name, world)
+    seed, transformation = 7, trainer.make_optimizer(STEPS, 0.01, warmup_steps=1)
+    definition = optimizers.OptaxWrapper(t5x_model.trained_only(objective, transformation))
+    model = t5x_model.T5xModel(objective, tiny_training.encoder, world[0], definition, init_from=str(world[1]))
     fields = {'relations': dict(rows=16), 'follow': dict(splits=['1-hop/train', '2-hop/train'], questions=8)}[name]
     task = opql.register(name, world[0], num_steps=STEPS, name=f'opql_t5x_{name}', **fields)
     try:
@@ -332,30 +319,30 @@ def test_t5x_trains_as_the_train_step_does(name, world, tmp_path):
         data = utils.get_dataset(config, 0, 1, model.FEATURE_CONVERTER_CLS)
         shapes = {key: spec.shape for key, spec in data.element_spec.items()}
         init = utils.TrainStateInitializer(definition, model.get_initial_variables, shapes, partitioner)
-        state = init.from_scratch(jax.random.PRNGKey(0))
-        before = jax.device_get(plain(state.params))
+        t5x_state = init.from_scratch(jax.random.PRNGKey(0))
+        before = jax.device_get(plain(t5x_state.params))
         rng = jax.random.key(seed)
         options = dict(learning_rate_fn=lambda step: 0.0, num_microbatches=None, summary_dir=str(tmp_path), eval_names=['dev'])
-        with trainer.Trainer(model, state, partitioner, train_state_axes=init.train_state_axes, rng=rng, **options) as driver:
+        with t5x_trainer.Trainer(
+            model, t5x_state, partitioner, train_state_axes=init.train_state_axes, rng=rng, **options
+        ) as driver:
             batches = list(data.take(2).as_numpy_iterator())
             summary = driver.train(iter(batches), 2).result()
             driver.eval({'dev': iter(batches[:1])})
             after = jax.device_get(plain(driver.train_state.params))
-        ours = step.init_state(step.merge_params(before, {}), stage.trainable, transformation)
-        loss = own(model, 0.1)
-        run = step.make_train_step(
-            lambda p, b, c, s, rng: loss(p, {**b, **({'hops': s[0]} if s else {})}, rng), stage.trainable, transformation, seed
-        )
+        ours = state.init_state(state.merge_params(before, {}), objective.trainable, transformation)
+        run = trainer.make_train_step(model.task, transformation, seed)
         losses = []
-        for batch in batches:
-            batch = {key: np.concatenate(value) if value.ndim > 1 else value[0] for key, value in batch.items()}
-            static = stage.static(batch)
-            ours, metrics = run(ours, batch, (), static)
+        for step in range(2):
+            (batch,) = pipeline.batches(
+                [model.task.source.shard(i, jax.device_count()) for i in range(jax.device_count())], step, step + 1
+            )
+            ours, metrics = run(ours, batch, model.task.memory)
             losses.append(float(metrics['loss']))
         for key, value in plain(ours.params).items():
             np.testing.assert_allclose(after[key], value, atol=2e-5, rtol=1e-4, err_msg=key)
         changed = {key for key in before if not np.array_equal(before[key], after[key])}
-        assert changed and all(stage.trainable(key) for key in changed)
+        assert changed and all(objective.trainable(key) for key in changed)
         assert float(summary['loss'].value) == pytest.approx(np.mean(losses), rel=1e-4)
         infer = utils.get_infer_fn(model.score_batch, jax.device_count(), init.train_state_axes, partitioner)
         scores = infer(data.unbatch().take(3).enumerate(), driver.train_state)
@@ -368,10 +355,10 @@ def test_t5x_trains_as_the_train_step_does(name, world, tmp_path):
 def test_gin_files_name_what_there_is(file):
     """Modules and settings of this project in them; t5x's own are read only where t5x is."""
     settings = re.findall(
-        r'^(t5x_model|stages|step)\.([\w.]+?)(?::\n((?:  .*\n)+)|\.(\w+) =)', (ROOT / 'gin/t5x' / file).read_text(), re.M
+        r'^(t5x_model|objectives|trainer)\.([\w.]+?)(?::\n((?:  .*\n)+)|\.(\w+) =)', (ROOT / 'gin/t5x' / file).read_text(), re.M
     )
     assert bool(settings) == (file == 'relations.gin')
-    modules = {'t5x_model': t5x_model, 'stages': stages, 'step': step}
+    modules = {'t5x_model': t5x_model, 'objectives': objectives, 'trainer': trainer}
     for module, name, block, field in settings:
         parameters = inspect.signature(getattr(modules[module], name)).parameters
         assert {field} - {''} | set(re.findall(r'^  (\w+) =', block, re.M)) <= set(parameters), name

@@ -1,4 +1,4 @@
-"""Input of the language model: topics stay visible and are followed by [R1], the answer is [ENT] [R2] (paper section 3.3)."""
+"""Input of the language model: topics stay visible and are followed by [R1], the answer is [ENT] [R2] (paper §4)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 
 class LMInput(NamedTuple):
-    """One input of the language model, with its t topics in the order they were given."""
+    """One input of the language model, with its t topics in the order of the arguments."""
 
     tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
     starts: np.ndarray  # [t] int32, position of each topic's first token

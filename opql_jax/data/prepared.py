@@ -1,4 +1,4 @@
-"""A prepared folder, opened: what every later stage reads."""
+"""A prepared folder as Python objects: vocabulary, tokenizer, passages, pairs and questions, read by everything that follows."""
 
 import functools
 import pathlib
@@ -24,7 +24,7 @@ PAIR_KINDS = {
 
 
 class Prepared:
-    """The tables and records that `prepare` wrote. Each is opened when first asked for.
+    """The tables and records that `prepare` wrote. Each is opened on first use.
 
     Attributes:
         directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
@@ -93,11 +93,16 @@ class Prepared:
         """
         if pairs not in PAIR_KINDS:
             raise CorpusError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
-        kept = {'title': lambda: self.pairs['is_title'], 'sentence': self._in_one_sentence, 'all': lambda: True}[pairs]()
-        rows = np.flatnonzero(np.broadcast_to(kept, len(self.pairs['topic'])))
+        chosen = {'title': lambda: self.pairs['is_title'], 'sentence': self._in_one_sentence, 'all': lambda: True}[pairs]()
+        rows = np.flatnonzero(np.broadcast_to(chosen, len(self.pairs['topic'])))
         if not len(rows):
             raise CorpusError(f'{self.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
         return rows
+
+    def pair_columns(self, pairs: str = 'title') -> dict[str, np.ndarray]:
+        """The columns of the pairs of one kind, see `pair_rows`."""
+        rows = self.pair_rows(pairs)
+        return {name: column[rows] for name, column in self.pairs.items()}
 
     def _in_one_sentence(self):
         """[rows] bool: whether the two mentions of a row of `pairs` begin in one sentence."""

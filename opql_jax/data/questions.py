@@ -1,19 +1,34 @@
-"""Questions as padded arrays, served epoch by epoch, and their distant alignment with the pairs of a corpus."""
+"""Questions as padded arrays, the order in which they are trained on, and their distant alignment with the pairs of a corpus."""
 
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, markup
+from opql_jax.data.batching import round_up
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.tokenizer import SpecialIds
 
 _log = logging.getLogger(__name__)
+
+# The most answers of a question that a batch holds.
+MAX_ANSWERS = 256
+
+
+class QuestionBatch(NamedTuple):
+    """n questions of at most L tokens with one topic each; int32. Unused rows have topic -1 and [CLS] [SEP] as tokens."""
+
+    tokens: np.ndarray  # [n, L]
+    r1: np.ndarray  # [n], position of [R1], after the topic
+    r2: np.ndarray  # [n], position of [R2], after the unknown answer
+    topic: np.ndarray  # [n], entity
+    answers: np.ndarray  # [n, A], entities; -1 in unused slots
 
 
 class QuestionArrays:
@@ -45,24 +60,23 @@ class QuestionArrays:
     def __len__(self) -> int:
         return len(self.topic)
 
-    def features(self, ids: Sequence[int], count: int) -> dict[str, np.ndarray]:
-        """The questions `ids` as features of `count` rows, without answers.
-
-        Returns:
-            `question_tokens` [count, length], `question_r1`, `question_r2`, `question_topic` [count], int32. Rows
-            beyond the ids have topic -1 and [CLS] [SEP] as tokens.
-        """
-        n = len(ids)
-        batch = {
-            'question_tokens': batching.pad_tokens([self.tokens[i] for i in ids], count, self.length, self._special),
-            'question_r1': np.zeros(count, np.int32),
-            'question_r2': np.zeros(count, np.int32),
-            'question_topic': np.full(count, -1, np.int32),
-        }
-        batch['question_r1'][:n] = self.r1[ids]
-        batch['question_r2'][:n] = self.r2[ids]
-        batch['question_topic'][:n] = self.topic[ids]
-        return batch
+    def batch(
+        self,
+        ids: Sequence[int],
+        count: int,
+        width: int,
+        rng: np.random.Generator,
+        preferred: Sequence[np.ndarray] | None = None,
+    ) -> QuestionBatch:
+        """The questions `ids` as a batch of `count` rows with `width` answers, see `pad_answers`."""
+        column = lambda values, fill=0: batching.pad_rows(values[ids], count, fill=fill)
+        return QuestionBatch(
+            tokens=batching.pad_tokens(self.tokens[ids], count, self.length, self._special),
+            r1=column(self.r1),
+            r2=column(self.r2),
+            topic=column(self.topic, -1),
+            answers=pad_answers([self.answers[i] for i in ids], count, width, rng, preferred),
+        )
 
 
 def check_length(question: str, tokens: int) -> None:
@@ -72,30 +86,31 @@ def check_length(question: str, tokens: int) -> None:
 
 
 class AlignedQuestions:
-    """1-hop questions that a corpus answers: some pair of (topic, answer) is mentioned together (paper section 4.1).
+    """1-hop questions that a corpus answers: some pair of (topic, answer) is mentioned together (distant supervision).
 
     Attributes:
         num_questions: questions that were to be aligned.
-        arrays: the `QuestionArrays` of the aligned ones.
-        aligned: their pairs (topic, answer), an array of indices of pairs for each.
+        arrays: the QuestionArrays of the aligned ones.
+        pairs: their pairs (topic, answer), an array of indices of pairs for each question.
         topics: [t] int32, their topics, rising.
     """
 
-    def __init__(self, prepared: Prepared, split: str, asked: Sequence[Question], index: PairIndex, max_answers: int = 256):
-        """Aligns questions `asked` of a split with the pairs of an index.
+    def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):
+        """Aligns the questions of a split that need no relation of `held_out` with the pairs of an index.
 
         Raises:
             InputError: none is aligned.
         """
-        self.num_questions = len(asked)
-        pairs = [index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64)) for q in asked]
-        self.aligned = [found[found >= 0] for found in pairs]
-        kept = [i for i, found in enumerate(self.aligned) if asked[i].topic_entity >= 0 and len(found)]
-        if not kept:
+        questions = without_relations(one_hop_questions(prepared, split), held_out)
+        self.num_questions = len(questions)
+        pairs = [index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64)) for q in questions]
+        pairs = [found[found >= 0] for found in pairs]
+        aligned = [i for i, found in enumerate(pairs) if questions[i].topic_entity >= 0 and len(found)]
+        if not aligned:
             raise InputError(f'{split}: no question has a passage that mentions its topic with an answer')
-        self.aligned = [self.aligned[i] for i in kept]
-        self.arrays = QuestionArrays([asked[i] for i in kept], prepared.tokenizer, prepared.special)
-        self._width = answer_width(self.arrays.answers, max_answers)
+        self.pairs = [pairs[i] for i in aligned]
+        self.arrays = QuestionArrays([questions[i] for i in aligned], prepared.tokenizer, prepared.special)
+        self._width = answer_width(self.arrays.answers, MAX_ANSWERS)
         self._order = np.argsort(self.arrays.topic, kind='stable')
         self.topics, first = np.unique(self.arrays.topic[self._order], return_index=True)
         self._bounds = np.append(first, len(self._order))
@@ -110,25 +125,17 @@ class AlignedQuestions:
             return np.empty(0, np.int64)
         return self._order[self._bounds[at] : self._bounds[at + 1]]
 
-    def features(self, ids: np.ndarray, count: int, topic: np.ndarray, target: np.ndarray, rng) -> dict[str, np.ndarray]:
-        """Questions as features of `count` rows, beside the mentions `topic`, `target` [n] of a batch.
-
-        Returns:
-            Those of `QuestionArrays.features`, and `answers` [count, A], -1 where there is none: when a question has more
-            than A, those of the mentions of its topic come before a random choice of the others.
-        """
-        answers = [self.arrays.answers[i] for i in ids]
-        first = [target[topic == self.arrays.topic[i]] for i in ids]
-        return {**self.arrays.features(ids, count), 'answers': pad_answers(answers, count, self._width, rng, first)}
+    def batch(self, ids: np.ndarray, count: int, topic: np.ndarray, target: np.ndarray, rng) -> QuestionBatch:
+        """Questions as a batch of `count` rows; of too many answers those stay that the batch's mentions (topic, target) have."""
+        mentioned = [target[topic == self.arrays.topic[i]] for i in ids]
+        return self.arrays.batch(ids, count, self._width, rng, mentioned)
 
 
-class Epochs:
+class EpochOrder:
     """An endless shuffled sequence over n items; each comes once in every epoch of n."""
 
     def __init__(self, n: int, *key: int):
         """Makes the sequence that is determined by `n` and the non-negative integers `key`."""
-        if n < 1:
-            raise ValueError('there is nothing to draw from')
         self._n, self._key = n, key
 
     def take(self, start: int, count: int) -> np.ndarray:
@@ -141,8 +148,8 @@ class Epochs:
         return out
 
 
-class HopTurns:
-    """Questions dealt out by their numbers of hops: a step has one number, which come in turn.
+class HopSchedule:
+    """Distributes questions over steps by their numbers of hops: a step has one number, and these take turns.
 
     Attributes:
         counts: the numbers of hops, increasing.
@@ -152,10 +159,10 @@ class HopTurns:
         """Takes the number of hops of each question and the seed of their order."""
         self.counts = [int(h) for h in np.unique(hops)]
         self._members = [np.flatnonzero(hops == h) for h in self.counts]
-        self._orders = [Epochs(len(members), seed, h) for members, h in zip(self._members, self.counts)]
+        self._orders = [EpochOrder(len(members), seed, h) for members, h in zip(self._members, self.counts)]
 
-    def at(self, step: int, deal: Callable[[Epochs, int], np.ndarray]) -> tuple[np.ndarray, int]:
-        """The questions of a step, which `deal` takes from the order of their number of hops in its turn, and that number."""
+    def at(self, step: int, deal: Callable[[EpochOrder, int], np.ndarray]) -> tuple[np.ndarray, int]:
+        """The questions of a step and their number of hops; `deal(order, turn)` takes them from the order of that number."""
         turn, which = divmod(step, len(self.counts))
         return self._members[which][deal(self._orders[which], turn)], self.counts[which]
 
@@ -167,21 +174,21 @@ def _permutation(n, key, epoch):
 
 
 def is_file(questions: str) -> bool:
-    """Whether a name of questions is that of a file, `....jsonl`, and not a split of a prepared folder."""
+    """Whether `questions` names a .jsonl file and not a split of a prepared folder."""
     return questions.endswith('.jsonl')
 
 
-def one_hop(prepared: Prepared, name: str) -> list[Question]:
-    """The questions of a split, or those of one hop of a question file whose only topic is a known entity.
+def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
+    """The questions of a split, or those of a question file that have one hop and one topic, which is a known entity.
 
     Raises:
         InputError: the file has no such question.
     """
     if not is_file(name):
         return prepared.questions(name)
-    asked = read_questions(name, prepared.vocab)
-    found = [q for q in asked if q.hops == 1 and len(q.topics) == 1 and q.entities[0] >= 0]
-    _log.info('%s: %d of %d questions have one hop and one topic whose entity is known', name, len(found), len(asked))
+    questions = read_questions(name, prepared.vocab)
+    found = [q for q in questions if q.hops == 1 and len(q.topics) == 1 and q.topic_entity >= 0]
+    _log.info('%s: %d of %d questions have one hop and one topic whose entity is known', name, len(found), len(questions))
     if not found:
         raise InputError(
             f'{name}: no question has one hop and one topic, of an entity that `entities` tells and the vocabulary has'
@@ -189,7 +196,7 @@ def one_hop(prepared: Prepared, name: str) -> list[Question]:
     return found
 
 
-def without(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:
+def without_relations(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:
     """The questions that need none of the relations held out."""
     if isinstance(held_out, str):
         raise InputError(f"held_out: write a tuple, ('{held_out}',)")
@@ -197,7 +204,7 @@ def without(questions: Sequence[Question], held_out: Sequence[str]) -> list[Ques
 
 
 def answer_width(answers: Sequence[np.ndarray], most: int) -> int:
-    """Width of the `answers` feature: the longest list's, at most `most`, rounded up to 8."""
+    """Answers per row of a batch: those of the longest list, at most `most`, rounded up to 8."""
     return round_up(min(max(len(a) for a in answers), most), 8)
 
 
@@ -206,31 +213,25 @@ def pad_answers(
     count: int,
     width: int,
     rng: np.random.Generator,
-    first: Sequence[np.ndarray] | None = None,
+    preferred: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Stacks answer lists, padded by -1.
+    """Stacks lists of answers, padded by -1; a list that is too long is cut at random.
 
     Args:
         answers: entity ids of each question.
         count: rows of the result.
         width: columns of the result.
-        rng: chooses a random subset of a longer list.
-        first: ids of each question that must stay when its list is cut.
+        rng: chooses what stays of a list that is too long.
+        preferred: ids of each question that stay before others.
 
     Returns:
         [count, width] int32.
     """
-    out = np.full((count, width), -1, np.int32)
+    cut = []
     for i, ids in enumerate(answers):
         if len(ids) > width:
             ids = rng.permutation(ids)
-            if first is not None:
-                ids = ids[np.argsort(~np.isin(ids, first[i]), kind='stable')]
-            ids = ids[:width]
-        out[i, : len(ids)] = ids
-    return out
-
-
-def round_up(n: int, multiple: int) -> int:
-    """The least multiple that is at least n, and at least one multiple."""
-    return max(-(-n // multiple), 1) * multiple
+            if preferred is not None:
+                ids = ids[np.argsort(~np.isin(ids, preferred[i]), kind='stable')]
+        cut.append(ids[:width])
+    return batching.pad_rows(cut, count, (width,), -1)

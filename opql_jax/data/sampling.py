@@ -1,4 +1,4 @@
-"""Which pair rows make a batch for L_rel: positives, hard negatives and neighbours (paper section 3.2).
+"""Which pair rows make a batch for L_rel: positives, hard negatives and neighbours (paper §2).
 
 A *row* is one mention of an ordered pair (topic, target) in a passage; a *pair* has one or more rows. A hard
 negative of a row shares its topic or its target, never both.
@@ -58,9 +58,9 @@ class PairIndex:
 
     def find(self, topic: np.ndarray, target: np.ndarray) -> np.ndarray:
         """The pair (topic, target), elementwise; -1 where there is none."""
-        wanted = _key(np.asarray(topic), np.asarray(target))
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.where(self._keys[at] == wanted, at, -1)
+        keys = _key(np.asarray(topic), np.asarray(target))
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[at] == keys, at, -1)
 
     def pairs_of_topic(self, entity: int) -> tuple[int, int]:
         """The range of pairs with this topic."""

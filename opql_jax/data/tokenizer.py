@@ -31,7 +31,7 @@ class TokenizerError(InputError):
 
 
 class SpecialIds(NamedTuple):
-    """Token ids of the markers (paper section 3.1)."""
+    """Token ids of the markers (paper §2)."""
 
     pad: int
     unk: int

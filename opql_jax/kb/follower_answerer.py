@@ -14,7 +14,7 @@ from opql_jax.memory.format import Memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training.stages import FollowStage
+from opql_jax.training.objectives import Follow
 
 
 class _Program(NamedTuple):
@@ -52,11 +52,11 @@ class FollowerAnswerer:
         settings: what answers depend on besides parameters, memory and tokenizer.
     """
 
-    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, stage: FollowStage):
+    def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, objective: Follow):
         self._tokenizer, self._special, self._memory = prepared.tokenizer, prepared.special, memory
-        self._encoder, self._params, self._stage = encoder, params, stage
-        self._arrays = stage.search_arrays(memory, make_mesh(1, local=True))
-        self.settings = f'{stage.k} {stage.exclude_topic} {stage.filter}'
+        self._encoder, self._params, self._objective = encoder, params, objective
+        self._arrays = objective.place_memory(memory, make_mesh(1, local=True))
+        self.settings = f'{objective.k} {objective.exclude_topic} {objective.filter}'
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops, from the first topic of each; an unknown topic leads nowhere."""
@@ -67,8 +67,8 @@ class FollowerAnswerer:
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
         for i, (m, question) in enumerate(zip(marked, questions)):
             tokens[i, : len(m.tokens)], markers[:, i], topics[i] = m.tokens, (m.r1, m.r2), question.topic_entity
-        stage = self._stage
-        program = _Program(self._encoder, stage.follower(self._encoder), hops, stage.k, stage.exclude_topic)
+        objective = self._objective
+        program = _Program(self._encoder, objective.follower(self._encoder), hops, objective.k, objective.exclude_topic)
         found = jax.device_get(list(_run(program, tokens, markers, topics, self._params, self._arrays)))
         traces = [tuple(self._hop(hop, i) for hop in found) for i in range(len(questions))]
         return [Answer(hops[-1].entities, hops[-1].weights, (hops,)) for hops in traces]

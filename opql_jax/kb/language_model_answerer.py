@@ -9,12 +9,13 @@ import numpy as np
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop, padded_length
 from opql_jax.memory.format import Memory
 from opql_jax.models.language_model import ANSWERS, LanguageModel, Read, best_entities, with_directions
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training.lm_stages import LanguageModelStage
+from opql_jax.training.objectives.language_model import LanguageModelObjective
 
 
 # Compiled for what is equal for all checkpoints of a run, see `follower_answerer`.
@@ -34,14 +35,14 @@ class LanguageModelAnswerer:
         settings: what answers depend on besides parameters, memory and tokenizer.
     """
 
-    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, stage: LanguageModelStage):
+    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, objective: LanguageModelObjective):
         self._tokenizer, self._special = prepared.tokenizer, prepared.special
         self._memory: Any = memory
-        self._model, mesh = stage.model(encoder), make_mesh(1, local=True)
+        self._model, mesh = objective.model(encoder), make_mesh(1, local=True)
         self._layout = Layout(mesh, len(prepared.vocab))
         params = with_directions(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
-        self._arrays = None if memory is None else stage.search_arrays(memory, mesh)
+        self._arrays = None if memory is None else objective.place_memory(memory, mesh)
         self.settings = repr(self._model)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
@@ -55,7 +56,7 @@ class LanguageModelAnswerer:
         for i, m in enumerate(inputs):
             start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = m.starts, m.r1, True, m.r2
         tokens = batching.pad_tokens([m.tokens for m in inputs], size, length, self._special)
-        text = dict(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
+        text = Texts(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
         found = _run(self._model, self._layout, text, hops, self._params, self._arrays)
         entities, probabilities, without_memory, reads = jax.device_get(found)
         return [

@@ -17,12 +17,11 @@ from opql_jax.kb.follower_answerer import FollowerAnswerer
 from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
-from opql_jax.training import lm_stages, model_config
+from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
-from opql_jax.training.stages import FollowStage
 
-# The stages whose models answer questions.
-STAGES = {FollowStage.__name__: FollowStage, **lm_stages.LANGUAGE_MODELS}
+# The objectives whose models answer questions.
+OBJECTIVES = {'Follow': objectives.Follow, **objectives.LANGUAGE_MODELS}
 # Questions answered together.
 _BATCH = 64
 
@@ -36,13 +35,13 @@ class VirtualKB:
         entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
     """
 
-    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, stage):
+    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, objective):
         """Puts together what `open` has opened and checked."""
         self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
         self.entity_table = np.asarray(params['entity_table'])
-        answerer: Any = FollowerAnswerer if isinstance(stage, FollowStage) else LanguageModelAnswerer
-        self._answerer, self._params = answerer(prepared, encoder, params, memory, stage), params
-        self._memory_is_of_text = getattr(stage, 'own_text', True)
+        answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
+        self._answerer, self._params = answerer(prepared, encoder, params, memory, objective), params
+        self._memory_is_of_text = getattr(objective, 'own_text', True)
 
     @classmethod
     def open(
@@ -61,7 +60,7 @@ class VirtualKB:
         Args:
             prepared_dir: folder written by `prepare`: the one that the memory was made of, or the newest one whose text was
                 injected into it. It is the model's, or continues that.
-            model_dir: workdir of a stage that trains a follower or a language model.
+            model_dir: workdir of a run that trained a follower or a language model.
             memory_dir: the memory that the model was trained over, as it was then or updated since, or another one that the same
                 encoder built; '' for a language model that was trained without one.
             step: checkpoint to use; the newest if None.
@@ -76,22 +75,20 @@ class VirtualKB:
         prepared = Prepared(prepared_dir)
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
-        if lineage['stage'] not in STAGES:
+        if lineage['objective'] not in OBJECTIVES:
             raise CheckpointError(
-                f'{model_dir} holds no model that answers questions: it is not the workdir of {" or ".join(STAGES)}'
+                f'{model_dir} holds no model that answers questions: it is not the workdir of {" or ".join(OBJECTIVES)}'
             )
-        if lineage['stage'] in lm_stages.LANGUAGE_MODELS:
-            lm_stages.check_reading(lineage, str(model_dir))
         model_config.check_vocabulary(card, prepared, model_dir, grown=bool(memory_dir))
         memory = _open_memory(memory_dir, model_dir, lineage, prepared)
         if memory is not None:
             params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
-        stage: Any = STAGES[lineage['stage']].of_lineage({**lineage, 'memory_dir': str(memory_dir)})
+        objective: Any = OBJECTIVES[lineage['objective']].from_lineage({**lineage, 'memory_dir': str(memory_dir)})
         settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         settings = {name: value for name, value in settings.items() if value is not None}
-        if unknown := settings.keys() - {field.name for field in dataclasses.fields(stage)}:
-            raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["stage"]}, which has no such setting')
-        return cls(prepared, encoder, params, memory, dataclasses.replace(stage, **settings))
+        if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
+            raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
+        return cls(prepared, encoder, params, memory, dataclasses.replace(objective, **settings))
 
     @functools.cached_property
     def identity(self) -> str:
@@ -168,9 +165,9 @@ def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Me
             f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but {memory_dir} is {memory.hash()[:12]}, built with'
             ' another encoder: pass a memory of the encoder that training began with, or train over this one'
         )
-    if lineage.get('own_text', True):
+    if lineage.get('own_text', True):  # a follower's memory is always
         covered(memory, prepared)  # or its passages are not those of the folder
-    if lineage.get('entities_of_names') and len(memory.entity_rows):
+    if lineage['entities_of_names'] and len(memory.entity_rows):
         raise CheckpointError(
             f'{memory_dir} has {len(memory.entity_rows)} injected entities, whose embeddings come from the text about them;'
             f' {model_dir} knows entities by their names (lm_names): ask a model that was trained without'

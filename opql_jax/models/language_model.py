@@ -19,6 +19,7 @@ for the same reason.
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from flax import linen as nn
 from jax import lax
 
 from opql_jax.core.errors import InputError
+from opql_jax.data.texts import Texts
 from opql_jax.memory import search
 from opql_jax.memory.search import SearchFilter
 from opql_jax.models.combine_topics import combine_topics
@@ -203,13 +205,13 @@ class LanguageModel:
         follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)['params']
         return {'follower': follower, 'lm': self.heads.init(key, jnp.zeros((1, self.encoder.hidden_size)))['params']}
 
-    def read_text(self, params, layout: Layout, text, rng=None):
+    def read_text(self, params, layout: Layout, text: Texts, rng=None):
         """Encodes texts.
 
         Args:
             params: the parameters, see `with_directions`.
             layout: how E lies on the devices.
-            text: dict of tokens [n, L], start, r1 [n, T], r2 [n], used [n, T]; see `data.lm_sources`.
+            text: the texts.
             rng: key of dropout; None for none.
 
         Returns:
@@ -218,39 +220,37 @@ class LanguageModel:
         plain = rng is None
         encoder = self.encoder.bind({'params': params['encoder']}, rngs=None if plain else {'dropout': rng})
         heads = self.heads.bind({'params': params['lm']})
-        tokens, starts, ent = text['tokens'], text['start'], text['r2'][:, None] - 1
+        tokens, starts, ent = text.tokens, text.start, text.r2[:, None] - 1
         h, asked = encoder.lower_layers(tokens, self.entity_layer, plain), None
         if self.entity_layer:
             places = jnp.concatenate([starts, ent], axis=1)
             queries = heads.mentions(jnp.take_along_axis(h, places[:, :, None], axis=1))
             attended = entity_table.attend(queries.reshape(-1, queries.shape[-1]), params['entity_table'], layout)
             attended = jax.tree.map(lambda x: x.reshape(*queries.shape[:2], *x.shape[1:]), attended)
-            used = jnp.pad(text['used'], ((0, 0), (0, 1)), constant_values=True)  # [ENT] always is
+            used = jnp.pad(text.used, ((0, 0), (0, 1)), constant_values=True)  # [ENT] always is
             added = jnp.where(used[:, :, None], heads.embed(attended.found), 0.0)
             h, asked = (
                 h.at[jnp.arange(len(h))[:, None], places].add(added.astype(h.dtype)),
                 jax.tree.map(lambda x: x[:, :-1], attended),
             )
-        places = jnp.concatenate([starts, ent, text['r1'], text['r2'][:, None]], axis=1)
+        places = jnp.concatenate([starts, ent, text.r1, text.r2[:, None]], axis=1)
         h = encoder.upper_layers(h, tokens, self.entity_layer, plain, places).astype(jnp.float32)
         topics, own, r1, r2 = jnp.split(h, np.cumsum([starts.shape[1], 1, starts.shape[1]]), axis=1)
         pair = jnp.concatenate([r1, jnp.broadcast_to(r2, r1.shape)], axis=-1)
         return encoder.w_e(own[:, 0]), encoder.w_e(topics), encoder.w_r(pair), asked
 
-    def read_texts(self, params, layout: Layout, texts: list[dict], rng=None):
+    def read_texts(self, params, layout: Layout, texts: Sequence[Texts], rng=None):
         """`read_text` of the texts of all buckets, one after the other."""
         keys = [None if rng is None else jax.random.fold_in(rng, i) for i in range(len(texts))]
         parts = [self.read_text(params, layout, text, key) for text, key in zip(texts, keys)]
         return [_join(items) for items in zip(*parts)]
 
-    def __call__(self, params, layout: Layout, texts: list[dict], hops: int, memory, rng=None) -> Output:
+    def __call__(self, params, layout: Layout, texts: Sequence[Texts], hops: int, memory, rng=None) -> Output:
         """Predicts the hidden entities.
 
         Args:
             params, layout: as in `read_text`.
-            texts: a dict for each bucket of lengths, as in `read_text`. All may also have `passage` [n], whose entries must not be
-                found, `exclude` [n, X], targets that must not be, and `gold` [n, T, G], entries that are scored in the last hop
-                whether found or not.
+            texts: those of each length bucket. Their `gold` entries are scored in the last hop whether found or not.
             hops: 1 .. max_hops (static).
             memory: ShardedMemory over the layout's mesh; None for no memory.
             rng: key of dropout; None for none.
@@ -267,8 +267,8 @@ class LanguageModel:
         link = lambda mentions: entity_table.attend(mentions, table, layout)
         flat = lambda x: x.reshape(count * places, *x.shape[2:])
         spread = lambda x: jnp.repeat(x, places, axis=0)
-        used, reads = _join([text['used'] for text in texts]), []
-        given = lambda name: _join([text.get(name) for text in texts])
+        used, reads = _join([text.used for text in texts]), []
+        given = lambda name: _join([getattr(text, name) for text in texts])
         passage = None if memory.passages is None else given('passage')
         allowed = jax.tree.map(spread, SearchFilter(excluded_targets=given('exclude'), excluded_passage=passage))
         gold = None if (rows := given('gold')) is None else flat(rows)

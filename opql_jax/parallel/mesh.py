@@ -45,13 +45,11 @@ def replicate(tree, mesh: Mesh):
     return jax.tree.map(lambda x: distributed.put(x, NamedSharding(mesh, PartitionSpec())), tree)
 
 
-def shard_batch(batch: dict, mesh: Mesh) -> dict:
-    """Splits the first dimension of every array as a batch's; arrays that do not divide evenly are replicated.
+def shard_batch(batch, mesh: Mesh):
+    """Splits the first dimension of every array of a batch; arrays that do not divide evenly are replicated.
 
     Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
     gives its share, and the batch is theirs one after the other.
     """
-    whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, BATCH)
-    return {
-        name: distributed.put_local_shards(np.asarray(array), whole, split, mesh.shape['data']) for name, array in batch.items()
-    }
+    whole, split, parts = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, BATCH), mesh.shape['data']
+    return jax.tree.map(lambda array: distributed.put_local_shards(np.asarray(array), whole, split, parts), batch)

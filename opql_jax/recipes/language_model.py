@@ -27,7 +27,7 @@ def ablation(system: str, objective: str) -> dict:
 def cloze(options: Options, folder: str, system: str, start: str, memory: str, prepared: str = 'prepared') -> Step:
     """Pretraining on text with a hidden mention."""
     bindings = {'INIT_FROM': f'{{out}}/{start}', 'MEMORY_DIR': memory_of(system, memory), 'PREPARED_DIR': f'{{out}}/{prepared}'}
-    bindings |= ablation(system, 'lm_stages.ClozeStage')
+    bindings |= ablation(system, 'objectives.Cloze')
     return train(f'{system}-pretrained', f'gin/experiments/{folder}/lm_cloze.gin', options, **bindings)
 
 
@@ -36,7 +36,7 @@ def finetuned(
 ) -> Step:
     """Finetuning on questions."""
     bindings = {'INIT_FROM': f'{{out}}/{start}', 'MEMORY_DIR': memory_of(system, memory), 'PREPARED_DIR': f'{{out}}/{prepared}'}
-    bindings |= {'QUESTIONS': questions} | ablation(system, 'lm_stages.OpenQuestionStage')
+    bindings |= {'QUESTIONS': questions} | ablation(system, 'objectives.AnswerQuestions')
     return train(system, f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
 
 

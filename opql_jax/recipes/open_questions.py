@@ -69,7 +69,7 @@ def over_wikispeedia(options: Options, system: str, question_format: str, parts:
     memory = {'PREPARED_DIR': '{out}/prepared', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     names = {'INIT_FROM': '{out}/align', 'MEMORY_DIR': '{out}/memory', 'QUESTIONS': questions['train']}
-    split = {'passage_stages.PassageAlignStage.split': questions['train']}
+    split = {'objectives.AlignPassages.split': questions['train']}
     return [
         Step('prepared', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'prepared'),
         *steps,

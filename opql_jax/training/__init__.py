@@ -1,1 +1,1 @@
-"""Training: the stages, the one jitted step that serves them all, checkpoints and the loop."""
+"""Training: the objectives, the loop and its one jitted step, checkpoints, progress."""

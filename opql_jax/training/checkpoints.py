@@ -54,7 +54,7 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def save(self, step: int, params, opt_state, meta: dict) -> None:
-        """Writes the state after `step` updates; returns once it is on disk. The meta data get a hash of the parameters.
+        """Writes the state after `step` updates, and a hash of the parameters into its meta data; returns once it is on disk.
 
         Raises:
             CheckpointError: it cannot be written, such as on a full disk.
@@ -111,7 +111,7 @@ class Checkpoints:
         return out['params']
 
     def restore(self, params, opt_state, step: int | None = None):
-        """Restores `(params, opt_state, meta)` as arrays in main memory, of the given shapes (`jax.ShapeDtypeStruct`).
+        """Restores `(params, opt_state, meta)` as arrays in main memory, of the shapes of the arguments (`jax.ShapeDtypeStruct`).
 
         Raises:
             CheckpointError: none is there, or its parameters have other names or shapes; names the first that differ.
@@ -131,7 +131,7 @@ class Checkpoints:
 
     def _check_hash(self, step: int, restored) -> None:
         # Orbax keeps no checksum of the arrays.
-        if params_hash(restored['params']) != restored['meta'].get('params_hash'):
+        if params_hash(restored['params']) != restored['meta']['params_hash']:
             raise self._unreadable(step, ValueError('the parameters are not those that were written'))
 
     def _saved_shapes(self, step: int):
@@ -146,10 +146,16 @@ class Checkpoints:
     def close(self) -> None:
         self._manager.close()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
 
 # What stands for several steps, and the seconds between two looks for new ones.
 ALL, NEW = 'all', 'new'
-_LOOK_EVERY = 5.0
+_POLL_EVERY = 5.0
 _LATER, _END = -1, -2
 
 
@@ -178,7 +184,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
         if step == _END:
             break
         if step == _LATER:
-            time.sleep(min(_LOOK_EVERY, patience))
+            time.sleep(min(_POLL_EVERY, patience))
             continue
         yield step
         done, since = step, time.monotonic()
@@ -191,16 +197,16 @@ def _later_steps(workdir, done: int) -> list[int]:
     return [step for step in ocp.utils.checkpoint_steps(folder) if step > done] if folder.is_dir() else []
 
 
-def check_shapes(wanted, found, where: str) -> None:
-    """Raises CheckpointError naming the parameters of `found` that are missing, unknown, or of another shape than `wanted`."""
-    wanted = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(wanted).items()}
+def check_shapes(expected, found, where: str) -> None:
+    """Raises CheckpointError naming the parameters of `found` that are missing, unknown, or of another shape than `expected`."""
+    expected = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(expected).items()}
     found = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
-    problems = [f'{name}: missing, the model has {wanted[name]}' for name in sorted(wanted.keys() - found.keys())]
-    problems += [f'{name}: unknown to the model' for name in sorted(found.keys() - wanted.keys())]
+    problems = [f'{name}: missing, the model has {expected[name]}' for name in sorted(expected.keys() - found.keys())]
+    problems += [f'{name}: unknown to the model' for name in sorted(found.keys() - expected.keys())]
     problems += [
-        f'{name}: {found[name]}, the model has {wanted[name]}'
-        for name in sorted(wanted.keys() & found.keys())
-        if wanted[name] != found[name]
+        f'{name}: {found[name]}, the model has {expected[name]}'
+        for name in sorted(expected.keys() & found.keys())
+        if expected[name] != found[name]
     ]
     if problems:
         shown = '; '.join(problems[:5]) + (f'; and {len(problems) - 5} more' if len(problems) > 5 else '')

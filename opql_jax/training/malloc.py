@@ -1,4 +1,4 @@
-"""The memory that a step has used, kept for the next one."""
+"""glibc's allocator, set so that memory freed after a training step is kept for the next one."""
 
 import ctypes
 import importlib.util
@@ -7,14 +7,14 @@ import platform
 import sys
 from importlib import metadata
 
-# The names of mallopt's parameters in glibc's malloc.h, and what they are set to. The first is refused before glibc 2.35, and
-# then the others, which would make large arrays dearer without it, are left alone.
+# Parameters of mallopt in glibc's malloc.h, and their values. The first is refused before glibc 2.35, and then the others, which
+# would make large arrays more expensive without it, are left alone.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _SETTINGS = ((_MMAP_THRESHOLD, 2**31 - 1), (_TRIM_THRESHOLD, -1), (_ARENA_MAX, 1))
 
 
-def keep() -> bool:
-    """Lets this process keep the memory that it frees, if its steps run on CPUs under glibc 2.35 or later.
+def keep_freed_memory() -> bool:
+    """Makes this process keep the memory that it frees, if its steps run on CPUs under glibc 2.35 or later.
 
     To be called before any other import: threads that were started before keep part of the memory to themselves.
 
@@ -25,7 +25,7 @@ def keep() -> bool:
     Returns:
         Whether it does.
     """
-    if sys.platform != 'linux' or platform.libc_ver()[0] != 'glibc' or not _only_cpus():
+    if sys.platform != 'linux' or platform.libc_ver()[0] != 'glibc' or not _runs_on_cpus():
         return False
     if any(name.startswith('MALLOC_') or name == 'GLIBC_TUNABLES' for name in os.environ):
         return False
@@ -33,9 +33,9 @@ def keep() -> bool:
     return all(mallopt(name, value) == 1 for name, value in _SETTINGS)
 
 
-def _only_cpus():
+def _runs_on_cpus():
     """Whether JAX will find no accelerator, whose steps use its own memory."""
-    if named := os.environ.get('JAX_PLATFORMS'):
-        return named == 'cpu'
-    found = map(importlib.util.find_spec, ('libtpu', 'jax_plugins'))
-    return not any(found) and not metadata.entry_points(group='jax_plugins')
+    if platforms := os.environ.get('JAX_PLATFORMS'):
+        return platforms == 'cpu'
+    plugins = map(importlib.util.find_spec, ('libtpu', 'jax_plugins'))
+    return not any(plugins) and not metadata.entry_points(group='jax_plugins')

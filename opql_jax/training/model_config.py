@@ -15,11 +15,11 @@ FIELDS = {'encoder_class', 'encoder', 'pair_encoding', 'num_entities', 'vocabula
 ENCODERS = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
 
 
-def save(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair') -> None:
+def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair') -> None:
     """Writes both files; each appears whole or not at all. `pair_encoding`: how memories encode pairs, see `models.bulk_encoding`."""
     workdir = files.path(workdir)
     fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
-    card = {
+    config = {
         'format': FORMAT,
         'version': VERSION,
         'encoder_class': type(encoder).__name__,
@@ -31,7 +31,7 @@ def save(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: s
     with atomic_path(workdir / 'tokenizer.json') as path:
         path.write_bytes(prepared.tokenizer_path.read_bytes())
     with atomic_path(workdir / 'model.json') as path:
-        path.write_text(json.dumps(card, indent=2))
+        path.write_text(json.dumps(config, indent=2))
 
 
 def read(model_dir) -> dict:
@@ -44,45 +44,44 @@ def read(model_dir) -> dict:
     if not path.exists():
         raise CheckpointError(f'{path} does not exist: {model_dir} is not the workdir of a training run')
     try:
-        card = json.loads(path.read_text(encoding='utf-8'))
-        found = card.get('format'), card.get('version')
-        complete = found != (FORMAT, VERSION) or card.keys() >= FIELDS
+        config = json.loads(path.read_text(encoding='utf-8'))
+        found = config.get('format'), config.get('version')
+        complete = found != (FORMAT, VERSION) or config.keys() >= FIELDS
     except (ValueError, AttributeError) as error:
         raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
     if not complete:
         raise CheckpointError(f'{path} is damaged (fields are missing): copy it again from where the model was trained')
     if found != (FORMAT, VERSION):
         raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
-    if card['encoder_class'] not in ENCODERS:
-        raise CheckpointError(f'{path}: encoder_class {card["encoder_class"]!r} is not one of {", ".join(ENCODERS)}')
-    return card
+    if config['encoder_class'] not in ENCODERS:
+        raise CheckpointError(f'{path}: encoder_class {config["encoder_class"]!r} is not one of {", ".join(ENCODERS)}')
+    return config
 
 
 def load(model_dir, step: int | None = None):
     """Opens a training run's folder.
 
     Returns:
-        (encoder, params, card, meta): the module, the parameters, `model.json`, and the checkpoint's meta data.
+        (encoder, params, config, meta): the module, the parameters, `model.json`, and the checkpoint's meta data.
 
     Raises:
         CheckpointError: it is no such folder, of another version, or holds no whole checkpoint.
     """
-    card = read(model_dir)
-    store = Checkpoints(model_dir, read_only=True)
-    params, meta = store.params(step), store.meta(step)
-    store.close()
-    return ENCODERS[card['encoder_class']](**card['encoder']), params, card, meta
+    config = read(model_dir)
+    with Checkpoints(model_dir, read_only=True) as checkpoints:
+        params, meta = checkpoints.params(step), checkpoints.meta(step)
+    return ENCODERS[config['encoder_class']](**config['encoder']), params, config, meta
 
 
-def check_vocabulary(card: dict, prepared: Prepared, model_dir, grown: bool = False) -> None:
+def check_vocabulary(config: dict, prepared: Prepared, model_dir, grown: bool = False) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
 
     A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the others.
     """
-    count = card['num_entities']
-    if card['vocabulary_hash'] != prepared.vocab.hash(count) or (len(prepared.vocab) > count and not grown):
+    count = config['num_entities']
+    if config['vocabulary_hash'] != prepared.vocab.hash(count) or (len(prepared.vocab) > count and not grown):
         raise CheckpointError(
-            f'{model_dir} was trained with an entity vocabulary of {card["num_entities"]} entities, hash {card["vocabulary_hash"][:12]}, but'
+            f'{model_dir} was trained with an entity vocabulary of {config["num_entities"]} entities, hash {config["vocabulary_hash"][:12]}, but'
             f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
         )
     tokenizer = files.path(model_dir) / 'tokenizer.json'

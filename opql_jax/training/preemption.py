@@ -1,4 +1,4 @@
-"""The notice that a cluster gives before it takes a machine away."""
+"""SIGTERM as a flag: what a cluster sends before it takes a machine away."""
 
 import signal
 import threading
@@ -8,28 +8,28 @@ from jax.experimental import multihost_utils
 from opql_jax.core import distributed
 
 
-class Notice:
-    """While it is entered, a SIGTERM does not end the process but is remembered.
+class PreemptionGuard:
+    """Turns SIGTERM into a flag that the training loop polls, while it is entered.
 
-    Of several processes, which may not be told at the same moment, JAX finds a step that none has passed.
+    With several processes, `should_stop(step)` is true at the same step in all of them.
     """
 
     def __init__(self):
-        self._asked, self._before = False, None
+        self._signalled, self._previous = False, None
 
     def __enter__(self):
-        # JAX listens by itself where several processes have met; Python allows handlers in the main thread only.
+        # JAX itself handles SIGTERM where several processes work together; Python allows handlers in the main thread only.
         if distributed.process_count() == 1 and threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._remember)
+            self._previous = signal.signal(signal.SIGTERM, self._handle)
         return self
 
-    def _remember(self, *_):
-        self._asked = True
+    def _handle(self, *_):
+        self._signalled = True
 
     def __exit__(self, *_):
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
+        if self._previous is not None:
+            signal.signal(signal.SIGTERM, self._previous)
 
-    def came(self, step: int) -> bool:
-        """Whether to stop after so many steps; every process asks after each of its steps."""
-        return self._asked if distributed.process_count() == 1 else multihost_utils.reached_preemption_sync_point(step)
+    def should_stop(self, step: int) -> bool:
+        """Whether to stop after `step` steps; every process asks after each step."""
+        return self._signalled if distributed.process_count() == 1 else multihost_utils.reached_preemption_sync_point(step)

@@ -1,4 +1,4 @@
-"""What a training run tells of itself: metrics, rates, where its time goes, traces for a profiler."""
+"""Metrics of a training run: their means, rates, where its time goes, and traces for a profiler."""
 
 import contextlib
 import hashlib
@@ -7,13 +7,14 @@ import math
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
+from opql_jax.data.sources.base import named_leaves
 from opql_jax.models import flops
 from opql_jax.training.tensorboard import SummaryWriter
 
@@ -25,9 +26,9 @@ class TrainingError(InputError):
 
 
 class Progress:
-    """Collects metrics, checks them for NaN, and reports them, by the window, to the log, TensorBoard, and Weights & Biases if asked to.
+    """Collects metrics, checks them for NaN, and reports their means to the log, TensorBoard, and Weights & Biases if configured.
 
-    Beside the means of the metrics, of each window:
+    Each report covers the steps since the last one, its window. Beside the means of the metrics it has:
         steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
             been at work on earlier ones; and in which the state was written, before the window's first step.
@@ -38,65 +39,80 @@ class Progress:
         device_memory_gib: the most that a device of the first process has held so far, where devices tell.
     """
 
-    def __init__(
-        self,
-        workdir,
-        start: int,
-        num_steps: int,
-        encoder,
-        devices: int,
-        profile_steps: tuple[int, int] | None = None,
-        wandb_project: str | None = None,
-    ):
+    def __init__(self, config, encoder, start: int, num_devices: int):
         """
         Args:
+            config: the run's `TrainConfig`.
+            encoder: the encoder that is trained.
             start: steps that were made before.
-            devices: how many work on a step.
-            profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <workdir>/profile: those of
-                them that are still to be made.
-            wandb_project: of Weights & Biases, whose package has to be installed.
+            num_devices: devices that work on a step.
         """
+        workdir, self._num_steps = config.workdir, config.num_steps
+        first, last = config.profile_steps or (0, 0)
+        if config.profile_steps and not 1 <= first <= last <= config.num_steps:
+            raise TrainingError(
+                f'profile_steps={config.profile_steps}: give (first, last) of the steps 1 to {config.num_steps}'
+            )
+        self._traced = range(max(first, start + 1), last + 1)
+        self._trace_folder, self._trace = files.path(workdir) / 'profile', None
         # What a killed run logged after its newest checkpoint comes again.
         purge = start + 1 if start else None
-        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if distributed.is_primary() else None
-        self._wandb = _start_wandb(wandb_project, workdir) if wandb_project and distributed.is_primary() else None
-        self._num_steps, self._since, self._time, self._window = num_steps, start, time.monotonic(), []
-        self._encoder, self._spent, self._sequences, self._flops = encoder, {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
-        self._devices, self._traces, self._tracing = devices, files.path(workdir) / 'profile', None
-        first, last = profile_steps or (0, 0)
-        if profile_steps and not 1 <= first <= last <= num_steps:
-            raise TrainingError(f'profile_steps={profile_steps}: give (first, last) of the steps 1 to {num_steps}')
-        self._traced = range(max(first, start + 1), last + 1)
+        is_primary = distributed.is_primary()
+        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if is_primary else None
+        self._wandb = _start_wandb(config.wandb_project, workdir) if config.wandb_project and is_primary else None
+        self._encoder, self._num_devices = encoder, num_devices
+        self._metrics = []  # (step, metrics) since the last report
+        self._since, self._time = start, time.monotonic()
+        self._seconds, self._sequences, self._flops = {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self) -> None:
+        """Finishes what is written."""
+        if self._trace:
+            self._stop_trace()
+        if self._writer:
+            self._writer.close()
+        if self._wandb:
+            self._wandb.finish()
 
     @contextlib.contextmanager
-    def spending(self, on: str) -> Iterator[None]:
+    def timed(self, part: str) -> Iterator[None]:
         """Counts the time it is entered as 'data' or 'checkpoint'."""
-        began = time.monotonic()
+        start = time.monotonic()
         yield
-        self._spent[on] += time.monotonic() - began
+        self._seconds[part] += time.monotonic() - start
 
-    def begin(self, step: int, batch) -> None:
+    def start_step(self, step: int, batch) -> None:
         """Before step `step` (from 0) on a batch of this process."""
-        shapes = [np.shape(array) for name, array in batch.items() if 'tokens' in name]
+        shapes = [np.shape(array) for name, array in named_leaves(batch).items() if name.endswith('tokens')]
         self._sequences += distributed.process_count() * sum(n for n, _ in shapes)
         counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
         self._flops += flops.TRAINING_OVER_FORWARD * distributed.process_count() * counted
         if self._traced and step + 1 == self._traced[0]:
-            jax.block_until_ready([metrics for _, metrics in self._window])  # or the trace begins with what they wait for
-            self._tracing = tempfile.TemporaryDirectory()
-            jax.profiler.start_trace(self._tracing.name)
+            jax.block_until_ready([metrics for _, metrics in self._metrics])  # or the trace begins with earlier steps
+            self._trace = tempfile.TemporaryDirectory()
+            jax.profiler.start_trace(self._trace.name)
 
-    def add(self, step: int, metrics) -> None:
-        """After step `step`, whose metrics may still be on their way."""
-        self._window.append((step, metrics))
+    def end_step(self, step: int, metrics) -> None:
+        """After step `step`, whose metrics may still be being computed."""
+        self._metrics.append((step, metrics))
         if self._traced and step + 1 == self._traced[-1]:
             jax.block_until_ready(metrics)
-            self._stop_tracing()
+            self._stop_trace()
 
-    def flush(self, done: int) -> dict:
-        """Waits for the window's steps, raises TrainingError at a loss or gradient that is not finite, reports the means."""
-        window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._window)]
-        self._window = []
+    def report(self, done: int) -> dict:
+        """Waits for the steps since the last report, checks that they are finite, and reports the means of their metrics.
+
+        Raises:
+            TrainingError: a loss or gradient is not finite.
+        """
+        window = [(step, {k: float(v) for k, v in metrics.items()}) for step, metrics in jax.device_get(self._metrics)]
+        self._metrics = []
         for step, metrics in window:
             # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not hold.
             if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
@@ -109,27 +125,31 @@ class Progress:
         names = sorted({name for _, metrics in window for name in metrics})
         means = {name: float(np.mean([m[name] for _, m in window if name in m])) for name in names}
         speed = self._speed(done)
-        if self._writer:
-            for name, value in {**means, **speed}.items():
-                self._writer.add_scalar(name, value, done)
-        if self._wandb:
-            self._wandb.log({**means, **speed}, step=done)
+        self.write(done, {**means, **speed})
         shown = '  '.join(f'{name} {value:.4g}' for name, value in means.items())
         rate = speed['steps_per_second']
         _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
         return means
 
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Writes metrics to TensorBoard, and to Weights & Biases if used."""
+        if self._writer:
+            for name, value in metrics.items():
+                self._writer.add_scalar(name, value, step)
+        if self._wandb:
+            self._wandb.log(dict(metrics), step=step)
+
     def _speed(self, done: int) -> dict[str, float]:
         """Of the steps since the last call."""
         now, steps = time.monotonic(), done - self._since
         seconds = max(now - self._time, 1e-9)
-        achieved = self._flops / seconds / self._devices
+        achieved = self._flops / seconds / self._num_devices
         out = {
             'steps_per_second': steps / seconds,
             'sequences_per_second': self._sequences / seconds,
-            'step_seconds': (seconds - self._spent['checkpoint']) / steps,
-            'data_seconds': self._spent['data'] / steps,
-            'checkpoint_seconds': self._spent['checkpoint'],
+            'step_seconds': (seconds - self._seconds['checkpoint']) / steps,
+            'data_seconds': self._seconds['data'] / steps,
+            'checkpoint_seconds': self._seconds['checkpoint'],
             'tflops_per_device': achieved / 1e12,
         }
         if peak := flops.peak_flops(jax.devices()[0].device_kind):
@@ -138,23 +158,15 @@ class Progress:
         if held:
             out['device_memory_gib'] = max(held) / 2**30
         self._since, self._time, self._sequences, self._flops = done, now, 0, 0.0
-        self._spent = dict.fromkeys(self._spent, 0.0)
+        self._seconds = dict.fromkeys(self._seconds, 0.0)
         return out
 
-    def _stop_tracing(self):
+    def _stop_trace(self):
         jax.profiler.stop_trace()
-        with self._tracing as folder:
-            files.copy_folder(pathlib.Path(folder), self._traces)
-        self._tracing = None
-        _log.info('a trace is in %s', self._traces)
-
-    def close(self) -> None:
-        if self._tracing:
-            self._stop_tracing()
-        if self._writer:
-            self._writer.close()
-        if self._wandb:
-            self._wandb.finish()
+        with self._trace as folder:
+            files.copy_folder(pathlib.Path(folder), self._trace_folder)
+        self._trace = None
+        _log.info('a trace is in %s', self._trace_folder)
 
 
 def _start_wandb(project: str, workdir):

@@ -188,7 +188,7 @@ def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
     assert prepared.questions('2-hop/train') == Prepared(folder).questions('2-hop/train')
     np.testing.assert_array_equal(prepared.records[5].tokens, Prepared(folder).records[5].tokens)
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    model_config.save('gs://b/model', encoder, prepared)
+    model_config.write('gs://b/model', encoder, prepared)
     card = model_config.read('gs://b/model')
     assert card['encoder']['relation_dim'] == encoder.relation_dim
     model_config.check_vocabulary(card, prepared, 'gs://b/model')

@@ -92,12 +92,12 @@ def own(tmp_path_factory, binaries):
     succeed(binaries, *prepare(root, 'linked'))
     train = ['train', *ENCODER, prepared, '--gin.STEPS=1']
     succeed(
-        binaries, *train, '--gin_file=gin/runs/relations.gin', '--gin.stages.RelationStage.rows=16', f'--gin.WORKDIR={model}'
+        binaries, *train, '--gin_file=gin/runs/relations.gin', '--gin.objectives.Relations.rows=16', f'--gin.WORKDIR={model}'
     )
     build = ['build_memory', '--gin_file=gin/runs/build_memory.gin', prepared]
     succeed(binaries, *build, f'--gin.MODEL_DIR={model}', f'--gin.MEMORY_DIR={memory}')
     follow = ['--gin_file=gin/runs/follow.gin', f'--gin.INIT_FROM={model}', f'--gin.MEMORY_DIR={memory}']
-    small = ["--gin.stages.FollowStage.splits=('2-hop/train',)", '--gin.stages.FollowStage.questions=8']
+    small = ["--gin.objectives.Follow.splits=('2-hop/train',)", '--gin.objectives.Follow.questions=8']
     succeed(binaries, *train, *follow, *small, f'--gin.WORKDIR={root / "follow"}')
     return root
 

@@ -1,12 +1,20 @@
 """Batches in step order, made ahead by threads."""
 
+import jax
 import numpy as np
 import pytest
 
-from opql_jax.data import pipeline, sources
+from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.align import AlignSettings, AlignSource
+from opql_jax.data.sources.base import Source
+from opql_jax.data.sources.entities import EntitySource
+from opql_jax.data.sources.follow import FollowSource
+from opql_jax.data.sources.relations import RelationSettings, RelationSource
 
 import tiny_prepared
+
+STEPS = 12
 
 
 @pytest.fixture(scope='module')
@@ -15,41 +23,48 @@ def prepared(tmp_path_factory):
 
 
 def assert_same(a, b):
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name])
-        assert a[name].dtype == b[name].dtype
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
 
 
 SOURCES = {
-    'entities': lambda p: sources.EntitySource(p, num_steps=12, seed=1, rows=16),
-    'relations': lambda p: sources.RelationSource(p, num_steps=12, seed=1, rows=32),
-    'align': lambda p: sources.AlignSource(p, split='1-hop/train', num_steps=12, seed=1, rows=32, topics=4),
-    'follow': lambda p: sources.FollowSource(p, splits=['1-hop/train', '2-hop/train'], num_steps=12, seed=1, questions=4),
+    'entities': lambda p: EntitySource(p, rows=16, seed=1),
+    'relations': lambda p: RelationSource(p, RelationSettings(rows=32), seed=1),
+    'align': lambda p: AlignSource(p, AlignSettings(rows=32, topics=4), seed=1),
+    'follow': lambda p: FollowSource(p, ['1-hop/train', '2-hop/train'], questions=4, seed=1),
 }
 
 
 @pytest.mark.parametrize('name', SOURCES)
 @pytest.mark.parametrize('start', [0, 1, 7, 12])
 def test_a_run_resumed_at_step_n_sees_the_batches_of_an_uninterrupted_one(prepared, name, start):
-    uninterrupted = list(pipeline.batches(SOURCES[name](prepared)))
-    resumed = list(pipeline.batches(SOURCES[name](prepared), start_step=start))
-    assert len(uninterrupted) == 12 and len(resumed) == 12 - start
+    uninterrupted = list(pipeline.batches([SOURCES[name](prepared)], 0, STEPS))
+    resumed = list(pipeline.batches([SOURCES[name](prepared)], start, STEPS))
+    assert len(uninterrupted) == STEPS and len(resumed) == STEPS - start
     for a, b in zip(uninterrupted[start:], resumed, strict=True):
         assert_same(a, b)
 
 
 def test_threads_do_not_change_the_batches(prepared):
     source = SOURCES['relations'](prepared)
-    for step, batch in enumerate(pipeline.batches(source, num_threads=4, prefetch=8)):
+    for step, batch in enumerate(pipeline.batches([source], 0, STEPS)):
         assert_same(batch, source[step])
 
 
-class Squares(sources.Source):
+@pytest.mark.parametrize('name', SOURCES)
+def test_batches_of_shards_are_concatenated(prepared, name):
+    shards = [SOURCES[name](prepared).shard(i, 2) for i in range(2)]
+    for step, batch in enumerate(pipeline.batches(shards, 0, 3)):
+        assert_same(batch, jax.tree.map(lambda *arrays: np.concatenate(arrays), *(shard[step] for shard in shards)))
+
+
+class Squares(Source):
     """Steps made by a formula; step 5 fails."""
 
-    def __init__(self, num_steps):
-        super().__init__(num_steps, 0, 0, 1)
+    def __init__(self):
+        super().__init__(0)
         self.made = []
 
     def batch(self, step, rng):
@@ -59,21 +74,15 @@ class Squares(sources.Source):
         return {'x': np.int32(step**2)}
 
 
-def test_steps_come_in_order_and_no_further_ahead_than_asked():
-    source = Squares(10**9)
-    batches = pipeline.batches(source, start_step=100, num_threads=2, prefetch=4)
+def test_steps_come_in_order_and_no_further_ahead_than_needed():
+    source = Squares()
+    batches = pipeline.batches([source], 100, 10**9)
     assert [int(next(batches)['x']) for _ in range(3)] == [100**2, 101**2, 102**2]
     assert min(source.made) == 100 and max(source.made) < 110
 
 
 def test_an_error_surfaces_at_its_step():
-    batches = pipeline.batches(Squares(10))
+    batches = pipeline.batches([Squares()], 0, 10)
     assert [int(next(batches)['x']) for _ in range(5)] == [0, 1, 4, 9, 16]
     with pytest.raises(Exception, match='passage 17 is damaged'):
         next(batches)
-
-
-@pytest.mark.parametrize('start', [-1, 11])
-def test_a_start_outside_the_run_is_refused(start):
-    with pytest.raises(ValueError, match=f'start_step is {start}, but the source has steps 0..10'):
-        pipeline.batches(Squares(10), start_step=start)

@@ -1,14 +1,22 @@
-"""The batches of the training stages."""
+"""The batches of the training objectives."""
 
 import collections
+import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
 from opql_jax.corpus.questions import to_record, write_questions
-from opql_jax.data import batching, markup, passages, questions, sources
+from opql_jax.data import markup, questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
+from opql_jax.data.sources.align import AlignSettings, AlignSource
+from opql_jax.data.sources.align_passages import PassageAlignSettings, PassageAlignSource
+from opql_jax.data.sources.base import Hops, from_named_leaves, named_leaves
+from opql_jax.data.sources.entities import EntitySource
+from opql_jax.data.sources.follow import FollowSource
+from opql_jax.data.sources.relations import RelationSettings, RelationSource
 
 import tiny_prepared
 
@@ -20,75 +28,98 @@ def prepared(tmp_path_factory):
     return Prepared(tiny_prepared.write(tmp_path_factory.mktemp('prepared')))
 
 
-MAKERS = {
-    'entities': lambda p, **kw: sources.EntitySource(p, rows=32, **kw),
-    'groups': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='groups', **kw),
-    'shared': lambda p, **kw: sources.RelationSource(p, rows=64, sampler='shared', **kw),
-    'align': lambda p, split='1-hop/train', **kw: sources.AlignSource(
-        p, split=split, rows=24, topics=4, rows_per_topic=6, **kw
-    ),
-    'align passages': lambda p, split='1-hop/train', **kw: passages.PassageAlignSource(
-        p, split=split, passages=16, topics=4, questions=24, **kw
-    ),
-    'follow': lambda p, **kw: sources.FollowSource(p, splits=['1-hop/train', '3-hop/train'], questions=5, **kw),
+STEPS = 8
+SETTINGS = {
+    'groups': (RelationSource, RelationSettings(rows=64, sampler='groups')),
+    'shared': (RelationSource, RelationSettings(rows=64, sampler='shared')),
+    'align': (AlignSource, AlignSettings(rows=24, topics=4, rows_per_topic=6)),
+    'align passages': (PassageAlignSource, PassageAlignSettings(passages=16, topics=4, questions=24)),
 }
+SOURCES = ['entities', *SETTINGS, 'follow']
 
 
-def make(name, prepared, num_steps=8, seed=SEED, **kwargs):
-    return MAKERS[name](prepared, num_steps=num_steps, seed=seed, **kwargs)
+def make(name, prepared, seed=SEED, **fields):
+    if name == 'entities':
+        return EntitySource(prepared, rows=32, seed=seed)
+    if name == 'follow':
+        return FollowSource(prepared, ['1-hop/train', '3-hop/train'], questions=5, seed=seed)
+    source, settings = SETTINGS[name]
+    return source(prepared, dataclasses.replace(settings, **fields), seed)
+
+
+def batches(source, num_steps=STEPS):
+    return [source[step] for step in range(num_steps)]
 
 
 def same(a, b):
+    a, b = named_leaves(a), named_leaves(b)
     return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) and a[k].dtype == b[k].dtype for k in a)
 
 
-def rows_of(batch):
-    """The used rows of a packed batch: dicts of tokens without padding and the other features."""
-    for length in batching.lengths_in(batch):
-        names = [k.removesuffix(f'_{length}') for k in batch if k.endswith(f'_{length}')]
-        for i in range(len(batch[f'tokens_{length}'])):
-            row = {name: batch[f'{name}_{length}'][i] for name in names}
-            if row.get('topic', row.get('entity')) >= 0:
-                yield {**row, 'tokens': row['tokens'][row['tokens'] != 0], 'length': length}
+def rows_of(buckets):
+    """The used rows of buckets: dicts of tokens without padding and the other features."""
+    for bucket in buckets:
+        used = bucket.entity if hasattr(bucket, 'entity') else bucket.topic
+        for i in np.flatnonzero(used >= 0):
+            row = {name: value[i] for name, value in bucket._asdict().items()}
+            yield {**row, 'tokens': row['tokens'][row['tokens'] != 0]}
 
 
-@pytest.mark.parametrize('name', MAKERS)
+@pytest.mark.parametrize('name', SOURCES)
 def test_a_batch_is_a_function_of_seed_step_and_shard(prepared, name):
     source, again = make(name, prepared), make(name, prepared)
     for step in (5, 0, 7):  # in any order
         assert same(source[step], again[step])
     assert not same(source[0], source[1])
     assert not same(source[0], make(name, prepared, seed=SEED + 1)[0])
-    shards = [make(name, prepared, shard_index=i, shard_count=2) for i in range(2)]
+    shards = [source.shard(i, 2) for i in range(2)]
     assert not same(shards[0][0], shards[1][0])
 
 
-@pytest.mark.parametrize('name', MAKERS)
+@pytest.mark.parametrize('name', SOURCES)
 def test_shapes_are_the_same_at_all_steps_and_shards(prepared, name):
     shapes = {
-        tuple((k, v.shape, v.dtype) for k, v in batch.items())
+        tuple((k, v.shape, v.dtype) for k, v in named_leaves(batch).items())
         for shard in range(2)
-        for batch in make(name, prepared, shard_index=shard, shard_count=2)
+        for batch in batches(make(name, prepared).shard(shard, 2))
     }
     assert len(shapes) == 1
-    assert all(dtype == (bool if k.startswith('anchor') else np.int32) for k, _, dtype in shapes.pop())
+    assert all(dtype == (bool if k.endswith('anchor') else np.int32) for k, _, dtype in shapes.pop())
 
 
-@pytest.mark.parametrize('name', MAKERS)
-def test_the_number_of_steps_is_the_length(prepared, name):
-    source = make(name, prepared, num_steps=3)
-    assert len(source) == 3 and len(list(source)) == 3
-    with pytest.raises(IndexError, match='step 3 of 3'):
-        source[3]
+def test_the_number_of_hops_is_part_of_a_batchs_structure(prepared):
+    one, three = (make('follow', prepared)[step] for step in (0, 1))
+    assert jax.tree.structure(one) != jax.tree.structure(three) != jax.tree.structure(make('follow', prepared)[2])
+    compiled = []
+
+    @jax.jit
+    def trace(batch):
+        compiled.append(batch.hops)
+        return batch.questions.topic.sum() * batch.hops
+
+    for batch in (one, three, one):
+        assert trace(batch) == batch.questions.topic.sum() * batch.hops
+    assert compiled == [1, 3] and all(isinstance(hops, Hops) for hops in compiled)
+
+
+@pytest.mark.parametrize('name', SOURCES)
+def test_a_batch_is_rebuilt_from_its_named_arrays(prepared, name):
+    source = make(name, prepared)
+    leaves = named_leaves(source[1])
+    again = from_named_leaves(source[0], leaves)
+    assert same(again, source[1]) and type(again) is type(source[1])
+    buckets = sorted({path.split('/')[0] for path in leaves if path.count('/') == 2})
+    assert all(f'{field}/0/tokens' in leaves for field in buckets)
+    # Another source may have fewer buckets.
+    fewer = {path: x for path, x in leaves.items() if path.count('/') < 2 or path.split('/')[1] == '0'}
+    assert named_leaves(from_named_leaves(source[0], fewer)).keys() == fewer.keys()
 
 
 def test_bad_arguments_are_named(prepared):
-    with pytest.raises(ValueError, match='shard_index 2 must be one of 2'):
-        make('shared', prepared, shard_index=2, shard_count=2)
+    with pytest.raises(ValueError, match='seed=-1: give a number that is not negative'):
+        make('shared', prepared, seed=-1)
     with pytest.raises(ValueError, match="sampler is 'best'; it must be one of"):
-        sources.RelationSource(prepared, num_steps=1, seed=0, sampler='best')
-    with pytest.raises(ValueError, match='exceeds the longest bucket 20'):
-        sources.RelationSource(prepared, num_steps=1, seed=0, bucket_lengths=(10, 20))
+        make('shared', prepared, sampler='best')
 
 
 # Entities.
@@ -102,8 +133,8 @@ def test_entity_rows_hide_a_mention_and_ask_for_it(prepared):
         for m in (markup.mask_mention(p, i, special) for i in range(len(p.entities)))
     }
     seen = collections.Counter()
-    for batch in make('entities', prepared):
-        for row in rows_of(batch):
+    for batch in batches(make('entities', prepared)):
+        for row in rows_of(batch.mentions):
             assert (tuple(row['tokens'].tolist()), row['position'], row['entity']) in possible
             seen[int(row['entity'])] += 1
     assert sum(seen.values()) > 0.95 * 8 * 32 and len(seen) > tiny_prepared.ENTITIES / 2
@@ -119,12 +150,12 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
     table = collections.Counter()
     for row in range(len(p.pairs['topic'])):
         m = markup.mark_pair(
-            passages[p.pairs['passage'][row]], p.pairs['topic_mention'][row], p.pairs['target_mention'][row], special, 4
+            passages[p.pairs['passage'][row]], p.pairs['topic_mention'][row], p.pairs['target_mention'][row], special, 2
         )
         table[(tuple(m.tokens.tolist()), m.r1, m.r2, m.topic, m.target, tuple(m.context_entities.tolist()))] += 1
-    for batch in make(name, prepared):
+    for batch in batches(make(name, prepared)):
         used = collections.Counter()
-        for row in rows_of(batch):
+        for row in rows_of(batch.pairs):
             context = row['context_entities'][row['context_entities'] >= 0]
             key = (tuple(row['tokens'].tolist()), row['r1'], row['r2'], row['topic'], row['target'], tuple(context.tolist()))
             used[key] += 1
@@ -133,8 +164,8 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
 
 
 def test_in_groups_only_group_anchors_count_and_each_has_a_positive_and_hard_negatives(prepared):
-    for batch in make('groups', prepared):
-        rows = list(rows_of(batch))
+    for batch in batches(make('groups', prepared)):
+        rows = list(rows_of(batch.pairs))
         anchors = [r for r in rows if r['anchor']]
         assert 64 / 11 - 2 < len(anchors) < 64 / 4
         for a in anchors:
@@ -146,8 +177,8 @@ def test_in_groups_only_group_anchors_count_and_each_has_a_positive_and_hard_neg
 
 def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepared):
     shares = []
-    for batch in make('shared', prepared):
-        rows = list(rows_of(batch))
+    for batch in batches(make('shared', prepared)):
+        rows = list(rows_of(batch.pairs))
         count = collections.Counter((int(r['topic']), int(r['target'])) for r in rows)
         for r in rows:
             assert r['anchor'] == (count[int(r['topic']), int(r['target'])] > 1)
@@ -157,9 +188,9 @@ def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepa
 
 def test_fewer_neighbours_make_more_neighbourhoods(prepared):
     def connected(neighbours):
-        source = sources.RelationSource(prepared, num_steps=1, seed=SEED, rows=64, neighbours=neighbours)
+        source = make('shared', prepared, neighbours=neighbours)
         rows, _ = next(source._sampler.draw(np.random.default_rng(0)))
-        return len(np.unique(source._rows.index.pair_of(rows)))
+        return len(np.unique(source._packer.index.pair_of(rows)))
 
     assert [connected(n) for n in (1, 3, 16)] == [1, 3, 16]
 
@@ -167,20 +198,11 @@ def test_fewer_neighbours_make_more_neighbourhoods(prepared):
 # Questions.
 
 
-def test_each_question_comes_once_an_epoch_over_all_shards():
-    a, b = questions.Epochs(10, 1, 2), questions.Epochs(10, 1, 2)
-    assert a.take(3, 30).tolist() == b.take(0, 33).tolist()[3:]
-    for epoch in range(3):
-        assert sorted(a.take(10 * epoch, 10)) == list(range(10))
-    assert a.take(0, 10).tolist() != a.take(10, 10).tolist()
-    assert a.take(0, 10).tolist() != questions.Epochs(10, 1, 3).take(0, 10).tolist()
-
-
 def test_follow_takes_hop_counts_in_turn_and_deals_questions_out(prepared):
     usable = [q for q in prepared.questions('1-hop/train') if q.topic_entity >= 0 and q.answers]
-    sharded = [make('follow', prepared, num_steps=200, shard_index=i, shard_count=2) for i in range(2)]
+    sharded = [make('follow', prepared).shard(i, 2) for i in range(2)]
     assert sharded[0].num_left_out > 0
-    assert [int(b['hops']) for b in make('follow', prepared)] == [1, 3] * 4
+    assert [batch.hops for batch in batches(make('follow', prepared))] == [1, 3] * 4
     # lcm: as many draws as make whole epochs
     epochs = 5
     steps = len(usable) * epochs // 10
@@ -189,37 +211,10 @@ def test_follow_takes_hop_counts_in_turn_and_deals_questions_out(prepared):
         (int(topic), tuple(sorted(answers[answers >= 0].tolist())))
         for source in sharded
         for step in range(0, 2 * steps, 2)
-        for topic, answers in zip(source[step]['question_topic'], source[step]['answers'])
+        for topic, answers in zip(source[step].questions.topic, source[step].questions.answers)
     )
     wanted = collections.Counter((q.topic_entity, tuple(sorted(q.answers))) for q in usable)
     assert seen == collections.Counter({k: epochs * n for k, n in wanted.items()})
-
-
-def test_question_features_are_the_marked_questions(prepared):
-    asked = prepared.questions('2-hop/train')
-    arrays = questions.QuestionArrays(asked, prepared.tokenizer, prepared.special)
-    assert arrays.length % 8 == 0 and len(arrays) == len(asked)
-    ids = [5, 0, 6, 39]
-    batch = arrays.features(ids, 6)
-    for name, shape in (('question_tokens', (6, arrays.length)), ('question_r1', (6,)), ('question_topic', (6,))):
-        assert batch[name].shape == shape and batch[name].dtype == np.int32
-    for k, q in enumerate(asked[i] for i in ids):
-        row = {name: value[k] for name, value in batch.items()}
-        marked = markup.mark_question(prepared.tokenizer, q.text, *q.topic, prepared.special)
-        assert row['question_tokens'][: len(marked.tokens)].tolist() == marked.tokens.tolist()
-        assert not row['question_tokens'][len(marked.tokens) :].any()
-        assert (row['question_r1'], row['question_r2'], row['question_topic']) == (marked.r1, marked.r2, q.topic_entity)
-    assert batch['question_topic'][4:].tolist() == [-1] * 2
-
-
-def test_answers_are_padded_and_longer_lists_cut_at_random():
-    rng = np.random.default_rng(0)
-    padded = questions.pad_answers([np.arange(3), np.arange(50), np.arange(0)], 4, 8, rng)
-    assert padded[0].tolist() == [0, 1, 2, -1, -1, -1, -1, -1]
-    assert len(set(padded[1].tolist())) == 8 and padded[1].tolist() != list(range(8))
-    assert (padded[2:] == -1).all()
-    kept = questions.pad_answers([np.arange(50)], 1, 8, rng, first=[np.array([40, 41, 42, 99])])
-    assert {40, 41, 42} <= set(kept[0].tolist())
 
 
 def title_pairs(prepared):
@@ -233,11 +228,11 @@ def test_align_puts_an_answering_mention_and_others_beside_each_question(prepare
     asked = {(q.topic_entity, tuple(q.answers)) for q in prepared.questions('1-hop/train')}
     known = title_pairs(prepared)
     with_negatives = []
-    for batch in source:
-        rows = list(rows_of(batch))
-        topics = set(batch['question_topic'][batch['question_topic'] >= 0].tolist())
-        assert len(topics) > 1 and len(batch['question_topic']) == 4 * 4
-        for topic, answers in zip(batch['question_topic'], batch['answers']):
+    for batch in batches(source):
+        rows, asked_about = list(rows_of(batch.pairs)), batch.questions.topic
+        topics = set(asked_about[asked_about >= 0].tolist())
+        assert len(topics) > 1 and len(asked_about) == 4 * 4
+        for topic, answers in zip(asked_about, batch.questions.answers):
             answers = answers[answers >= 0].tolist()
             if topic < 0:
                 assert not answers
@@ -257,7 +252,7 @@ def test_align_puts_an_answering_mention_and_others_beside_each_question(prepare
 def test_align_knows_only_the_pairs_of_a_title_with_a_mention(prepared):
     known = title_pairs(prepared)
     assert known < set(zip(prepared.pairs['topic'].tolist(), prepared.pairs['target'].tolist()))
-    seen = {(int(r['topic']), int(r['target'])) for batch in make('align', prepared) for r in rows_of(batch)}
+    seen = {(int(r['topic']), int(r['target'])) for batch in batches(make('align', prepared)) for r in rows_of(batch.pairs)}
     assert seen <= known
     aligned = [q for q in prepared.questions('1-hop/train') if any((q.topic_entity, answer) in known for answer in q.answers)]
     assert len(make('align', prepared).questions) == len(aligned)
@@ -266,8 +261,8 @@ def test_align_knows_only_the_pairs_of_a_title_with_a_mention(prepared):
 def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
     p = prepared.pairs
     known = set(zip(p['topic'].tolist(), p['target'].tolist()))
-    source = make('align', prepared, pairs='all', num_steps=40)
-    seen = {(int(r['topic']), int(r['target'])) for batch in source for r in rows_of(batch)}
+    source = make('align', prepared, pairs='all')
+    seen = {(int(r['topic']), int(r['target'])) for batch in batches(source, 40) for r in rows_of(batch.pairs)}
     assert seen <= known and not seen <= title_pairs(prepared)
     asked = prepared.questions('1-hop/train')
     assert len(source.questions) == sum(any((q.topic_entity, answer) in known for answer in q.answers) for q in asked)
@@ -276,8 +271,8 @@ def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
 
 
 def test_align_deals_topics_out_evenly(prepared):
-    source = make('align', prepared, num_steps=40)
-    draws = collections.Counter(int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)
+    source = make('align', prepared)
+    draws = collections.Counter(int(t) for batch in batches(source, 40) for t in np.unique(batch.questions.topic) if t >= 0)
     # Each topic is drawn 160 / num_topics times; at the border of two epochs a second draw of it is dropped.
     assert len(draws) == len(source.questions.topics)
     assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / len(source.questions.topics) + 1
@@ -285,13 +280,11 @@ def test_align_deals_topics_out_evenly(prepared):
 
 def pairs_of(batch):
     """The pairs of a batch of passages: (tokens of the passage, places of topic and target, topic, target), as lists."""
-    for length in batching.lengths_in(batch):
-        get = lambda name: batch[f'{name}_{length}']
-        for i, slot in zip(*np.nonzero(get('topic') >= 0)):
-            ends = [
-                [int(get(end)[i, get(f'{side}_mention')[i, slot]]) for end in ('first', 'last')] for side in ('topic', 'target')
-            ]
-            yield get('tokens')[i].tolist(), *ends, int(get('topic')[i, slot]), int(get('target')[i, slot])
+    for bucket in batch.passages:
+        for i, slot in zip(*np.nonzero(bucket.topic >= 0)):
+            mentions = bucket.topic_mention[i, slot], bucket.target_mention[i, slot]
+            ends = [[int(end[i, mention]) for end in (bucket.first, bucket.last)] for mention in mentions]
+            yield bucket.tokens[i].tolist(), *ends, int(bucket.topic[i, slot]), int(bucket.target[i, slot])
 
 
 @pytest.mark.parametrize('pairs', ['title', 'sentence', 'all'])
@@ -307,15 +300,15 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
         texts[tuple(plain.tokens.tolist())] = passage
     asked = {(q.topic_entity, tuple(q.answers)) for q in prepared.questions('1-hop/train')}
     right = []
-    for batch in make('align passages', prepared, pairs=pairs, pairs_per_passage=400):
-        topics, found = set(batch['question_topic'].tolist()) - {-1}, collections.defaultdict(list)
+    for batch in batches(make('align passages', prepared, pairs=pairs, pairs_per_passage=400)):
+        topics, found = set(batch.questions.topic.tolist()) - {-1}, collections.defaultdict(list)
         for tokens, *pair in pairs_of(batch):
             plain = tokens[1 : tokens.index(prepared.special.sep)]
             found[texts[tuple(plain)]].append(tuple(pair))
         for passage, those in found.items():
             assert sorted(those) == sorted(pair for pair in of_passage[passage] if pair[2] in topics)
         packed = {pair[2:] for those in found.values() for pair in those}
-        for topic, answers in zip(batch['question_topic'].tolist(), batch['answers'].tolist()):
+        for topic, answers in zip(batch.questions.topic.tolist(), batch.questions.answers.tolist()):
             answers = [answer for answer in answers if answer >= 0]
             assert topic < 0 or (topic, tuple(answers)) in asked
             right += [any((topic, answer) in packed for answer in answers)] * (topic >= 0)
@@ -323,36 +316,34 @@ def test_passages_hold_all_pairs_of_the_topics_that_are_asked_about(prepared, pa
 
 
 def test_passages_keep_the_answers_where_a_passage_has_too_many_pairs(prepared):
-    for batch in make('align passages', prepared, pairs='all', pairs_per_passage=3):
+    for batch in batches(make('align passages', prepared, pairs='all', pairs_per_passage=3)):
         answers = {
             (topic, answer)
-            for topic, those in zip(batch['question_topic'].tolist(), batch['answers'].tolist())
+            for topic, those in zip(batch.questions.topic.tolist(), batch.questions.answers.tolist())
             for answer in those
             if answer >= 0
         }
-        for length in batching.lengths_in(batch):
-            for topics, targets in zip(batch[f'topic_{length}'].tolist(), batch[f'target_{length}'].tolist()):
+        for bucket in batch.passages:
+            for topics, targets in zip(bucket.topic.tolist(), bucket.target.tolist()):
                 right = [pair in answers for pair in zip(topics, targets)]
                 assert right == sorted(right, reverse=True) and len(right) == 3
 
 
 def test_passages_deal_topics_out_evenly(prepared):
-    source = passages.PassageAlignSource(
-        prepared, split='1-hop/train', num_steps=40, seed=0, passages=16, topics=4, questions=4
-    )
-    draws = collections.Counter(int(t) for batch in source for t in np.unique(batch['question_topic']) if t >= 0)
+    source = make('align passages', prepared, seed=0, questions=4)
+    draws = collections.Counter(int(t) for batch in batches(source, 40) for t in np.unique(batch.questions.topic) if t >= 0)
     assert len(draws) == len(source.questions.topics)
     assert max(draws.values()) - min(draws.values()) <= 0.2 * 160 / len(source.questions.topics) + 1
 
 
-def test_align_keeps_the_answers_of_packed_mentions_when_it_cuts(prepared):
-    source = make('align', prepared, max_answers=1)
-    assert source[0]['answers'].shape == (16, 8)  # widths are rounded up
-    everyone = [np.arange(tiny_prepared.ENTITIES)] * len(source.questions)
-    source.questions.arrays.answers = everyone
-    for batch in source:
-        for topic, answers in zip(batch['question_topic'], batch['answers']):
-            packed = {int(r['target']) for r in rows_of(batch) if r['topic'] == topic}
+def test_align_keeps_the_answers_of_packed_mentions_when_it_cuts(prepared, monkeypatch):
+    monkeypatch.setattr(questions, 'MAX_ANSWERS', 1)
+    source = make('align', prepared)
+    assert source[0].questions.answers.shape == (16, 8)  # widths are rounded up
+    source.questions.arrays.answers = [np.arange(tiny_prepared.ENTITIES)] * len(source.questions)
+    for batch in batches(source):
+        for topic, answers in zip(batch.questions.topic, batch.questions.answers):
+            packed = {int(r['target']) for r in rows_of(batch.pairs) if r['topic'] == topic}
             assert len(packed & set(answers.tolist())) == min(8, len(packed))
 
 
@@ -378,7 +369,7 @@ def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_kn
     write_questions(tmp_path / 'open.jsonl', [*others, *one])
     source = make(name, prepared, split=str(tmp_path / 'open.jsonl'))
     assert source.questions.num_questions == len(one) > 10
-    assert all(same(a, b) for a, b in zip(source, make(name, prepared), strict=True))
+    assert all(same(a, b) for a, b in zip(batches(source), batches(make(name, prepared)), strict=True))
     write_questions(tmp_path / 'none.jsonl', others)
     with pytest.raises(ValueError, match='none.jsonl: no question has one hop and one topic, of an entity'):
         make(name, prepared, split=str(tmp_path / 'none.jsonl'))
@@ -390,6 +381,6 @@ def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
     write_questions(tmp_path / 'p' / 'questions' / 'unknown.jsonl', (to_record(q, prepared.vocab) for q in unknown))
     other = Prepared(tmp_path / 'p')
     with pytest.raises(ValueError, match='unknown: no question has a known topic'):
-        sources.FollowSource(other, splits=['unknown'], num_steps=1, seed=0)
+        FollowSource(other, ['unknown'])
     with pytest.raises(ValueError, match='unknown: no question has a passage'):
-        sources.AlignSource(other, split='unknown', num_steps=1, seed=0)
+        make('align', other, split='unknown')

@@ -19,7 +19,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import SpecialIds, special_ids, train_wordpiece
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
-from opql_jax.training.trainer import init_params
+from opql_jax.training.state import init_params
 
 import tiny_training
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from opql_jax.corpus.documents import CorpusError
-from opql_jax.data import sources
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.align import AlignSettings, AlignSource
+from opql_jax.data.sources.follow import FollowSource
 from opql_jax.datasets import docred, slot_filling
 from opql_jax.datasets.slot_filling import SlotFilling
-from opql_jax.training import stages
 
 import tiny_docred
 
@@ -165,17 +165,21 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
     held_out = ('P26', 'P36')
     asked = [q for split in SPLITS if 'train' in split for q in prepared.questions(split)]
     assert any(q.needs(held_out) for q in asked)
-    follow = sources.FollowSource(prepared, splits=[s for s in SPLITS if 'train' in s], num_steps=9, seed=0, held_out=held_out)
+    train_splits = [split for split in SPLITS if 'train' in split]
+    follow = FollowSource(prepared, train_splits, held_out=held_out)
     kept = [q for q in asked if not {'P26', 'P36'} & set(q.type.split(' > '))]
     assert follow.num_questions == len(kept) < len(asked)
     spouses = {a for q in asked if q.type == 'P26' for a in q.answers}
-    assert spouses and not spouses & {int(a) for batch in follow for a in batch['answers'].ravel()}
-    align = sources.AlignSource(prepared, split='1-hop/train', pairs='all', num_steps=9, seed=0, held_out=held_out)
+    assert spouses and not spouses & {int(a) for step in range(9) for a in follow[step].questions.answers.ravel()}
+    align = AlignSource(prepared, AlignSettings(pairs='all', held_out=held_out))
     assert align.questions.num_questions == sum(len(q.type) > 0 for q in kept if q.hops == 1)
-    assert not spouses & {int(a) for batch in align for a in batch['answers'].ravel()}
-    for stage in (stages.FollowStage(held_out='P26'), stages.AlignStage(held_out='P26')):
+    assert not spouses & {int(a) for step in range(9) for a in align[step].questions.answers.ravel()}
+    for make in (
+        lambda: FollowSource(prepared, train_splits, held_out='P26'),
+        lambda: AlignSource(prepared, AlignSettings(pairs='all', held_out='P26')),
+    ):
         with pytest.raises(CorpusError.__base__, match=r"held_out: write a tuple, \('P26',\)"):
-            stage.source(prepared, num_steps=1, seed=0)
+            make()
 
 
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):

@@ -22,9 +22,8 @@ from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models.language_model import with_directions
-from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training import lm_stages, model_config
+from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
 
 import tiny_training
@@ -56,13 +55,13 @@ def world(tmp_path_factory):
     ]
     write_questions(root / 'asked.jsonl', records)
     run = functools.partial(tiny_training.run, folder, encoder=encoder)
-    cloze = lm_stages.ClozeStage(memory_dir=str(memory), **OPTIONS)
+    cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
-    asking = lm_stages.OpenQuestionStage(
+    asking = objectives.AnswerQuestions(
         memory_dir=str(memory), questions=str(root / 'asked.jsonl'), text_rows=8, name_rows=8, filter=True, **OPTIONS
     )
     told = run(root / 'lm', asking, init_from=str(root / 'cloze'))
-    run(root / 'eae', lm_stages.ClozeStage(**OPTIONS), init_from=str(root / 'entities'))
+    run(root / 'eae', objectives.Cloze(**OPTIONS), init_from=str(root / 'entities'))
     return types.SimpleNamespace(root=root, folder=folder, prepared=prepared, memory=memory, run=run, told=told)
 
 
@@ -122,17 +121,14 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     encoder, params, _, meta = model_config.load(world.root / 'lm')
     lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
     longer = params | {'entity_table': params['entity_table'] * lengths}
-    stage = lm_stages.OpenQuestionStage.of_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
+    stage = objectives.AnswerQuestions.from_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
     changed = VirtualKB(world.prepared, encoder, longer, model.memory, stage)
     for one, other in zip(model.answer(asked), changed.answer(asked)):
         np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
 
-    stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS)
-    stage.open(world.prepared)
-    batch, mesh = dict(stage.source(world.prepared, 1, 0)[0]), make_mesh(1)
-    layout, static = Layout(mesh, len(model.vocab)), stage.static(batch)
-    loss = lambda params: stage.loss(encoder, layout, params, batch, stage.constants(mesh), static, None)[0]
+    task = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS).build(world.prepared, encoder, make_mesh(1))
+    loss = lambda params: task.loss(params, task.source[0], task.memory, None)[0]
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
 
     table = with_directions(longer)['entity_table']
@@ -169,7 +165,7 @@ def test_asking_prints_what_each_hop_read_and_the_answer(world, capsys):
 
 
 def test_settings_that_a_language_model_does_not_have_are_refused(world):
-    with pytest.raises(InputError, match='filter: .*cloze was trained by ClozeStage, which has no such setting'):
+    with pytest.raises(InputError, match='filter: .*cloze was trained by Cloze, which has no such setting'):
         VirtualKB.open(world.folder, world.root / 'cloze', world.memory, filter=True)
     assert VirtualKB.open(world.folder, world.root / 'lm', world.memory, k=2).identity
 
@@ -179,16 +175,6 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
     assert 'retrieval_accuracy' not in found and found['questions'] == 16
     row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
     assert row['traces'] == [] and [answer['entity'] for answer in row['answers']] == row['without_memory']
-
-
-def test_a_model_that_read_entities_otherwise_is_refused(world, tmp_path, monkeypatch):
-    monkeypatch.setattr(lm_stages, 'READS', 'lengths')
-    with pytest.raises(
-        CheckpointError, match='lm is of an earlier version, which read the entity table otherwise: train it anew'
-    ):
-        VirtualKB.open(world.folder, world.root / 'lm', world.memory)
-    with pytest.raises(CheckpointError, match='training starts from is of an earlier version'):
-        world.run(tmp_path, lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS), init_from=str(world.root / 'cloze'))
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
@@ -202,18 +188,18 @@ def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_
     with pytest.raises(CheckpointError, match='built with another encoder'):
         VirtualKB.open(world.folder, world.root / 'lm', other)
     with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
-        stage = lm_stages.ClozeStage(memory_dir=str(other), **OPTIONS)
+        stage = objectives.Cloze(memory_dir=str(other), **OPTIONS)
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
     with pytest.raises(CheckpointError, match='starts from has entity_layer=1, not 0: give the same'):
-        stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
+        stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'cloze'))
     with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
         asked = str(world.root / 'asked.jsonl')
         world.run(
-            tmp_path / 'new', lm_stages.OpenQuestionStage(questions=asked, max_hops=1), init_from=str(world.root / 'entities')
+            tmp_path / 'new', objectives.AnswerQuestions(questions=asked, max_hops=1), init_from=str(world.root / 'entities')
         )
     with pytest.raises(InputError, match='own_prediction=False takes every answer from a memory'):
-        world.run(tmp_path / 'new', lm_stages.ClozeStage(own_prediction=False), init_from=str(world.root / 'entities'))
+        world.run(tmp_path / 'new', objectives.Cloze(own_prediction=False), init_from=str(world.root / 'entities'))
 
 
 def test_pretraining_trains_encoder_entities_and_queries(world):
@@ -226,7 +212,7 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     """E begins with rows of the names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
     asked, vocab = str(world.root / 'asked.jsonl'), world.prepared.vocab
-    names = lm_stages.NameStage(memory_dir=str(world.memory), questions=asked, **OPTIONS)
+    names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     names.open(world.prepared)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
     started = names.init(encoder, params)
@@ -253,9 +239,9 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
         np.testing.assert_array_equal(after[name], functools.reduce(lambda tree, key: tree[key], name.split('/'), started))
     for name, stage in {
-        'lm': lm_stages.ClozeStage(memory_dir=str(world.memory), **OPTIONS),
-        'follow': lm_stages.ClozeStage(memory_dir=str(world.memory), own_prediction=False, **OPTIONS),
-        'eae': lm_stages.ClozeStage(**OPTIONS),
+        'lm': objectives.Cloze(memory_dir=str(world.memory), **OPTIONS),
+        'follow': objectives.Cloze(memory_dir=str(world.memory), own_prediction=False, **OPTIONS),
+        'eae': objectives.Cloze(**OPTIONS),
     }.items():
         world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
     with pytest.raises(CheckpointError, match='holds no model that answers questions'):
@@ -267,7 +253,7 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         patch.setattr(virtual_kb, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
         VirtualKB.open(world.folder, tmp_path / 'lm', world.memory)
     with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
-        stage = lm_stages.ClozeStage(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
+        stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
 
 
@@ -284,7 +270,7 @@ def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tm
     # The same vocabulary and encoder, but the pairs of other passages.
     tiny_training.write_memory(other, world.root / 'entities', tmp_path / 'memory', pairs='all')
     assert len(rows['topic'])
-    stage = lm_stages.ClozeStage(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
+    stage = objectives.Cloze(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
     stage.open(world.prepared)  # of the same text, in another folder
     extended = tmp_path / 'memory'
     manifest = json.loads((extended / 'manifest.json').read_text())
@@ -300,7 +286,7 @@ def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tm
 
 
 def test_without_own_predictions_absent_topics_ask_for_no_null(world, tmp_path):
-    stage = lm_stages.ClozeStage(memory_dir=str(world.memory), own_prediction=False, **OPTIONS)
+    stage = objectives.Cloze(memory_dir=str(world.memory), own_prediction=False, **OPTIONS)
     found = world.run(tmp_path / 'follow', stage, init_from=str(world.root / 'entities'), num_steps=2)
     assert found['null_present'] == 0 and found['null_absent'] == 0 and 0 < found['L_re'] < 100 and found['loss'] < 100
 

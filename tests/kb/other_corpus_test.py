@@ -17,7 +17,7 @@ from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
-from opql_jax.training import stages
+from opql_jax.training import objectives
 from opql_jax.training.checkpoints import CheckpointError
 
 import tiny_docred
@@ -34,7 +34,7 @@ def world(tmp_path_factory):
     write(root / 'other', tiny_docred.world(9, first=50), 'dev', extends=str(root / 'prepared'))
     tiny_training.write_untrained(root / 'prepared', root / 'model', spread=8.0)
     tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', pairs='all')
-    follow = stages.FollowStage(memory_dir=str(root / 'memory'))
+    follow = objectives.Follow(memory_dir=str(root / 'memory'))
     tiny_training.write_untrained(root / 'prepared', root / 'follower', follow, spread=8.0)
     build(root)
     return root

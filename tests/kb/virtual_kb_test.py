@@ -19,7 +19,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import update
 from opql_jax.memory.build import EntryTable
 from opql_jax.memory.format import Memory
-from opql_jax.training import stages
+from opql_jax.training import objectives
 from opql_jax.training.checkpoints import CheckpointError
 
 import tiny_training
@@ -216,7 +216,7 @@ def averaged(folders, tmp_path_factory):
     root = tmp_path_factory.mktemp('averaged')
     prepared, _, first = folders
     memory = tiny_training.write_memory(prepared, first.parent / 'model', root / 'memory', mentions='average')
-    stage = stages.FollowStage(memory_dir=str(memory))
+    stage = objectives.Follow(memory_dir=str(memory))
     return VirtualKB.open(prepared, tiny_training.write_untrained(prepared, root / 'follower', stage, spread=8.0), memory)
 
 
@@ -277,7 +277,7 @@ def test_no_evidence_is_shown_for_an_answer_that_was_excluded(kb):
 
 def test_the_identity_tells_models_and_memories_apart(folders, kb, averaged, tmp_path):
     prepared, _, memory = folders
-    stage = stages.FollowStage(memory_dir=str(memory))
+    stage = objectives.Follow(memory_dir=str(memory))
     other = tiny_training.write_untrained(prepared, tmp_path / 'other', stage, spread=8.0, seed=1)
     identities = [
         kb.identity,
@@ -293,7 +293,7 @@ def test_a_model_that_answers_no_questions_is_refused(folders):
     model = folders[1].parent / 'model'
     with pytest.raises(
         CheckpointError,
-        match=f'{model} holds no model that answers questions: it is not the workdir of FollowStage or ClozeStage',
+        match=f'{model} holds no model that answers questions: it is not the workdir of Follow or Cloze',
     ):
         VirtualKB.open(folders[0], model, folders[2])
 

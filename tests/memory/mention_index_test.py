@@ -14,12 +14,12 @@ from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import pair_encoder
-from opql_jax.training import model_config, stages
-from opql_jax.training.passage_stages import PassageAlignStage
+from opql_jax.training import model_config, objectives
+from opql_jax.training.objectives import AlignPassages
 
 import tiny_training
 
-MENTIONS = PassageAlignStage(pair_encoding='mention', topics=4)
+MENTIONS = AlignPassages(pair_encoding='mention', topics=4)
 
 
 @pytest.fixture(scope='module')
@@ -104,9 +104,9 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
 @pytest.mark.parametrize(
     'stage, said',
     [
-        (stages.RelationStage(pair_encoding='pair'), "pair_encoding='pair' must be one of marked_pair, span_pair, mention"),
+        (objectives.Relations(pair_encoding='pair'), "pair_encoding='pair' must be one of marked_pair, span_pair, mention"),
         (
-            PassageAlignStage(pair_encoding='marked_pair'),
+            AlignPassages(pair_encoding='marked_pair'),
             "pair_encoding='marked_pair': whole passages are encoded for 'span_pair' or",
         ),
     ],
@@ -120,7 +120,7 @@ def test_a_pair_encoding_that_the_stage_does_not_train_is_refused(world, tmp_pat
 @pytest.mark.parametrize('pair_encoding', ['marked_pair', 'span_pair'])
 def test_memories_encode_pairs_as_a_pretrained_model_says(world, tmp_path, pair_encoding):
     prepared = Prepared(world / 'prepared')
-    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', stages.RelationStage(pair_encoding=pair_encoding))
+    tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', objectives.Relations(pair_encoding=pair_encoding))
     tiny_training.write_memory(world / 'prepared', tmp_path / 'model', tmp_path / 'memory')
     encoder, params, card, _ = model_config.load(tmp_path / 'model')
     assert card['pair_encoding'] == pair_encoding
@@ -132,7 +132,7 @@ def test_memories_encode_pairs_as_a_pretrained_model_says(world, tmp_path, pair_
 def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
     """The follow stage keeps it."""
     prepared, model = world / 'prepared', str(world / 'model')
-    follow = stages.FollowStage(memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',))
+    follow = objectives.Follow(memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',))
     tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
     card = model_config.read(tmp_path / 'follow')
     assert model_config.read(model)['pair_encoding'] == card['pair_encoding'] == 'mention'

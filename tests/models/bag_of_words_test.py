@@ -13,7 +13,7 @@ from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.training import model_config, stages
+from opql_jax.training import model_config, objectives
 
 import tiny_training
 
@@ -90,9 +90,9 @@ def folders(tmp_path_factory):
     )
     train = functools.partial(tiny_training.run, prepared, encoder=functools.partial(BagOfWords, **SIZE), num_steps=2)
     train(models[0])
-    train(models[1], stages.AlignStage(topics=4), init_from=str(models[0]))
+    train(models[1], objectives.Align(topics=4), init_from=str(models[0]))
     memory = tiny_training.write_memory(prepared, models[1], root / 'memory')
-    follow = stages.FollowStage(memory_dir=str(memory), questions=8, splits=('2-hop/train',))
+    follow = objectives.Follow(memory_dir=str(memory), questions=8, splits=('2-hop/train',))
     assert np.isfinite(train(models[2], follow, init_from=str(models[1]))['loss'])
     return prepared, models, memory
 

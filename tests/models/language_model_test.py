@@ -38,7 +38,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
     predictions, hop_traces = [], [{} for _ in range(hops)]
     for n in range(len(own)):
         drawn = []
-        for t in np.flatnonzero(setting.text['used'][n]):
+        for t in np.flatnonzero(setting.text.used[n]):
             entity, alpha, origin = link(topics[n, t]), np.ones(len(table)), -1
             for hop in range(hops):
                 q = np.concatenate([entity, relations[n, t] @ f64('w_t')[hop]]) @ f64('w_q')
@@ -112,7 +112,7 @@ def test_no_path_returns_to_the_topic_that_the_first_hop_read_about():
         setting.params['follower']['w_q'][:8] *= 200  # so far apart that most texts read about one topic only
         setting.target[::2] = cases.ENTITIES - 1 - setting.topic[::2]  # there, and back
         out = cases.run(setting, make_mesh(1), 2)
-        for row in [n * cases.TOPICS for n in range(cases.TEXTS) if setting.text['used'][n, 0]]:
+        for row in [n * cases.TOPICS for n in range(cases.TEXTS) if setting.text.used[n, 0]]:
             chosen = [entries[row][log_probs[row][1:] > -100] for entries, log_probs in zip(out['entries'], out['log_probs'])]
             yield set(setting.topic[chosen[0]].tolist()), set(setting.target[chosen[1]].tolist())
 
@@ -124,15 +124,17 @@ def test_no_path_returns_to_the_topic_that_the_first_hop_read_about():
 
 def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
     setting, found = computed(1, train=True)
-    expected, traces = reference(setting, found['read'], 1, *(setting.text[name] for name in ('passage', 'gold', 'exclude')))
+    expected, traces = reference(
+        setting, found['read'], 1, *(getattr(setting.text, name) for name in ('passage', 'gold', 'exclude'))
+    )
     np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
-    barred = [n for n in range(cases.TEXTS) if setting.text['passage'][n] >= 0]
+    barred = [n for n in range(cases.TEXTS) if setting.text.passage[n] >= 0]
     assert barred
     for n in barred:
         for entry in found['entries'][0][n * cases.TOPICS][:K]:
-            assert setting.text['passage'][n] not in setting.passages[entry]
-            assert setting.target[entry] not in setting.text['exclude'][n]
-    golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text['gold']) for t, g in enumerate(row)}
+            assert setting.text.passage[n] not in setting.passages[entry]
+            assert setting.target[entry] not in setting.text.exclude[n]
+    golds = {(n, t): set(g[g >= 0].tolist()) for n, row in enumerate(setting.text.gold) for t, g in enumerate(row)}
     for (n, t), (entries, _) in traces[0].items():
         assert golds[n, t] <= set(entries)
 

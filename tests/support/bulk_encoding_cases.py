@@ -5,7 +5,7 @@ import numpy as np
 
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bulk_encoding import Batching, pair_encoder
-from opql_jax.training.trainer import init_params
+from opql_jax.training.state import init_params
 
 import tiny_training
 

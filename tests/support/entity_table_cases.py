@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.parallel import entity_table
-from opql_jax.training import step
+from opql_jax.training import state, trainer
+from opql_jax.training.objectives import Task
 
 # On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or any array with all rows.
 M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
@@ -82,9 +83,9 @@ class Training:
     def __init__(self, layout):
         case = make('uneven')
         trainable = lambda name: True
-        optimizer = step.make_optimizer(10, 0.05, warmup_steps=1)
+        optimizer = trainer.make_optimizer(10, 0.05, warmup_steps=1)
 
-        def loss(params, batch, constants, static, rng):
+        def loss(params, batch, memory, rng):
             vectors = batch['vectors'] @ params['encoder']['kernel']
             table = params['entity_table']
             loss, correct = entity_table.softmax_cross_entropy(vectors, batch['labels'], table, layout, CHUNK)
@@ -92,6 +93,7 @@ class Training:
 
         self.batch = {'vectors': jnp.asarray(case.vectors), 'labels': jnp.asarray(case.labels)}
         params = {'encoder': {'kernel': np.eye(DIM, dtype=np.float32)}, 'entity_table': case.table}
-        params = step.place(params, layout, trainable)
-        self.state = step.place(step.init_state(params, trainable, optimizer), layout, trainable)
-        self.step = step.make_train_step(loss, trainable, optimizer, seed=0)
+        params = state.place(params, layout, trainable)
+        self.state = state.place(state.init_state(params, trainable, optimizer), layout, trainable)
+        task = Task(source=None, loss=loss, trainable=trainable, lineage={})
+        self.step = trainer.make_train_step(task, optimizer, seed=0)

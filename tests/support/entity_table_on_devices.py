@@ -12,7 +12,7 @@ import numpy as np
 
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh, shard_batch
-from opql_jax.training import step
+from opql_jax.training.state import without_padding
 
 import entity_table_cases as cases
 
@@ -39,14 +39,14 @@ def main(output):
 
         training = cases.Training(layout)
         state, batch = training.state, shard_batch(training.batch, mesh)
-        compiled = training.step.lower(state, batch, (), ()).compile()
+        compiled = training.step.lower(state, batch, None).compile()
         for _ in range(STEPS):
-            state, _ = compiled(state, batch, ())
+            state, _ = compiled(state, batch, None)
         for path, leaf in jax.tree.leaves_with_path(state):
             of_table = 'entity_table' in jax.tree_util.keystr(path)
             rows = {shard.data.shape[0] for shard in leaf.addressable_shards} if of_table else None
             assert rows == {len(leaf) // devices} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
-        for path, leaf in jax.tree.leaves_with_path(step.without_padding(state, layout)):
+        for path, leaf in jax.tree.leaves_with_path(without_padding(state, layout)):
             found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf
     np.savez(output, **found)
     with open(output + '.hlo', 'w') as file:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.data.texts import Texts
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
@@ -28,7 +29,7 @@ class Setting(NamedTuple):
     target: np.ndarray
     relations: np.ndarray
     passages: np.ndarray
-    text: dict
+    text: Texts
 
     def with_row(self, entity, row):
         table = self.table.copy()
@@ -36,10 +37,8 @@ class Setting(NamedTuple):
         return self._replace(table=table, params=self.params | {'entity_table': table})
 
     def with_unused_topics_elsewhere(self):
-        text = dict(self.text)
-        for name in ('start', 'r1'):
-            text[name] = np.where(text['used'], text[name], 7).astype(np.int32)
-        return self._replace(text=text)
+        start, r1 = (np.where(self.text.used, x, 7).astype(np.int32) for x in (self.text.start, self.text.r1))
+        return self._replace(text=self.text._replace(start=start, r1=r1))
 
 
 def make(**options) -> Setting:
@@ -62,7 +61,7 @@ def make(**options) -> Setting:
     used[NO_TOPIC] = False
     places = np.where(used, rng.integers(1, 8, (2, TEXTS, TOPICS)), 0).astype(np.int32)
     topic = np.sort(rng.integers(0, ENTITIES, ENTRIES)).astype(np.int32)
-    text = dict(
+    text = Texts(
         tokens=rng.integers(1, 40, (TEXTS, LENGTH)).astype(np.int32),
         start=places[0],
         r1=places[1],
@@ -77,10 +76,10 @@ def make(**options) -> Setting:
     # Gold entries are never of the text's own passage, and none is named twice.
     for n in range(TEXTS):
         for t in range(TOPICS):
-            gold = text['gold'][n, t]
-            own = (passages[gold] == text['passage'][n]).any(axis=1) | np.isin(target[gold], text['exclude'][n])
+            gold = text.gold[n, t]
+            own = (passages[gold] == text.passage[n]).any(axis=1) | np.isin(target[gold], text.exclude[n])
             kept = [g for i, g in enumerate(gold) if g >= 0 and not own[i] and g not in gold[:i]]
-            text['gold'][n, t] = kept + [-1] * (3 - len(kept))
+            text.gold[n, t] = kept + [-1] * (3 - len(kept))
     return Setting(model, params | {'entity_table': table}, table, topic, target, draw(ENTRIES, 6), passages, text)
 
 
@@ -110,7 +109,7 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         passages = setting.passages if train else None
         arrays = shard_memory(setting.topic, setting.target, setting.relations, mesh, passages=passages)
     rng = jax.random.key(0) if train else None
-    text = {name: value for name, value in setting.text.items() if train or name not in ('passage', 'exclude', 'gold')}
+    text = setting.text if train else setting.text._replace(passage=None, exclude=None, gold=None)
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)

@@ -53,9 +53,8 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
     )
     _write(directory / 'pairs.parquet', tables.PAIRS, list(zip(*rows)))
     tokenizer.save(str(directory / 'tokenizer.json'))
-    passage_records.write_passages(
-        directory / passage_records.FILE_NAME, (markup.tokenise_passage(tokenizer, text, m) for text, m in passages)
-    )
+    records = (passage_records.encode_passage(markup.tokenise_passage(tokenizer, text, m)) for text, m in passages)
+    passage_records.write_passages(directory / passage_records.FILE_NAME, records)
     targets = {}
     for topic, target, *_ in rows:
         targets.setdefault(topic, set()).add(target)

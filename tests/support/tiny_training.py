@@ -11,9 +11,12 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.build_memory import build_memory
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.training import model_config, stages, step
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.trainer import hardware, init_params, lineage_of, origin_of, train
+from opql_jax.training.lineage import describe_hardware, describe_run, read_meta
+from opql_jax.training.state import init_params, init_state
+from opql_jax.training.trainer import TrainConfig, make_optimizer, train
 
 import tiny_prepared
 
@@ -27,12 +30,14 @@ def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
     return tiny_prepared.write(directory, seed=seed, longest=12)
 
 
-def run(prepared, workdir, stage=None, **options) -> dict:
-    """Trains a stage (a small entity stage if None) for a few steps."""
-    settings = dict(num_steps=3, warmup_steps=1, encoder=encoder, log_every=1)
-    return train(
-        prepared_dir=str(prepared), workdir=str(workdir), stage=stage or stages.EntityStage(rows=16), **(settings | options)
-    )
+def run(
+    prepared, workdir, objective=None, *, encoder=encoder, gin_config=str, dry_run=False, on_checkpoint=None, **options
+) -> dict:
+    """Trains an objective (a small one over entities if None) for a few steps; `options` are those of TrainConfig."""
+    settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
+    config = TrainConfig(prepared_dir=str(prepared), workdir=str(workdir), **settings)
+    objective = objective or objectives.Entities(rows=16)
+    return train(objective, encoder, config, gin_config=gin_config, dry_run=dry_run, on_checkpoint=on_checkpoint)
 
 
 def write_memory(prepared, model, memory, **options) -> pathlib.Path:
@@ -57,28 +62,27 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def write_untrained(prepared, workdir, stage=None, seed=0, spread=1.0, init_from=None) -> pathlib.Path:
-    """A workdir as a run of `stage` (relations if None) leaves it after step 1, but with random parameters: it costs no compilation.
+def write_untrained(prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None) -> pathlib.Path:
+    """A workdir as a run of an objective (relations if None) leaves it after step 1, but with random parameters, without training.
 
     Args:
         spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the same weight.
         init_from: the run that it says it started from.
     """
-    prepared, workdir, stage = Prepared(prepared), pathlib.Path(workdir), stage or stages.RelationStage(rows=16)
-    stage.open(prepared)
+    prepared, workdir, objective = Prepared(prepared), pathlib.Path(workdir), objective or objectives.Relations(rows=16)
     module = encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    task = objective.build(prepared, module, make_mesh(1), seed)
     params = init_params(module, len(prepared.vocab), seed)
     params['encoder']['w_r']['kernel'] *= spread
-    params = stage.init(module, params)
-    state = step.init_state(params, stage.trainable, step.make_optimizer(1))
+    params = task.init(params)
+    state = init_state(params, task.trainable, make_optimizer(1))
     workdir.mkdir(parents=True)
-    model_config.save(workdir, module, prepared, stage.pair_encoding or 'marked_pair')
-    store = Checkpoints(workdir)
-    lineage = lineage_of(stage, prepared, seed, origin_of(init_from))
+    model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
+    lineage = describe_run(task, prepared, seed, read_meta(init_from))
     gin = f"WORKDIR = '{workdir}'"
-    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': hardware(), 'lineage': lineage, 'gin': gin}
-    store.save(1, state.params, state.opt_state, meta)
-    store.close()
+    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_hardware(), 'lineage': lineage, 'gin': gin}
+    with Checkpoints(workdir) as checkpoints:
+        checkpoints.save(1, state.params, state.opt_state, meta)
     return workdir
 
 
@@ -89,5 +93,5 @@ def write_world(root) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
     prepare(output_dir=str(prepared), reader=reader, wordpieces=800, max_tokens=48)
     write_untrained(prepared, model, spread=8.0)
     write_memory(prepared, model, memory)
-    write_untrained(prepared, follower, stages.FollowStage(memory_dir=str(memory)), spread=8.0)
+    write_untrained(prepared, follower, objectives.Follow(memory_dir=str(memory)), spread=8.0)
     return prepared, follower, memory

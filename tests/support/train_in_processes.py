@@ -22,8 +22,7 @@ from opql_jax.evaluation import predictions
 from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.update_memory import inject
 from opql_jax.memory import build as build_lib
-from opql_jax.training import stages, step
-from opql_jax.training.passage_stages import PassageAlignStage
+from opql_jax.training import objectives, trainer
 
 import tiny_training
 from train_until_killed import be_asked_to_stop
@@ -42,13 +41,13 @@ def plain_optimizer(*_):
 def main(prepared, model, memory, output, *names):
     if 'OPQL_PROCESSES' in os.environ:
         distributed.initialize()
-    step.make_optimizer = plain_optimizer
+    trainer.make_optimizer = plain_optimizer
     choices = {
-        'relations': lambda: stages.RelationStage(rows=16),
-        'stopped': lambda: stages.RelationStage(rows=16),
-        'passages': lambda: PassageAlignStage(passages=8, topics=4, questions=6),
-        'follow': lambda: stages.FollowStage(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
-        'whole memory': lambda: stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
+        'relations': lambda: objectives.Relations(rows=16),
+        'stopped': lambda: objectives.Relations(rows=16),
+        'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=6),
+        'follow': lambda: objectives.Follow(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
+        'whole memory': lambda: objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
     }
     metrics = {}
     for name in names:
@@ -81,13 +80,13 @@ def main(prepared, model, memory, output, *names):
             sets = ('1-hop/train', '2-hop/train')
             evaluate(**folders, output_dir=str(pathlib.Path(output, name)), questions=sets, step='all')
             continue
-        workdir, steps, stage = pathlib.Path(output, name), STEPS, choices[name]()
+        workdir, steps, objective = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
-                be_asked_to_stop(stage, 2, pause=0.1)
+                be_asked_to_stop(2, pause=0.1)
         metrics[name] = tiny_training.run(
-            prepared, workdir, stage, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
+            prepared, workdir, objective, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
         )
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

@@ -13,8 +13,7 @@ import sys
 import jax
 import optax
 
-from opql_jax.training import stages, step
-from opql_jax.training.passage_stages import PassageAlignStage
+from opql_jax.training import objectives, trainer
 
 import tiny_training
 
@@ -32,13 +31,13 @@ STEPS = 3
 def main(prepared, model, memory, output):
     assert jax.device_count() == 8, jax.devices()
     # Adam would blow the rounding of a gradient that is 0 up to a whole step.
-    step.make_optimizer = lambda *_: optax.sgd(0.1, momentum=0.9)
+    trainer.make_optimizer = lambda *_: optax.sgd(0.1, momentum=0.9)
     choices = {
-        'relations': stages.RelationStage(rows=32),
-        'sampled': stages.RelationStage(rows=32, sampled_entities=10),
-        'passages': PassageAlignStage(passages=16, topics=8, questions=16),
-        'follow': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
-        'whole memory': stages.FollowStage(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),
+        'relations': objectives.Relations(rows=32),
+        'sampled': objectives.Relations(rows=32, sampled_entities=10),
+        'passages': objectives.AlignPassages(passages=16, topics=8, questions=16),
+        'follow': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
+        'whole memory': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),
     }
     metrics = {}
 

@@ -1,11 +1,12 @@
-"""Trains a stage and waits, or dies, at a chosen moment; run by training_run_test.py.
+"""Trains an objective and waits, or dies, at a chosen moment; run by training_run_test.py.
 
-    python tests/support/train_until_killed.py MOMENT STAGE PREPARED MODEL MEMORY WORKDIR
+    python tests/support/train_until_killed.py MOMENT OBJECTIVE PREPARED MODEL MEMORY WORKDIR
 
 MOMENT is `step` (prints `ready` after five of six steps and waits to be killed), `save` (SIGKILL when the arrays of the
 second checkpoint are written but the checkpoint is not finished) or `stop` (SIGTERM in the third step).
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import time
 
 import orbax.checkpoint as ocp
 
-from opql_jax.training import stages
+from opql_jax.training import objectives, trainer
 
 import tiny_training
 
@@ -21,38 +22,48 @@ STEPS = 6
 OPTIONS = dict(num_steps=STEPS, checkpoint_every=2, log_every=2)
 
 
-def make_stage(name, memory):
+def make_objective(name, memory):
     if name == 'relations':
-        return stages.RelationStage(rows=16)
-    return stages.FollowStage(memory_dir=str(memory), splits=('1-hop/train', '2-hop/train'), questions=16, k=8)
+        return objectives.Relations(rows=16)
+    return objectives.Follow(memory_dir=str(memory), splits=('1-hop/train', '2-hop/train'), questions=16, k=8)
 
 
-def wait_in_step(stage, number):
+def before_each_step(action):
+    """Calls `action(number)` before the step with each number (from 0)."""
+    make_train_step = trainer.make_train_step
+
+    def make(*arguments):
+        step, numbers = make_train_step(*arguments), itertools.count()
+
+        def observed(*arguments):
+            action(next(numbers))
+            return step(*arguments)
+
+        return observed
+
+    trainer.make_train_step = make
+
+
+def wait_in_step(number):
     """Makes the step with this number wait for ever."""
-    taken, original = [], stage.static
 
-    def static(batch):
-        taken.append(batch)
-        if len(taken) > number:
+    def wait(step):
+        if step == number:
             print('ready', flush=True)
             time.sleep(600)
-        return original(batch)
 
-    object.__setattr__(stage, 'static', static)
+    before_each_step(wait)
 
 
-def be_asked_to_stop(stage, number, pause=0.0):
+def be_asked_to_stop(number, pause=0.0):
     """Sends the process a SIGTERM before the step with this number; each step takes at least `pause` seconds."""
-    taken, original = [], stage.static
 
-    def static(batch):
-        if len(taken) == number:
+    def stop(step):
+        if step == number:
             os.kill(os.getpid(), signal.SIGTERM)
-        taken.append(batch)
         time.sleep(pause)
-        return original(batch)
 
-    object.__setattr__(stage, 'static', static)
+    before_each_step(stop)
 
 
 def die_in_save(number):
@@ -69,14 +80,13 @@ def die_in_save(number):
 
 
 def main(moment, name, prepared, model, memory, workdir):
-    stage = make_stage(name, memory)
     if moment == 'step':
-        wait_in_step(stage, 5)
+        wait_in_step(5)
     elif moment == 'stop':
-        be_asked_to_stop(stage, 2)
+        be_asked_to_stop(2)
     else:
         die_in_save(1)
-    tiny_training.run(prepared, workdir, stage, init_from=model, **OPTIONS)
+    tiny_training.run(prepared, workdir, make_objective(name, memory), init_from=model, **OPTIONS)
 
 
 if __name__ == '__main__':

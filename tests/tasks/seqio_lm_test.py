@@ -13,8 +13,10 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
-from opql_jax.data import batching, lm_sources
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.base import named_leaves
+from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
+from opql_jax.data.sources.open_questions import OpenQuestionSource
 from opql_jax.evaluation import metrics
 from opql_jax_tasks import opql, question_sets
 
@@ -72,11 +74,11 @@ def dataset(name, split, seed=0):
 
 
 def test_entries_of_a_memory_may_be_given(prepared):
-    entries = lm_sources.Entries(prepared.pairs['topic'], prepared.pairs['target'], prepared.pairs['passage'][:, None])
+    entries = EntryIndex(prepared.pairs['topic'], prepared.pairs['target'], prepared.pairs['passage'][:, None])
     opql.register('lm_cloze', prepared.directory, num_steps=1, entries=entries, rows=16)
     (batch,) = dataset('opql_lm_cloze', 'train')
-    expected = lm_sources.ClozeSource(prepared, num_steps=1, seed=0, entries=entries, rows=16)[0]
-    gold = [name for name in batch if name.startswith('gold')]
+    expected = named_leaves(ClozeSource(prepared, entries=entries, rows=16)[0])
+    gold = [name for name in batch if name.endswith('/gold')]
     assert max(batch[name].max() for name in gold) >= 0
     for name in gold:
         np.testing.assert_array_equal(batch[name], expected[name])
@@ -88,26 +90,32 @@ def test_training_draws_what_the_source_draws(prepared, files, question_set):
     assert task.name == f'opql_{question_set}' and task.num_input_examples('train') == STEPS
     for seed in (0, 5):
         questions = read_questions(files['train'], prepared.vocab)
-        source = lm_sources.OpenQuestionSource(prepared, questions, num_steps=STEPS, seed=seed, rows=2)
-        for ours, theirs in zip(dataset(task.name, 'train', seed), source, strict=True):
-            (length,) = batching.lengths_in(theirs)
+        source = OpenQuestionSource(prepared, questions, rows=2, seed=seed)
+        batches = dataset(task.name, 'train', seed)
+        assert len(batches) == STEPS
+        for step, ours in enumerate(batches):
+            theirs = named_leaves(source[step])
             assert ours.pop('hops').tolist() == [theirs.pop('hops')] * 2
-            assert {f'{name}_{length}' for name in ours} == set(theirs)
+            assert ours.keys() == theirs.keys()
             for name, value in ours.items():
-                np.testing.assert_array_equal(value, theirs[f'{name}_{length}'])
-                assert value.dtype == theirs[f'{name}_{length}'].dtype
+                np.testing.assert_array_equal(value, theirs[name])
+                assert value.dtype == theirs[name].dtype
 
 
 def test_each_question_is_asked_once_by_hops(prepared, files):
     question_sets.webqsp(prepared.directory, files, num_steps=1, rows=2)
     first, second, third = dataset('opql_webqsp', 'test')
-    answers = [[row[row != -1].tolist() for row in batch['answers']] for batch in (first, second, third)]
+    answers = [[row[row != -1].tolist() for row in batch['questions/0/answers']] for batch in (first, second, third)]
     unknown = question_sets.UNKNOWN
     assert answers == [[[8], [unknown]], [[9, 10], []], [[7, unknown], []]]
     assert [batch['hops'].tolist() for batch in (first, second, third)] == [[1, 1], [1, 1], [2, 2]]
-    assert first['label'].tolist() == [8, -1] and second['label'].tolist() == [9, -1]
+    assert first['questions/0/label'].tolist() == [8, -1] and second['questions/0/label'].tolist() == [9, -1]
     name = prepared.vocab.keys[0]
-    text = seqio.TaskRegistry.get('opql_webqsp').output_features['tokens'].vocabulary.decode(third['tokens'][0])
+    text = (
+        seqio.TaskRegistry.get('opql_webqsp')
+        .output_features['questions/0/texts/tokens']
+        .vocabulary.decode(third['questions/0/texts/tokens'][0])
+    )
     assert text.startswith('[CLS]') and f'{name} [R1] old [ENT] [R2]'.lower() in text.lower()
 
 
@@ -116,9 +124,13 @@ def test_an_evaluator_scores_ranked_entities(prepared, files):
     ranked = {8: [8, 0, 1, 2, 3, 4], 9: [0, 1, 2, 3, 10, 9], 7: [0, 1, 2, 3, 4, 7], -1: [0, 1, 2, 3, 4, 5]}
 
     def predict(batches):
-        return [(index, [ranked[label] for label in batch['label']]) for index, batch in batches.as_numpy_iterator()]
+        return [
+            (index, [ranked[label] for label in batch['questions/0/label']]) for index, batch in batches.as_numpy_iterator()
+        ]
 
-    evaluator = seqio.Evaluator('opql_webqsp', question_sets.EvaluatedBatches(), eval_split='test', target_field_name='answers')
+    evaluator = seqio.Evaluator(
+        'opql_webqsp', question_sets.EvaluatedBatches(), eval_split='test', target_field_name='questions/0/answers'
+    )
     found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
     assert found.result() == {'opql_webqsp': {'hits@1': 0.25, 'hits@5': 0.5, 'hits@10': 0.75, 'answer_coverage': 0.75}}
 
@@ -149,7 +161,7 @@ def test_metaqa_is_a_mixture_of_its_hops(prepared, asked):
     two = np.array([batch['hops'][0] == 2 for batch in batches])
     assert len(batches) >= 300 and 0.15 < two.mean() < 0.35
     for batch, is_long in zip(batches, two):
-        assert batch['answers'].shape == (2, 24 if is_long else 8)
+        assert batch['questions/0/answers'].shape == (2, 24 if is_long else 8)
         assert (batch['hops'] == 1 + is_long).all()
 
 

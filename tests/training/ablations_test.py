@@ -7,16 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.data import sampling, sources
+from opql_jax.data import sampling
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.relations import RelationSettings, RelationSource
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel import mesh as mesh_lib
-from opql_jax.parallel.entity_table import Layout
-from opql_jax.training import stages
-from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.trainer import TrainingError, init_params
+from opql_jax.training import objectives
+from opql_jax.training.progress import TrainingError
+from opql_jax.training.state import init_params
 
 import tiny_training
 
@@ -167,14 +167,14 @@ def trained(tmp_path_factory):
     return prepared, root / 'model', memory
 
 
-def follow_stage(memory, **option):
-    return stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=8, k=8, **option)
+def make_follow(memory, **option):
+    return objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=8, k=8, **option)
 
 
 @pytest.mark.parametrize('option', [{'filter': False}, {'shared_hops': True}], ids=str)
 def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option):
     prepared, _, memory = trained
-    follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', follow_stage(memory, **option), spread=8.0)
+    follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', make_follow(memory, **option), spread=8.0)
     kb = VirtualKB.open(prepared, follower, memory)
     has_filter = option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]
@@ -185,23 +185,7 @@ def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option
     assert (filtered.identity == kb.identity) == has_filter
     assert (first_hops(filtered) == first_hops(kb)) == has_filter
     with pytest.raises(TrainingError, match=f'{next(iter(option))} was'):
-        tiny_training.run(prepared, follower, follow_stage(memory))
-
-
-def test_a_run_from_before_a_setting_existed_goes_on(trained, tmp_path, monkeypatch):
-    """Its checkpoint does not name the setting; what it did is the default."""
-    prepared, _, memory = trained
-    lineage = stages.FollowStage.lineage
-    old = lambda self: {name: value for name, value in lineage(self).items() if name not in ('filter', 'shared_hops')}
-    with monkeypatch.context() as patched:
-        patched.setattr(stages.FollowStage, 'lineage', old)
-        follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', follow_stage(memory))
-    store = Checkpoints(follower, read_only=True)
-    assert 'filter' not in store.meta()['lineage']
-    store.close()
-    tiny_training.run(prepared, follower, follow_stage(memory), num_steps=1)
-    identities = [VirtualKB.open(prepared, follower, memory, filter=value).identity for value in (None, True, False)]
-    assert identities[0] == identities[1] != identities[2]
+        tiny_training.run(prepared, follower, make_follow(memory))
 
 
 # No hard negatives.
@@ -209,13 +193,13 @@ def test_a_run_from_before_a_setting_existed_goes_on(trained, tmp_path, monkeypa
 
 def test_random_batches_have_positives_but_no_more_hard_negatives_than_chance(trained):
     prepared = Prepared(trained[0])
-    source = lambda sampler: sources.RelationSource(prepared, num_steps=6, seed=0, rows=64, sampler=sampler)
+    source = lambda sampler: RelationSource(prepared, RelationSettings(rows=64, sampler=sampler))
     hard = {}
     for sampler in ('random', 'shared', 'groups'):
         made, counts = source(sampler), []
-        for batch in made:
+        for step in range(6):
             columns = ('topic', 'target', 'anchor')
-            topic, target, anchor = (np.concatenate([batch[f'{c}_{n}'] for n in made.capacities]) for c in columns)
+            topic, target, anchor = (np.concatenate([getattr(b, c) for b in made[step].pairs]) for c in columns)
             used = topic >= 0
             same_topic, same_target = topic[:, None] == topic, target[:, None] == target
             counts.append((same_topic ^ same_target)[anchor][:, used].sum(axis=1).mean())
@@ -241,17 +225,15 @@ def test_without_weight_the_entity_loss_costs_nothing(trained):
     prepared = Prepared(trained[0])
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     params = init_params(encoder, len(prepared.vocab), seed=0)
-    layout = Layout(MESH, len(prepared.vocab))
     flops, metrics = {}, {}
     for weight in (0.0, 1.0):
-        stage = stages.RelationStage(rows=16, entity_weight=weight)
-        batch = stage.source(prepared, num_steps=1, seed=0)[0]
-        step = jax.jit(lambda params: stage.loss(encoder, layout, params, batch, (), (), jax.random.key(0)))
+        task = objectives.Relations(rows=16, entity_weight=weight).build(prepared, encoder, MESH)
+        step = jax.jit(lambda params: task.loss(params, task.source[0], None, jax.random.key(0)))
         flops[weight] = step.lower(params).compile().cost_analysis()['flops']
         metrics[weight] = step(params)
     assert metrics[0.0][1].keys() == {'L_rel', 'relation_accuracy'}
     assert metrics[0.0][0] == metrics[0.0][1]['L_rel'] == metrics[1.0][1]['L_rel']
     assert metrics[1.0][0] == pytest.approx(float(metrics[1.0][1]['L_rel'] + metrics[1.0][1]['L_el']), rel=1e-6)
-    context = 16 * stages.RelationStage.max_context
+    context = 16 * objectives.Relations.max_context
     # Scores of every context mention with every entity are the least that the full loss has more.
     assert flops[1.0] - flops[0.0] > 2 * context * encoder.entity_dim * len(prepared.vocab)

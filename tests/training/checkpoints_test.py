@@ -11,7 +11,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.format import Memory
-from opql_jax.training import model_config, stages, trainer
+from opql_jax.training import model_config, objectives, trainer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 import tiny_prepared
@@ -31,7 +31,7 @@ def world(tmp_path_factory):
 
 
 def follow(memory, **options):
-    return stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options)
+    return objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options)
 
 
 def copied(folder, tmp_path):
@@ -102,7 +102,7 @@ def test_a_run_does_not_go_on_from_a_checkpoint_that_lacks_a_part(world, tmp_pat
     workdir = copied(world / 'model', tmp_path)
     shutil.rmtree(workdir / 'checkpoints' / '1' / item)
     with pytest.raises(CheckpointError, match=rf'{workdir}/checkpoints/1 cannot be read \(.*delete that step'):
-        elsewhere(tiny_training.run, world / 'prepared', workdir, stages.RelationStage(rows=16))
+        elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
 
 
 def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
@@ -163,7 +163,7 @@ def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     before = content(workdir)
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {SHAPES}'):
-        tiny_training.run(world / 'prepared', workdir, stages.RelationStage(rows=16), encoder=wider)
+        tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), encoder=wider)
     assert content(workdir) == before
 
 
@@ -184,10 +184,10 @@ def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):
 @pytest.mark.parametrize(
     'workdir, change, said',
     [
-        ('model', 'entities', "stage was 'RelationStage' and is 'EntityStage'"),
-        ('model', 'align', "stage was 'RelationStage' and is 'AlignStage'"),
-        ('model', 'follow', "stage was 'RelationStage' and is 'FollowStage'"),
-        ('follower', 'relations', "stage was 'FollowStage' and is 'RelationStage'"),
+        ('model', 'entities', "stage was 'Relations' and is 'Entities'"),
+        ('model', 'align', "stage was 'Relations' and is 'Align'"),
+        ('model', 'follow', "stage was 'Relations' and is 'Follow'"),
+        ('follower', 'relations', "stage was 'Follow' and is 'Relations'"),
         ('follower', 'freeze mask', 'train_key_projection was False and is True'),
         ('model', 'batch', 'rows was 16 and is 24'),
         ('model', 'seed', 'seed was 0 and is 1'),
@@ -196,12 +196,12 @@ def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):
 )
 def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, change, said):
     stage = {
-        'entities': stages.EntityStage(rows=16),
-        'align': stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
+        'entities': objectives.Entities(rows=16),
+        'align': objectives.Align(rows=16, topics=4, rows_per_topic=4),
         'follow': follow(world / 'memory'),
         'freeze mask': follow(world / 'memory', train_key_projection=True),
-        'batch': stages.RelationStage(rows=24),
-    }.get(change, stages.RelationStage(rows=16))
+        'batch': objectives.Relations(rows=24),
+    }.get(change, objectives.Relations(rows=16))
     options = {'seed': dict(seed=1), 'start': dict(init_from=str(world / 'model'))}.get(change, {})
     copy = copied(world / workdir, tmp_path)
     before = content(copy)
@@ -215,7 +215,7 @@ def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
     prepared, copy = copied(world / 'prepared', tmp_path), copied(world / 'model', tmp_path)
     tiny_prepared.tables.write_manifest(prepared, {'settings': 'others'})
     with pytest.raises(trainer.TrainingError, match='another run .prepared_hash was'):
-        tiny_training.run(prepared, copy, stages.RelationStage(rows=16))
+        tiny_training.run(prepared, copy, objectives.Relations(rows=16))
 
 
 def test_a_checkpoint_and_a_bert_are_two_starts(world, tmp_path):
@@ -269,7 +269,7 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(world, 
         if use == 'init_from':
             tiny_training.run(prepared, tmp_path / 'work', init_from=str(model))
         elif use == 'resume':
-            tiny_training.run(prepared, model, stages.RelationStage(rows=16))
+            tiny_training.run(prepared, model, objectives.Relations(rows=16))
         else:
             tiny_training.write_memory(prepared, model, tmp_path / 'memory')
 
@@ -307,5 +307,5 @@ def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
     before = content(workdir)
     with pytest.raises(trainer.TrainingError, match=f'{workdir} is at step 5 already, and num_steps is 4: raise it'):
-        tiny_training.run(world / 'prepared', workdir, stages.RelationStage(rows=16), num_steps=4)
+        tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), num_steps=4)
     assert content(workdir) == before

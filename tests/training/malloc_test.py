@@ -19,7 +19,7 @@ MEGABYTES = 600
 USED = f"""
 import re, numpy as np
 from opql_jax.training import malloc
-print(malloc.keep())
+print(malloc.keep_freed_memory())
 array = np.ones(({MEGABYTES}, 1 << 20), np.uint8)
 del array
 print(int(re.search(r'VmRSS:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) >> 10)
@@ -60,13 +60,13 @@ def test_where_one_setting_is_refused_the_others_are_left_alone(monkeypatch):
     monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
     for name in [name for name in os.environ if name.startswith(('MALLOC_', 'GLIBC_'))]:
         monkeypatch.delenv(name)
-    assert not malloc.keep() and tried == [malloc._MMAP_THRESHOLD]
+    assert not malloc.keep_freed_memory() and tried == [malloc._MMAP_THRESHOLD]
 
 
 def test_training_sets_it_before_anything_that_starts_threads_is_imported():
     body = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
     assert ast.unparse(body[0]) == 'from opql_jax.training import malloc'
-    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    malloc.keep()"
+    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    malloc.keep_freed_memory()"
     code = 'import sys; before = set(sys.modules); from opql_jax.training import malloc; print(*set(sys.modules) - before)'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}

@@ -1,4 +1,4 @@
-"""What a run tells of itself: means, rates, where its time goes, traces."""
+"""Metrics of a training run: means, rates, where its time goes, traces."""
 
 import functools
 import importlib.util
@@ -15,16 +15,22 @@ import numpy as np
 import pytest
 
 from opql_jax.core import distributed
+from opql_jax.data.sources.base import Hops
 from opql_jax.models import flops
 from opql_jax.training import progress as progress_lib
 from opql_jax.training.progress import Progress, TrainingError
+from opql_jax.training.trainer import TrainConfig
 
 import tiny_training
 from event_files import scalars
 
 ENCODER = tiny_training.encoder(vocab_size=100)
 DEVICES = 4
-BATCH = {'tokens_16': np.zeros((6, 16)), 'question_tokens': np.zeros((2, 8)), 'topic_16': np.zeros((6, 2)), 'hops': 2}
+BATCH = {
+    'questions': {'tokens': np.zeros((2, 8))},
+    'pairs': [{'tokens': np.zeros((6, 16)), 'topic': np.zeros(6)}],
+    'hops': Hops(2),
+}
 COUNTED = 3 * (flops.encoder_flops(ENCODER, (6, 16)) + flops.encoder_flops(ENCODER, (2, 8)))
 
 
@@ -36,27 +42,31 @@ def clock(monkeypatch):
     return clock
 
 
-def spend(progress, clock, on, seconds):
-    with progress.spending(on):
+def make_progress(workdir, start, num_steps, **options):
+    return Progress(TrainConfig('', str(workdir), num_steps, **options), ENCODER, start, DEVICES)
+
+
+def spend(progress, clock, part, seconds):
+    with progress.timed(part):
         clock.now += seconds
 
 
 def take(progress, step, **metrics):
-    progress.begin(step, BATCH)
-    progress.add(step, {name: jnp.float32(value) for name, value in metrics.items()})
+    progress.start_step(step, BATCH)
+    progress.end_step(step, {name: jnp.float32(value) for name, value in metrics.items()})
 
 
 def test_means_rate_and_eta_are_logged(tmp_path, clock, caplog):
-    progress = Progress(tmp_path, 10, 50, ENCODER, DEVICES)
+    progress = make_progress(tmp_path, 10, 50)
     with caplog.at_level(logging.INFO, 'opql_jax'):
         for step in range(10, 18):
             take(progress, step, loss=step, grad_norm=1)
         clock.now += 4
-        assert progress.flush(18) == {'loss': 13.5, 'grad_norm': 1.0}  # 8 steps in 4 s, 32 to go
+        assert progress.report(18) == {'loss': 13.5, 'grad_norm': 1.0}  # 8 steps in 4 s, 32 to go
         take(progress, 18, loss=7, grad_norm=3, of_2hop=1)
         take(progress, 19, loss=9, grad_norm=3)
         clock.now += 1
-        assert progress.flush(20) == {'loss': 8.0, 'grad_norm': 3.0, 'of_2hop': 1.0}
+        assert progress.report(20) == {'loss': 8.0, 'grad_norm': 3.0, 'of_2hop': 1.0}
     progress.close()
     first, second = (re.sub(' +', ' ', record.message) for record in caplog.records)
     assert first == 'step 18/50 2.00 steps/s ETA 16s grad_norm 1 loss 13.5'
@@ -65,18 +75,18 @@ def test_means_rate_and_eta_are_logged(tmp_path, clock, caplog):
 
 
 def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
-    progress = Progress(tmp_path, 0, 10, ENCODER, DEVICES)
+    progress = make_progress(tmp_path, 0, 10)
     for step in range(4):
         spend(progress, clock, 'data', 0.25)
         take(progress, step, loss=1, grad_norm=1)
         clock.now += 1.75
-    progress.flush(4)
+    progress.report(4)
     spend(progress, clock, 'checkpoint', 3.0)
     for step in range(4, 6):
         spend(progress, clock, 'data', 0.5)
         take(progress, step, loss=1, grad_norm=1)
         clock.now += 0.5
-    progress.flush(6)
+    progress.report(6)
     progress.close()
     told = scalars(tmp_path)
     assert told['step_seconds'] == {4: 2.0, 6: 1.0} and told['data_seconds'] == {4: 0.25, 6: 0.5}
@@ -89,10 +99,10 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
 
 def test_processes_count_what_all_of_them_do(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(distributed, 'process_count', lambda: 4)
-    progress = Progress(tmp_path, 0, 10, ENCODER, DEVICES)
+    progress = make_progress(tmp_path, 0, 10)
     take(progress, 0, loss=1, grad_norm=1)
     clock.now += 1
-    progress.flush(1)
+    progress.report(1)
     progress.close()
     assert scalars(tmp_path)['sequences_per_second'] == {1: 32.0}
     assert scalars(tmp_path)['tflops_per_device'][1] == pytest.approx(4 * COUNTED / 1e12 / DEVICES)
@@ -102,29 +112,29 @@ def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(tm
     device = lambda used: types.SimpleNamespace(device_kind='TPU v4', memory_stats=lambda: {'peak_bytes_in_use': used})
     monkeypatch.setattr(jax, 'devices', lambda: [device(2**30), device(3 * 2**30)])
     monkeypatch.setattr(jax, 'local_devices', jax.devices)
-    progress = Progress(tmp_path, 0, 10, ENCODER, DEVICES)
+    progress = make_progress(tmp_path, 0, 10)
     take(progress, 0, loss=1, grad_norm=1)
     clock.now += 0.5
-    progress.flush(1)
+    progress.report(1)
     progress.close()
     told = scalars(tmp_path)
     assert told['mfu'][1] == pytest.approx(COUNTED / 0.5 / DEVICES / 275e12) and told['device_memory_gib'] == {1: 3.0}
 
 
 def test_chosen_steps_are_traced(tmp_path):
-    progress = Progress(tmp_path, 0, 5, ENCODER, DEVICES, profile_steps=(2, 3))
+    progress = make_progress(tmp_path, 0, 5, profile_steps=(2, 3))
     double = jax.jit(lambda x: 2 * x)
     for step in range(5):
-        progress.begin(step, BATCH)
+        progress.start_step(step, BATCH)
         assert bool(list(tmp_path.rglob('*.xplane.pb'))) == (step > 2)
-        progress.add(step, {'loss': double(1.0), 'grad_norm': double(1.0)})
+        progress.end_step(step, {'loss': double(1.0), 'grad_norm': double(1.0)})
     progress.close()
     assert len(list((tmp_path / 'profile').rglob('*.xplane.pb'))) == 1
 
 
 @pytest.mark.parametrize(('start', 'traced'), [(2, True), (3, False), (5, False)])
 def test_a_run_that_goes_on_traces_what_is_left(tmp_path, start, traced):
-    progress = Progress(tmp_path, start, 5, ENCODER, DEVICES, profile_steps=(2, 3))
+    progress = make_progress(tmp_path, start, 5, profile_steps=(2, 3))
     for step in range(start, 5):
         take(progress, step, loss=1, grad_norm=1)
     progress.close()
@@ -132,7 +142,7 @@ def test_a_run_that_goes_on_traces_what_is_left(tmp_path, start, traced):
 
 
 def test_a_run_that_is_stopped_leaves_the_trace_of_what_it_made(tmp_path):
-    progress = Progress(tmp_path, 0, 5, ENCODER, DEVICES, profile_steps=(2, 5))
+    progress = make_progress(tmp_path, 0, 5, profile_steps=(2, 5))
     for step in range(3):
         take(progress, step, loss=1, grad_norm=1)
     progress.close()
@@ -142,7 +152,7 @@ def test_a_run_that_is_stopped_leaves_the_trace_of_what_it_made(tmp_path):
 @pytest.mark.parametrize('steps', [(0, 6), (7, 6), (5, 11)])
 def test_steps_that_are_not_made_cannot_be_traced(tmp_path, steps):
     with pytest.raises(TrainingError, match=re.escape(f'profile_steps={steps}: give (first, last) of the steps 1 to 10')):
-        Progress(tmp_path, 4, 10, ENCODER, DEVICES, profile_steps=steps)
+        make_progress(tmp_path, 4, 10, profile_steps=steps)
 
 
 def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
@@ -151,9 +161,9 @@ def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
     started = []
     monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=lambda **given: started.append(given) or run))
     for _ in range(2):
-        progress = Progress(tmp_path / 'mine', 0, 3, ENCODER, DEVICES, wandb_project='vkb')
+        progress = make_progress(tmp_path / 'mine', 0, 3, wandb_project='vkb')
         take(progress, 0, loss=2, grad_norm=1)
-        progress.flush(1)
+        progress.report(1)
         progress.close()
     assert started[0] == started[1] and (started[0]['project'], started[0]['name'], started[0]['resume']) == (
         'vkb',
@@ -168,7 +178,7 @@ def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
 def test_weights_and_biases_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'wandb', None)
     with pytest.raises(TrainingError, match="wandb_project='vkb' needs the package of Weights & Biases: pip install wandb"):
-        Progress(tmp_path, 0, 3, ENCODER, DEVICES, wandb_project='vkb')
+        make_progress(tmp_path, 0, 3, wandb_project='vkb')
 
 
 def test_training_traces_and_reports_where_it_is_told_to(tmp_path, monkeypatch):
@@ -178,6 +188,20 @@ def test_training_traces_and_reports_where_it_is_told_to(tmp_path, monkeypatch):
     prepared = tiny_training.write_prepared(tmp_path / 'prepared')
     tiny_training.run(prepared, tmp_path / 'run', profile_steps=(2, 2), wandb_project='vkb')
     assert len(list((tmp_path / 'run/profile').rglob('*.xplane.pb'))) == 1 and told == [1, 2, 3, 'finished']
+
+
+def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):
+    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
+    steps = []
+
+    def evaluate(step):
+        steps.append(step)
+        assert (tmp_path / 'run/checkpoints' / str(step)).is_dir()
+        return {'dev/mrr': step / 10}
+
+    tiny_training.run(prepared, tmp_path / 'run', checkpoint_every=2, on_checkpoint=evaluate)
+    assert steps == [2, 3]
+    assert scalars(tmp_path / 'run')['dev/mrr'] == pytest.approx({2: 0.2, 3: 0.3})
 
 
 @pytest.mark.skipif(importlib.util.find_spec('torch') is None, reason='torch is not installed')

@@ -14,8 +14,7 @@ from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.training import lm_stages, stages
-from opql_jax.training import step as step_lib
+from opql_jax.training import objectives, trainer
 from opql_jax.training.trainer import TrainingError
 
 import tiny_training
@@ -37,9 +36,9 @@ def inputs(tmp_path_factory):
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(prepared, root / 'model')
     memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
-    tiny_training.write_untrained(prepared, root / 'follower', stages.FollowStage(memory_dir=str(memory)))
+    tiny_training.write_untrained(prepared, root / 'follower', objectives.Follow(memory_dir=str(memory)))
     tiny_training.write_untrained(
-        prepared, root / 'lm', lm_stages.ClozeStage(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
+        prepared, root / 'lm', objectives.Cloze(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
     )
     asked = [q for hops in (1, 2) for q in Prepared(prepared).questions(f'{hops}-hop/train')[:9]]
     fields = [{'id': q.id, 'question': q.text, 'topics': [list(q.topic)], 'answers': ['Nobody'], 'hops': q.hops} for q in asked]
@@ -130,14 +129,14 @@ def test_processes_ask_a_language_model_as_one_does(trained):
 @pytest.fixture
 def plainly(monkeypatch):
     """Trains here with the optimizer of the processes."""
-    monkeypatch.setattr(step_lib, 'make_optimizer', plain_optimizer)
+    monkeypatch.setattr(trainer, 'make_optimizer', plain_optimizer)
 
 
 def test_a_run_goes_on_with_another_number_of_processes_but_not_of_shards(inputs, trained, plainly):
     folder = trained[4] / 'relations'
     with pytest.raises(TrainingError, match='data_shards was 4 and is 1'):
-        tiny_training.run(inputs[0], folder, stages.RelationStage(rows=16), num_steps=4, init_from=inputs[1])
-    tiny_training.run(inputs[0], folder, stages.RelationStage(rows=16), num_steps=4, init_from=inputs[1], data_shards=4)
+        tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), num_steps=4, init_from=inputs[1])
+    tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), num_steps=4, init_from=inputs[1], data_shards=4)
 
 
 def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, plainly):
@@ -145,7 +144,7 @@ def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path, 
     assert codes == [Preempted.CODE] * 2, said[0][-3000:]
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100
-    stage = stages.RelationStage(rows=16)
+    stage = objectives.Relations(rows=16)
     tiny_training.run(inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], data_shards=4)
 
 

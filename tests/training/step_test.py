@@ -10,10 +10,9 @@ import pytest
 
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
-from opql_jax.parallel.entity_table import Layout
-from opql_jax.training import stages, step
-from opql_jax.training.passage_stages import PassageAlignStage
-from opql_jax.training.trainer import init_params
+from opql_jax.training import objectives, state, trainer
+from opql_jax.training.objectives.base import identify_questions
+from opql_jax.training.state import init_params
 
 import eight_devices
 import tiny_training
@@ -24,42 +23,34 @@ def trained(tmp_path_factory):
     """(prepared folder, a model trained a little on it, the memory it built)."""
     root = tmp_path_factory.mktemp('trained')
     prepared = tiny_training.write_prepared(root / 'prepared')
-    tiny_training.run(prepared, root / 'model', stages.RelationStage(rows=16), num_steps=2)
+    tiny_training.run(prepared, root / 'model', objectives.Relations(rows=16), num_steps=2)
     return prepared, root / 'model', tiny_training.write_memory(prepared, root / 'model', root / 'memory')
 
 
-def make_stage(name, memory, **options):
+def make_objective(name, memory, **options):
     return {
-        'entities': lambda: stages.EntityStage(rows=16),
-        'relations': lambda: stages.RelationStage(rows=16),
-        'align': lambda: stages.AlignStage(rows=16, topics=4, rows_per_topic=4),
-        'align passages': lambda: PassageAlignStage(passages=8, topics=4, questions=16),
-        'follow': lambda: stages.FollowStage(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options),
+        'entities': lambda: objectives.Entities(rows=16),
+        'relations': lambda: objectives.Relations(rows=16),
+        'align': lambda: objectives.Align(rows=16, topics=4, rows_per_topic=4),
+        'align passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=16),
+        'follow': lambda: objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options),
     }[name]()
 
 
 class Run:
-    """A stage at step 0, stepped by hand."""
+    """An objective at step 0, stepped by hand."""
 
-    def __init__(self, trained, stage, optimizer=None, dropout=0.1):
+    def __init__(self, trained, objective, optimizer=None, dropout=0.1):
         prepared = Prepared(trained[0])
-        stage.open(prepared)
-        self.encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout)
-        params = init_params(self.encoder, len(prepared.vocab), seed=1)
-        self.params = stage.init(self.encoder, params)
-        optimizer = optimizer or step.make_optimizer(4, warmup_steps=1)
-        self.state = step.init_state(jax.tree.map(jnp.copy, self.params), stage.trainable, optimizer)
-        self.source = stage.source(prepared, num_steps=4, seed=0)
-        mesh = mesh_lib.make_mesh(1)
-        self.stage, self.constants = stage, stage.constants(mesh)
-        layout = Layout(mesh, len(prepared.vocab))
-        loss = lambda *arguments: stage.loss(self.encoder, layout, *arguments)
-        self.jitted = step.make_train_step(loss, stage.trainable, optimizer, seed=0)
+        encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), dropout_rate=dropout)
+        self.task = objective.build(prepared, encoder, mesh_lib.make_mesh(1))
+        self.params = self.task.init(init_params(encoder, len(prepared.vocab), seed=1))
+        optimizer = optimizer or trainer.make_optimizer(4, warmup_steps=1)
+        self.state = state.init_state(jax.tree.map(jnp.copy, self.params), self.task.trainable, optimizer)
+        self.train_step = trainer.make_train_step(self.task, optimizer, seed=0)
 
     def step(self, batch):
-        batch = dict(batch)
-        static = self.stage.static(batch)
-        self.state, metrics = self.jitted(self.state, batch, self.constants, static)
+        self.state, metrics = self.train_step(self.state, batch, self.task.memory)
         return metrics
 
 
@@ -122,8 +113,8 @@ TRAINED = {
 @pytest.mark.parametrize('name', TRAINED)
 def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     options = {'train_key_projection': True} if name == 'follow with W_k' else {}
-    run = Run(trained, make_stage(name.split()[0], trained[2], **options))
-    for batch in list(run.source)[:2]:  # the warm-up starts at a learning rate of 0
+    run = Run(trained, make_objective(name.split()[0], trained[2], **options))
+    for batch in (run.task.source[0], run.task.source[1]):  # the warm-up starts at a learning rate of 0
         run.step(batch)
     before, after = named(run.params), named(run.state.params)
     changed = {key for key in before if not np.array_equal(before[key], after[key])}
@@ -136,7 +127,7 @@ def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
 def test_a_stage_that_trains_nothing_is_refused(trained):
     params = {'encoder': {'kernel': jnp.ones(2)}}
     with pytest.raises(ValueError, match='trains no parameter'):
-        step.init_state(params, lambda name: False, step.make_optimizer(2))
+        state.init_state(params, lambda name: False, trainer.make_optimizer(2))
 
 
 def test_lower_layers_are_frozen_with_the_embeddings_below_them():
@@ -148,25 +139,24 @@ def test_lower_layers_are_frozen_with_the_embeddings_below_them():
         'layers_10/qkv/bias',
     ]
     names = [*(f'encoder/{name}' for name in [*names, 'w_r/kernel']), 'entity_table']
-    trained = lambda frozen: [name for name in names if stages.RelationStage(frozen_layers=frozen).trainable(name)]
+    trained = lambda frozen: [name for name in names if objectives.Relations(frozen_layers=frozen).trainable(name)]
     assert trained(0) == names and trained(1) == names[3:] and trained(2) == names[4:]
 
 
 def test_a_lineage_tells_files_of_questions_from_one_another_wherever_they_lie(tmp_path):
+    assert identify_questions('1-hop/train') == '1-hop/train'
     for folder, text in (('a', 'x'), ('b', 'x'), ('c', 'y')):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / 'q.jsonl').write_text(text)
-    for stage in (stages.AlignStage, PassageAlignStage):
-        assert stage(split='1-hop/train').lineage()['split'] == '1-hop/train'
-        a, b, c = (stage(split=str(tmp_path / folder / 'q.jsonl')).lineage() for folder in 'abc')
-        assert a == b != c and str(tmp_path) not in str(a)
+    a, b, c = (identify_questions(str(tmp_path / folder / 'q.jsonl')) for folder in 'abc')
+    assert a == b != c and str(tmp_path) not in a
 
 
 def test_parameters_are_split_by_name_and_put_together_again():
     params = {'encoder': {'a': {'kernel': 1, 'bias': 2}}, 'entity_table': 3}
-    trained, frozen = step.split_params(params, lambda name: name.endswith('bias'))
+    trained, frozen = state.split_params(params, lambda name: name.endswith('bias'))
     assert trained == {'encoder/a/bias': 2} and frozen == {'encoder/a/kernel': 1, 'entity_table': 3}
-    assert step.merge_params(trained, frozen) == params
+    assert state.merge_params(trained, frozen) == params
 
 
 def test_gradients_are_clipped_before_adam_sees_them():
@@ -174,13 +164,13 @@ def test_gradients_are_clipped_before_adam_sees_them():
     params = {'bias': jnp.zeros(3)}
     gradients = [np.array([300.0, 400, 0]), np.array([0.1, -0.2, 0.3])]
     rate = 0.1
-    ours = step.make_optimizer(100, rate, warmup_steps=1, weight_decay=0.0, clip_norm=1.0)
+    ours = trainer.make_optimizer(100, rate, warmup_steps=1, weight_decay=0.0, clip_norm=1.0)
     schedule = optax.warmup_cosine_decay_schedule(0.0, rate, 1, 100, rate * 0.02)
     adam = optax.adamw(schedule, b2=0.98, weight_decay=0.0)
-    state, reference = ours.init(params), adam.init(params)
+    moments, reference = ours.init(params), adam.init(params)
     for gradient in gradients:
         clipped = gradient * min(1.0, 1.0 / np.linalg.norm(gradient))
-        update, state = ours.update({'bias': jnp.asarray(gradient, jnp.float32)}, state, params)
+        update, moments = ours.update({'bias': jnp.asarray(gradient, jnp.float32)}, moments, params)
         wanted, reference = adam.update({'bias': jnp.asarray(clipped, jnp.float32)}, reference, params)
         np.testing.assert_allclose(update['bias'], wanted['bias'], rtol=1e-4)
     assert np.linalg.norm(update['bias']) > 0.5 * rate  # a clip after Adam or a full second moment would leave less
@@ -188,16 +178,16 @@ def test_gradients_are_clipped_before_adam_sees_them():
 
 def test_only_matrices_decay():
     params = {name: jnp.ones(2) for name in ('a/kernel', 'a/bias', 'norm/scale', 'token/embedding', 'entity_table', 'w_q')}
-    optimizer = step.make_optimizer(10, 1.0, warmup_steps=1, weight_decay=0.1)
-    state = optimizer.init(params)
+    optimizer = trainer.make_optimizer(10, 1.0, warmup_steps=1, weight_decay=0.1)
+    moments = optimizer.init(params)
     for _ in range(2):
-        updates, state = optimizer.update(jax.tree.map(jnp.zeros_like, params), state, params)
+        updates, moments = optimizer.update(jax.tree.map(jnp.zeros_like, params), moments, params)
     assert {name for name in params if updates[name].any()} == {'a/kernel', 'token/embedding', 'w_q'}
 
 
 def test_dropout_is_a_function_of_seed_and_step(trained):
-    run, again = (Run(trained, make_stage('entities', None)) for _ in range(2))
-    batch = run.source[0]
+    run, again = (Run(trained, make_objective('entities', None)) for _ in range(2))
+    batch = run.task.source[0]
     losses = [float(run.step(batch)['loss']) for _ in range(2)]
     assert losses == [float(again.step(batch)['loss']) for _ in range(2)]
     # The first update has a learning rate of 0: only dropout differs between the two steps.
@@ -206,15 +196,17 @@ def test_dropout_is_a_function_of_seed_and_step(trained):
 
 @pytest.mark.parametrize('name, rate', [('entities', 0.02), ('align', 0.01)])
 def test_a_stage_learns_ten_examples_by_heart(trained, name, rate):
-    optimizer = step.make_optimizer(300, rate, warmup_steps=5, weight_decay=0.0)
-    run = Run(trained, make_stage(name, None), optimizer, dropout=0.0)
-    batch = dict(run.source[0])
+    optimizer = trainer.make_optimizer(300, rate, warmup_steps=5, weight_decay=0.0)
+    run = Run(trained, make_objective(name, None), optimizer, dropout=0.0)
+    batch = run.task.source[0]
     if name == 'entities':
-        (entity,) = (key for key in batch if key.startswith('entity_'))
-        batch[entity] = np.where(np.arange(len(batch[entity])) < 10, batch[entity], -1)
+        (bucket,) = batch.mentions
+        used = np.where(np.arange(len(bucket.entity)) < 10, bucket.entity, -1)
+        batch = batch._replace(mentions=(bucket._replace(entity=used),))
     else:
-        asked = np.flatnonzero(batch['question_topic'] >= 0)[10:]
-        batch['question_topic'][asked] = -1
+        topic = batch.questions.topic.copy()
+        topic[np.flatnonzero(topic >= 0)[10:]] = -1
+        batch = batch._replace(questions=batch.questions._replace(topic=topic))
     first = float(run.step(batch)['loss'])
     for _ in range(250):
         last = run.step(batch)['loss']

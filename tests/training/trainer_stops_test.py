@@ -1,12 +1,15 @@
 """A training run whose loss or gradient is not finite stops before it spoils a checkpoint."""
 
 import dataclasses
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.training import stages, trainer
+from opql_jax.data.sources.base import Source
+from opql_jax.data.sources.entities import EntityBatch
+from opql_jax.training import objectives, trainer
 
 import tiny_training
 
@@ -14,42 +17,44 @@ BAD = {'nan loss': (np.nan, 0), 'infinite loss': (np.inf, 0), 'nan gradient': (0
 
 
 @dataclasses.dataclass(frozen=True)
-class GoingWrong(stages.EntityStage):
+class GoingWrong(objectives.Entities):
     """Training of E whose loss or gradient goes wrong at some steps."""
 
-    how: str = 'nan loss'
-    when: tuple[int, ...] = ()
+    kind: str = 'nan loss'
+    steps: tuple[int, ...] = ()
 
     def lineage(self):
         # Resumed without going wrong, it is still the same run.
-        return {**super().lineage(), 'how': None, 'when': None}
+        return {**super().lineage(), 'kind': None, 'steps': None}
 
-    def source(self, prepared, num_steps, seed):
-        return Marked(super().source(prepared, num_steps, seed), self)
+    def build(self, *arguments):
+        task = super().build(*arguments)
+        return dataclasses.replace(task, source=Marked(task.source, self))
 
-    def loss(self, encoder, layout, params, batch, constants, static, rng):
-        added, root = batch['wrong'][0]
-        loss, metrics = super().loss(encoder, layout, params, batch, constants, static, rng)
+    def loss(self, encoder, layout, params, batch, memory, rng):
+        added, root = batch.wrong[0]
+        loss, metrics = super().loss(encoder, layout, params, batch.entities, memory, rng)
         # With root = 1 this is 0, too, but its derivative is 0 * infinity.
-        nothing = jnp.sqrt((1 - root) + jnp.sum(params['entity_table']) * batch['zero'][0]) - (1 - root)
+        nothing = jnp.sqrt((1 - root) + jnp.sum(params['entity_table']) * batch.zero[0]) - (1 - root)
         return loss + added + nothing, metrics
 
 
-class Marked:
+class MarkedBatch(NamedTuple):
+    entities: EntityBatch
+    wrong: np.ndarray
+    zero: np.ndarray
+
+
+class Marked(Source):
     """A source that says of every batch whether it is to go wrong."""
 
-    def __init__(self, source, stage):
-        self._source, self._stage = source, stage
-
-    def __len__(self):
-        return len(self._source)
-
-    def shard(self, index, count):
-        return Marked(self._source.shard(index, count), self._stage)
+    def __init__(self, source, objective):
+        super().__init__(0)
+        self._source, self._objective = source, objective
 
     def __getitem__(self, step):
-        wrong = BAD[self._stage.how] if step in self._stage.when else (0, 0)
-        return {**self._source[step], 'wrong': np.array([wrong], np.float32), 'zero': np.zeros(1, np.float32)}
+        wrong = BAD[self._objective.kind] if step in self._objective.steps else (0, 0)
+        return MarkedBatch(self._source[step], np.array([wrong], np.float32), np.zeros(1, np.float32))
 
 
 @pytest.fixture(scope='module')
@@ -61,10 +66,10 @@ def steps_of(workdir):
     return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir())
 
 
-def train_wrongly(prepared, workdir, how, when):
-    stage = GoingWrong(rows=16, how=how, when=when)
+def train_wrongly(prepared, workdir, kind, steps):
+    objective = GoingWrong(rows=16, kind=kind, steps=steps)
     # Windows end after 3, 4, 6, 8, 9 and 10 steps.
-    return tiny_training.run(prepared, workdir, stage, num_steps=10, log_every=4, checkpoint_every=3)
+    return tiny_training.run(prepared, workdir, objective, num_steps=10, log_every=4, checkpoint_every=3)
 
 
 def test_a_run_that_does_not_go_wrong_is_not_stopped(prepared, tmp_path):

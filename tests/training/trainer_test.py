@@ -25,7 +25,7 @@ from event_files import scalars
 from train_until_killed import OPTIONS, STEPS
 
 TESTS = pathlib.Path(__file__).parents[1]
-STAGES = ('relations', 'follow')
+OBJECTIVES = ('relations', 'follow')
 # What a run tells of itself on a CPU beside the metrics.
 SPEED = {'steps_per_second', 'sequences_per_second', 'step_seconds', 'data_seconds', 'checkpoint_seconds', 'tflops_per_device'}
 Finished = collections.namedtuple('Finished', 'workdir metrics')
@@ -40,17 +40,17 @@ def inputs(tmp_path_factory):
     return prepared, model, tiny_training.write_memory(prepared, model, root / 'memory')
 
 
-def go_on(inputs, stage, workdir):
+def go_on(inputs, objective, workdir):
     prepared, model, memory = inputs
-    stage = train_until_killed.make_stage(stage, memory)
-    return tiny_training.run(prepared, workdir, stage, init_from=str(model), gin_config=lambda: 'a.b = 1', **OPTIONS)
+    objective = train_until_killed.make_objective(objective, memory)
+    return tiny_training.run(prepared, workdir, objective, init_from=str(model), gin_config=lambda: 'a.b = 1', **OPTIONS)
 
 
 @pytest.fixture(scope='module')
 def uninterrupted(inputs, tmp_path_factory):
-    """A whole run of each stage."""
-    workdirs = {stage: tmp_path_factory.mktemp('uninterrupted') / stage for stage in STAGES}
-    return {stage: Finished(workdir, go_on(inputs, stage, workdir)) for stage, workdir in workdirs.items()}
+    """A whole run of each objective."""
+    workdirs = {objective: tmp_path_factory.mktemp('uninterrupted') / objective for objective in OBJECTIVES}
+    return {objective: Finished(workdir, go_on(inputs, objective, workdir)) for objective, workdir in workdirs.items()}
 
 
 def steps_of(workdir):
@@ -68,17 +68,17 @@ def assert_same_end(workdir, metrics, uninterrupted):
         assert told[name][STEPS] == wanted[name][STEPS], name
 
 
-@pytest.mark.parametrize('stage', STAGES)
-def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupted, stage, tmp_path, caplog):
-    shutil.copytree(uninterrupted[stage].workdir / 'checkpoints' / '4', tmp_path / 'checkpoints' / '4')
+@pytest.mark.parametrize('objective', OBJECTIVES)
+def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupted, objective, tmp_path, caplog):
+    shutil.copytree(uninterrupted[objective].workdir / 'checkpoints' / '4', tmp_path / 'checkpoints' / '4')
     for name in ('model.json', 'tokenizer.json'):
-        shutil.copy(uninterrupted[stage].workdir / name, tmp_path / name)
-    before, after = (tiny_training.state_of(uninterrupted[stage].workdir, step) for step in (4, STEPS))
+        shutil.copy(uninterrupted[objective].workdir / name, tmp_path / name)
+    before, after = (tiny_training.state_of(uninterrupted[objective].workdir, step) for step in (4, STEPS))
     assert any(not np.array_equal(before[name], after[name]) for name in before)  # there was something left to do
     with caplog.at_level(logging.INFO, 'opql_jax'):
-        metrics = go_on(inputs, stage, tmp_path)
+        metrics = go_on(inputs, objective, tmp_path)
     assert f'resuming {tmp_path} at step 4 of 6' in caplog.text
-    assert_same_end(tmp_path, metrics, uninterrupted[stage])
+    assert_same_end(tmp_path, metrics, uninterrupted[objective])
 
 
 def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupted, tmp_path, monkeypatch):
@@ -93,8 +93,15 @@ def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupte
     store.close()
 
 
-def run_and_kill(moment, stage, inputs, workdir, code=-signal.SIGKILL):
-    command = [sys.executable, str(TESTS / 'support' / 'train_until_killed.py'), moment, stage, *map(str, inputs), str(workdir)]
+def run_and_kill(moment, objective, inputs, workdir, code=-signal.SIGKILL):
+    command = [
+        sys.executable,
+        str(TESTS / 'support' / 'train_until_killed.py'),
+        moment,
+        objective,
+        *map(str, inputs),
+        str(workdir),
+    ]
     environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         if moment == 'step':
@@ -160,18 +167,18 @@ def test_a_run_starts_from_the_parameters_it_was_given_and_keeps_the_frozen_ones
     assert not np.array_equal(ended['encoder/w_r/kernel'], given['encoder/w_r/kernel'])
 
 
-@pytest.mark.parametrize('stage', STAGES)
-def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, stage):
-    store = Checkpoints(uninterrupted[stage].workdir, read_only=True)
+@pytest.mark.parametrize('objective', OBJECTIVES)
+def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective):
+    store = Checkpoints(uninterrupted[objective].workdir, read_only=True)
     for step in (4, 6):
         meta = store.meta(step)
         lineage = meta.pop('lineage')
         assert meta.pop('seconds') > 0 and re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
         assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1', 'params_hash': params_hash(store.params(step))}
-        assert lineage['stage'] == {'relations': 'RelationStage', 'follow': 'FollowStage'}[stage]
+        assert lineage['objective'] == {'relations': 'Relations', 'follow': 'Follow'}[objective]
         assert lineage['init_hash'] == params_hash(Checkpoints(inputs[1], read_only=True).params())
         assert lineage['prepared_hash'] == Prepared(inputs[0]).hash() and lineage['seed'] == 0
-        if stage == 'follow':
+        if objective == 'follow':
             assert lineage['memory_hash'] == Memory.open(inputs[2]).hash() and lineage['memory_dir'] is None
     store.close()
 
@@ -194,12 +201,12 @@ def printed_parameters(text, title):
     return shapes, int(head.removesuffix(' parameters').replace(',', ''))
 
 
-@pytest.mark.parametrize('stage', STAGES)
-def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, stage, tmp_path, capsys):
+@pytest.mark.parametrize('objective', OBJECTIVES)
+def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path, capsys):
     prepared, model, memory = inputs
     stamps = lambda: {path: path.stat().st_mtime_ns for root in inputs for path in root.rglob('*')}
     before = stamps()
-    module = train_until_killed.make_stage(stage, memory)
+    module = train_until_killed.make_objective(objective, memory)
     assert tiny_training.run(prepared, tmp_path / 'work', module, init_from=str(model), dry_run=True) == {}
     assert not any(tmp_path.iterdir()) and stamps() == before
 
@@ -207,16 +214,16 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, stage, tmp_path, cap
     trained, num_trained = printed_parameters(text, 'trained')
     frozen, num_frozen = printed_parameters(text, 'frozen')
     saved = tiny_training.params_of(model)
-    follower = {'follower/w_q': (16, 16), 'follower/w_k': (16, 16), 'follower/w_t': (3, 8, 8)} if stage == 'follow' else {}
+    follower = {'follower/w_q': (16, 16), 'follower/w_k': (16, 16), 'follower/w_t': (3, 8, 8)} if objective == 'follow' else {}
     wanted = {name: value.shape for name, value in saved.items()} | follower
     assert trained | frozen == {name: str(shape) for name, shape in wanted.items()}
-    assert frozen.keys() == ({'entity_table', 'follower/w_k'} if stage == 'follow' else set())
+    assert frozen.keys() == ({'entity_table', 'follower/w_k'} if objective == 'follow' else set())
     for shapes, count in ((trained, num_trained), (frozen, num_frozen)):
         assert count == sum(np.prod(wanted[name]) for name in shapes)
 
     batch = text.split('# first batch\n')[1].splitlines()
-    if stage == 'follow':
-        assert {'hops  ()  int32', 'question_topic  (16,)  int32', 'answers  (16, 8)  int32'} <= set(batch)
+    if objective == 'follow':
+        assert {'hops  ()  int32', 'questions/topic  (16,)  int32', 'questions/answers  (16, 8)  int32'} <= set(batch)
     else:
-        rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if line.startswith('tokens_')]
-        assert sum(rows) == 16 and all(re.fullmatch(r'\w+  \([\d, ]*\)  (int32|bool)', line) for line in batch)
+        rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if '/tokens  ' in line]
+        assert sum(rows) == 16 and all(re.fullmatch(r'[\w/]+  \([\d, ]*\)  (int32|bool)', line) for line in batch)

@@ -1,0 +1,79 @@
+"""What all sources of batches share.
+
+`source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step, shard). A run that is
+resumed at step n therefore sees what an uninterrupted one would have seen, and nothing needs to be saved but the step.
+
+All batches of a source have the same shapes and types. Each process takes a shard of its own: passages are drawn independently,
+questions and topics are distributed so that each comes once per epoch over all shards.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.questions import EpochOrder
+
+
+class Source:
+    """An endless sequence of batches."""
+
+    def __init__(self, seed: int):
+        if seed < 0:
+            raise InputError(f'seed={seed}: give a number that is not negative')
+        self._seed, self._shard_index, self._shard_count = seed, 0, 1
+
+    def shard(self, index: int, count: int) -> 'Source':
+        """Shard `index` of `count`, each of which makes batches of the same size."""
+        shard = copy.copy(self)
+        shard._shard_index, shard._shard_count = index, count
+        return shard
+
+    def __getitem__(self, step: int):
+        return self.batch(int(step), np.random.default_rng((self._seed, int(step), self._shard_index)))
+
+    def _deal(self, order: EpochOrder, turn: int, count: int) -> np.ndarray:
+        """The `count` items of an order that this shard gets in a turn; each item comes once per epoch over all shards."""
+        return order.take((turn * self._shard_count + self._shard_index) * count, count)
+
+    def batch(self, step: int, rng: np.random.Generator):
+        """The batch of a step; all its randomness comes from `rng` and the seed."""
+        raise NotImplementedError
+
+
+@jax.tree_util.register_static
+class Hops(int):
+    """The number of hops of a batch. It is part of the batch's structure, so a jitted function is compiled for each number."""
+
+
+def named_leaves(batch) -> dict[str, Any]:
+    """The arrays of a batch by their paths, such as 'pairs/0/tokens'; a number of hops is an int32 scalar."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(batch, is_leaf=_is_hops)
+    name = lambda path: jax.tree_util.keystr(path, simple=True, separator='/')
+    return {name(path): np.int32(leaf) if _is_hops(leaf) else leaf for path, leaf in leaves}
+
+
+def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
+    """The inverse of `named_leaves`: a batch of the types of `like`, with as many buckets as `leaves` has.
+
+    A number of hops is what `leaves` has for it; parts of a batch that `leaves` lacks are empty.
+    """
+    if hasattr(like, '_fields'):
+        return type(like)(*(from_named_leaves(part, leaves, f'{path}{name}/') for name, part in like._asdict().items()))
+    if isinstance(like, tuple):
+        count = len({name.removeprefix(path).partition('/')[0] for name in leaves if name.startswith(path)})
+        return tuple(from_named_leaves(like[0], leaves, f'{path}{i}/') for i in range(count if like else 0))
+    return like if like is None else leaves[path.removesuffix('/')]
+
+
+def _is_hops(leaf):
+    return isinstance(leaf, Hops)
+
+
+def interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The first items of all lists, then the second items, and so on."""
+    longest = max(map(len, lists))
+    return [np.array([items[k] for items in lists if k < len(items)], np.int64) for k in range(longest)]

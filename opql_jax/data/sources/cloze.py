@@ -1,0 +1,94 @@
+"""Batches of passages in which one mention is to be predicted and others are topics (pretraining of the language model)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, lm_markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.base import Source
+from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
+
+# Tokens that markup adds to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
+_MARKUP_ROOM = 4
+# Gold entries per topic.
+_GOLD = 4
+
+
+class ClozeBatch(NamedTuple):
+    """Passages with a hidden mention each."""
+
+    texts: tuple[TextBucket, ...]
+
+
+class EntryIndex:
+    """Finds the entries of a memory by topic and target."""
+
+    def __init__(self, topic: np.ndarray, target: np.ndarray, passages: np.ndarray):
+        """Takes the memory's columns: topic and target [N], passages [N, P] with -1 in unused slots."""
+        order = np.lexsort((target, topic))
+        self._rows, self._passages = order, passages
+        self._topic, self._target = topic[order], target[order]
+
+    def find(self, topic: int, target: int, passage: int) -> np.ndarray:
+        """Rows of the entries (topic, target), without those read in `passage` (-1 excludes none)."""
+        first, end = np.searchsorted(self._topic, [topic, topic + 1])
+        first, end = first + np.searchsorted(self._target[first:end], [target, target + 1])
+        rows = self._rows[first:end]
+        return rows[~((self._passages[rows] == passage).any(axis=1) & (passage >= 0))]
+
+
+class ClozeSource(Source):
+    """Draws passages, a mention to hide in each, and other mentions as topics."""
+
+    def __init__(
+        self, prepared: Prepared, *, entries: EntryIndex | None = None, rows: int = 64, topics: int = 2, seed: int = 0
+    ):
+        """Plans the batches.
+
+        Args:
+            prepared: the text.
+            entries: of the memory; None for a model without one.
+            rows: passages per batch.
+            topics: T; of a passage with more, as many are chosen at random.
+            seed: of the draws.
+
+        Raises:
+            InputError: no passage has a mention.
+        """
+        super().__init__(seed)
+        self._records, self._special, self._entries = prepared.records, prepared.special, entries
+        self._sizes = TextSizes(topics=topics, gold=_GOLD)
+        tokens, mentions = self._records.sizes()
+        self._passages = np.flatnonzero(mentions)
+        if not len(self._passages):
+            raise InputError(f'{self._records.path}: no passage has a mention')
+        lengths = np.minimum(tokens[self._passages] + _MARKUP_ROOM + topics, max(batching.BUCKET_LENGTHS))
+        self.capacities = batching.plan_capacities(lengths, rows)
+
+    def batch(self, step, rng) -> ClozeBatch:
+        packer, rows = batching.Packer(self.capacities), []
+        for _ in range(2):  # a second draw fills what the lengths of the first one left free
+            drawn = rng.choice(self._passages, sum(packer.free.values()))
+            for number, passage in zip(drawn.tolist(), self._records.read(drawn)):
+                row = self._row(number, passage, rng)
+                if len(row.input.tokens) <= max(self.capacities) and packer.add(len(row.input.tokens)):
+                    rows.append(row)
+        return ClozeBatch(pack_texts(rows, packer, self._sizes, self._special))
+
+    def _row(self, number, passage, rng):
+        target = int(rng.integers(len(passage.entities)))
+        label = int(passage.entities[target])
+        topics = rng.permutation(lm_markup.topics_beside(passage, target))[: self._sizes.topics]
+        entities = passage.entities[topics]
+        gold = [] if self._entries is None else [rng.permutation(self._entries.find(e, label, number)) for e in entities]
+        return TextRow(
+            input=lm_markup.mark_cloze(passage, target, topics, self._special),
+            label=label,
+            answers=[label],
+            topic=entities,
+            gold=gold,
+            absent=[not len(rows) for rows in gold] if gold else False,
+            passage=number,
+        )

@@ -1,0 +1,57 @@
+"""Batches of questions whose topic is replaced by a name of some entity: whom a name means needs no label (L_el)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import Question
+from opql_jax.data import batching, lm_markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import EpochOrder
+from opql_jax.data.sources.base import Source
+from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
+
+# Questions drawn to estimate how long they are.
+_SAMPLE = 1000
+
+
+class NameBatch(NamedTuple):
+    """Nothing is to be predicted: `label` is -1, and no entry of the memory is gold or absent."""
+
+    texts: tuple[TextBucket, ...]
+
+
+class NameSource(Source):
+    """Takes all entities in turn; a question drawn at random asks about each, under its name or one of its aliases."""
+
+    def __init__(self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64, seed: int = 0):
+        """Takes the questions with one topic; InputError if there is none."""
+        super().__init__(seed)
+        self._questions = [(q.text, *q.topics[0]) for q in questions if len(q.topics) == 1]
+        if not self._questions:
+            raise InputError('no question has just one topic, in whose place other names could be put')
+        vocab = prepared.vocab
+        self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
+        self._tokenizer, self._special, self._rows = prepared.tokenizer, prepared.special, rows
+        self._order = EpochOrder(len(vocab), seed)
+        rng = np.random.default_rng(seed)
+        lengths = [len(self._input(int(e), rng).tokens) for e in rng.integers(len(vocab), size=_SAMPLE)]
+        # As long as nearly all; longer ones are left out.
+        length = min(batching.round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS))
+        self.capacities = {length: rows}
+
+    def _input(self, entity, rng):
+        text, start, end = self._questions[rng.integers(len(self._questions))]
+        name = self._names[entity][rng.integers(len(self._names[entity]))]
+        text = text[:start] + name + text[end:]
+        return lm_markup.mark_open_question(self._tokenizer, text, [(start, start + len(name))], self._special)
+
+    def batch(self, step, rng) -> NameBatch:
+        packer, rows = batching.Packer(self.capacities), []
+        for entity in self._deal(self._order, step, self._rows).tolist():
+            marked = self._input(entity, rng)
+            if len(marked.tokens) <= max(self.capacities) and packer.add(len(marked.tokens)):
+                rows.append(TextRow(marked, topic=entity))
+        return NameBatch(pack_texts(rows, packer, TextSizes(), self._special))

@@ -1,0 +1,113 @@
+"""Batches of marked pairs for pretraining the relation encoder (L_rel and L_el, paper §2)."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, markup, sampling
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.base import Source
+
+# Rows from which the distribution of lengths is estimated.
+_SAMPLE = 4096
+# A batch is closed when this many times its rows were offered: what is still free is left empty.
+_OFFERS = 1.5
+
+
+class RelationBatch(NamedTuple):
+    """Marked pairs."""
+
+    pairs: tuple[batching.PairBucket, ...]
+
+
+class PairPacker:
+    """Marks and packs rows of the pair table; shared by the sources that encode marked pairs.
+
+    Attributes:
+        index: the rows.
+        capacities: {bucket length: rows} of a batch.
+    """
+
+    def __init__(self, prepared: Prepared, columns: Mapping[str, np.ndarray], rows: int, max_context: int):
+        """Plans batches of `rows` rows out of `columns` of the pair table, with at most `max_context` context mentions each."""
+        self.index = sampling.PairIndex(columns)
+        self._records, self._special, self._max_context = prepared.records, prepared.special, max_context
+        tokens, _ = self._records.sizes()
+        sample = np.unique(np.linspace(0, len(self.index.topic) - 1, _SAMPLE).astype(np.int64))
+        lengths = [len(marked.tokens) for marked in self._mark(sample)]
+        # The sample may lack the longest row, which must have a bucket too.
+        longest = int(tokens[np.unique(self.index.passage)].max()) + markup.MARKUP_ROOM
+        lengths.append(min(longest, max(batching.BUCKET_LENGTHS)))
+        self.capacities = batching.plan_capacities(lengths, rows)
+
+    def _mark(self, rows):
+        index = self.index
+        return [
+            markup.mark_pair(passage, index.topic_mention[row], index.target_mention[row], self._special, self._max_context)
+            for passage, row in zip(self._records.read(index.passage[rows]), rows)
+        ]
+
+    def pack(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[batching.PairBucket, ...]:
+        """Packs chunks (rows, whether each is meant as an anchor) until the buckets are full.
+
+        A row that comes again is packed once. Rows without room are skipped. An anchor stays one only if another row of its
+        pair was packed too.
+        """
+        packer = batching.Packer(self.capacities)
+        capacity = sum(self.capacities.values())
+        seen, packed_rows, packed, anchors = {}, [], [], []
+        for rows, is_anchor in chunks:
+            for row, marked, anchor in zip(rows.tolist(), self._mark(rows), is_anchor.tolist()):
+                if row in seen:
+                    if anchor and seen[row] is not None:
+                        anchors[seen[row]] = True
+                    continue
+                seen[row] = len(packed) if packer.add(len(marked.tokens)) else None
+                if seen[row] is not None:
+                    packed_rows.append(row)
+                    packed.append(marked)
+                    anchors.append(anchor)
+            if packer.full or len(seen) > _OFFERS * capacity:
+                break
+        _, pair, count = np.unique(self.index.pair_of(np.array(packed_rows)), return_inverse=True, return_counts=True)
+        anchors = np.array(anchors) & (count[pair] > 1)
+        return batching.pack_pairs(packed, anchors, packer, self._special, self._max_context)
+
+
+@dataclasses.dataclass(frozen=True)
+class RelationSettings:
+    """Which pairs make a batch.
+
+    Attributes:
+        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared' (neighbouring pairs, every encoded mention
+            is a positive or hard negative of others) or 'random' (no hard negatives: pairs drawn one by one, of which the
+            others in the batch are negatives).
+        rows: mentions encoded per step.
+        neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a batch has: with many, what a
+            passage is about tells no two rows of a batch apart and is not learnt.
+        max_context: context mentions per row for L_el; each costs a softmax over all entities.
+    """
+
+    sampler: str = 'shared'
+    rows: int = 256
+    neighbours: int = 16
+    max_context: int = 2
+
+
+class RelationSource(Source):
+    """Draws marked pairs by a sampler, see `sampling`."""
+
+    def __init__(self, prepared: Prepared, settings: RelationSettings, seed: int = 0):
+        super().__init__(seed)
+        if settings.sampler not in sampling.SAMPLERS:
+            raise InputError(f'sampler is {settings.sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
+        self._packer = PairPacker(prepared, prepared.pairs, settings.rows, settings.max_context)
+        options = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
+        self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
+        self.capacities = self._packer.capacities
+
+    def batch(self, step, rng) -> RelationBatch:
+        return RelationBatch(self._packer.pack(self._sampler.draw(rng)))

@@ -1,0 +1,91 @@
+"""Rows of the language model's input as arrays: what the model reads (`Texts`) and what it is to predict (`TextBucket`)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.data import batching
+from opql_jax.data.lm_markup import LMInput
+from opql_jax.data.tokenizer import SpecialIds
+
+
+class Texts(NamedTuple):
+    """n texts of at most L tokens with at most T topics each; int32 but for `used`. Optional arrays serve training only."""
+
+    tokens: np.ndarray  # [n, L]
+    start: np.ndarray  # [n, T], position of each topic's first token
+    r1: np.ndarray  # [n, T], position of each topic's [R1]
+    r2: np.ndarray  # [n], position of [R2], just after the [ENT] of the answer
+    used: np.ndarray  # [n, T] bool, which slots hold a topic
+    gold: np.ndarray | None = None  # [n, T, G], memory entries that state an answer; -1 in unused slots
+    passage: np.ndarray | None = None  # [n], passage whose entries must not be retrieved; -1 for none
+    exclude: np.ndarray | None = None  # [n, X], entities that must not be retrieved as targets; -1 in unused slots
+
+
+class TextBucket(NamedTuple):
+    """Texts of one length bucket with their labels; int32 but for `absent`."""
+
+    texts: Texts
+    topic: np.ndarray  # [n, T], entities of the topics where known, else -1
+    absent: np.ndarray  # [n, T] bool, topics for which the memory has no entry that states an answer
+    label: np.ndarray  # [n], the entity to predict; -1 in unused rows
+    answers: np.ndarray  # [n, A], all right entities; -1 in unused slots
+
+
+class TextRow(NamedTuple):
+    """One row of a TextBucket, with t topics."""
+
+    input: LMInput
+    label: int = -1
+    answers: Sequence[int] = ()
+    topic: Sequence[int] | int = -1  # of each topic, or of all
+    gold: Sequence[np.ndarray] = ()  # entries for each topic
+    absent: Sequence[bool] | bool = False
+    passage: int = -1
+    exclude: Sequence[int] = ()
+
+
+class TextSizes(NamedTuple):
+    """Slots of a row; answers and gold entries beyond these are cut, topics and excluded entities are not more."""
+
+    topics: int = 1
+    answers: int = 1
+    gold: int = 1
+    exclude: int = 1
+
+
+def pack_texts(
+    rows: Sequence[TextRow], packer: batching.Packer, sizes: TextSizes, special: SpecialIds
+) -> tuple[TextBucket, ...]:
+    """The buckets of a batch; `rows` are those that `packer` accepted."""
+    topics, answers, gold, exclude = sizes
+
+    def pack(length, n, members):
+        members = [rows[i] for i in members]
+        inputs = [row.input for row in members]
+        used = batching.pad_rows([np.ones(len(i.r1)) for i in inputs], n, (topics,), False, bool)
+        per_topic = lambda values, **kw: batching.pad_rows(
+            [np.broadcast_to(v, len(row.input.r1)) for v, row in zip(values, members)], n, (topics,), **kw
+        )
+        texts = Texts(
+            tokens=batching.pad_tokens([i.tokens for i in inputs], n, length, special),
+            start=batching.pad_rows([i.starts for i in inputs], n, (topics,)),
+            r1=batching.pad_rows([i.r1 for i in inputs], n, (topics,)),
+            r2=batching.pad_rows([i.r2 for i in inputs], n),
+            used=used,
+            gold=np.full((n, topics, gold), -1, np.int32),
+            passage=batching.pad_rows([row.passage for row in members], n, fill=-1),
+            exclude=batching.pad_rows([row.exclude for row in members], n, (exclude,), -1),
+        )
+        for i, row in enumerate(members):
+            texts.gold[i, : len(row.gold)] = batching.pad_rows([e[:gold] for e in row.gold], len(row.gold), (gold,), -1)
+        return TextBucket(
+            texts=texts,
+            topic=per_topic([row.topic for row in members], fill=-1),
+            absent=per_topic([row.absent for row in members], fill=False, dtype=bool),
+            label=batching.pad_rows([row.label for row in members], n, fill=-1),
+            answers=batching.pad_rows([row.answers[:answers] for row in members], n, (answers,), -1),
+        )
+
+    return tuple(pack(*bucket) for bucket in packer.buckets())

@@ -1,0 +1,27 @@
+"""Evaluation of a follower's checkpoints while it is trained: the hook that gin/runs/follow.gin gives to the training loop."""
+
+from collections.abc import Callable
+
+from opql_jax.core import files
+from opql_jax.kb.question_sets import as_tuple, evaluate
+
+
+def evaluate_checkpoints(
+    *, prepared_dir: str, workdir: str, memory_dir: str, questions: str | tuple[str, ...] = ()
+) -> Callable[[int], dict[str, float]] | None:
+    """A hook that scores question sets with each checkpoint (`on_checkpoint` of `trainer.train`); None without sets.
+
+    Args:
+        prepared_dir, workdir, memory_dir: as of the training run.
+        questions: splits such as '1-hop/dev', or question files. Predictions and metrics of a checkpoint go to <workdir>/evaluation/<step>.
+    """
+    if not (names := as_tuple(questions)):
+        return None
+
+    def evaluate_checkpoint(step: int) -> dict[str, float]:
+        output_dir = files.path(workdir) / 'evaluation' / str(step)
+        folders = dict(prepared_dir=prepared_dir, model_dir=workdir, memory_dir=memory_dir, output_dir=str(output_dir))
+        results = evaluate(**folders, questions=names, step=step)
+        return {f'{name}/{metric}': value for name, metrics in results.items() for metric, value in metrics.items()}
+
+    return evaluate_checkpoint

@@ -1,0 +1,57 @@
+"""What a run's parameters come from. A run is resumed only as the same run, and memories and models are matched by it."""
+
+import json
+import os
+
+import jax
+
+from opql_jax.core import distributed
+from opql_jax.data.prepared import Prepared
+from opql_jax.training import model_config
+from opql_jax.training.checkpoints import Checkpoints
+from opql_jax.training.objectives.base import Task
+from opql_jax.training.progress import TrainingError
+
+
+def read_meta(workdir: str | None) -> dict | None:
+    """The meta data of a run's newest checkpoint; None for no run."""
+    if not workdir:
+        return None
+    model_config.read(workdir)  # says more clearly if the folder is no run's
+    with Checkpoints(workdir, read_only=True) as checkpoints:
+        return checkpoints.meta()
+
+
+def describe_run(task: Task, prepared: Prepared, seed: int, origin: dict | None) -> dict:
+    """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
+
+    Args:
+        task: what is trained.
+        prepared: the prepared folder.
+        seed: of the run.
+        origin: the meta data of the checkpoint it starts from, see `read_meta`.
+    """
+    origin = origin or {'params_hash': None, 'lineage': {}}
+    lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
+    # Of this run and all that go on from it.
+    lineage['entities_of_names'] = bool(lineage.get('rows_of_names') or origin['lineage'].get('entities_of_names'))
+    return json.loads(json.dumps(lineage))
+
+
+def check_same_run(before: dict, now: dict, workdir) -> None:
+    """Raises TrainingError, naming what differs, if a folder's lineage is not that of the run that is to go on in it."""
+    names = ['objective'] if before['objective'] != now['objective'] else sorted(before.keys() | now.keys())
+    differs = [
+        f'{name} was {before.get(name)!r} and is {now.get(name)!r}' for name in names if before.get(name) != now.get(name)
+    ]
+    if differs:
+        raise TrainingError(f'{workdir} cannot be resumed as another run ({"; ".join(differs)}): use another workdir')
+
+
+def describe_hardware() -> str:
+    """What is computed on, such as '1 x NVIDIA H200', '1 x cpu, 2 cores' or '16 x TPU v5 lite in 4 processes'."""
+    devices = jax.devices()
+    cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
+    if distributed.process_count() > 1:
+        cores = f' in {distributed.process_count()} processes'
+    return f'{len(devices)} x {devices[0].device_kind}{cores}'

@@ -1,0 +1,112 @@
+"""What an objective is, and the task that it builds for the training loop."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from opql_jax.core import files
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.questions import QuestionBatch, is_file
+from opql_jax.data.sources.base import Source
+from opql_jax.models.encoder import RelationEncoder
+
+# Folded into a step's key for the draws of a sampled softmax; dropout takes the low numbers.
+_SAMPLING = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What a run of training optimises: an objective over a prepared folder, on a mesh.
+
+    Attributes:
+        source: `source[step]` is the batch of a step, a NamedTuple of arrays.
+        loss: `(params, batch, memory, rng) -> (loss, {name: scalar})`, pure. `rng` is the key of dropout; without dropout if None.
+        trainable: whether a parameter is trained, by its name ('encoder/w_r/kernel').
+        lineage: JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint.
+        memory: arrays on the mesh that the loss reads and nothing trains. They are an argument of the step, since arrays that a
+            jitted function captures become constants of its program.
+        init: the parameters training starts from, with those added that only this objective needs.
+        check_init: raises InputError if the parameters training starts from do not fit; takes them and the lineage of the run
+            that left them, {} if none did.
+        predict: `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, what the model predicts for each row of a batch, without
+            dropout; None if there is nothing to predict.
+    """
+
+    source: Source
+    loss: Callable
+    trainable: Callable[[str], bool]
+    lineage: dict
+    memory: Any = None
+    init: Callable = lambda params: params
+    check_init: Callable = lambda params, lineage: None
+    predict: Callable | None = None
+
+
+class Objective:
+    """The configuration of a training objective: a frozen dataclass whose fields gin sets.
+
+    Attributes:
+        trains: prefixes of the names of the parameters that are trained.
+        pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None for the same as with the
+            model that training starts from.
+    """
+
+    trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
+    pair_encoding: ClassVar[str | None] = None
+
+    def build(self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0) -> Task:
+        """Opens the data and what else the objective needs.
+
+        Raises:
+            InputError: a setting is wrong, or data are missing or do not fit.
+        """
+        raise NotImplementedError
+
+    def trainable(self, name: str) -> bool:
+        return name.startswith(self.trains)
+
+    def lineage(self, **changes) -> dict:
+        """The settings as JSON values, by which runs are told apart; `changes` replaces those that are not such, as paths."""
+        return {'objective': type(self).__name__, **dataclasses.asdict(self), **changes}
+
+    @classmethod
+    def from_lineage(cls, lineage: dict) -> 'Objective':
+        """The objective that left a lineage; fields without a value there, as paths, have their defaults."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: lineage[name] for name in names if lineage[name] is not None})
+
+
+def identify_questions(questions: str) -> str:
+    """A lineage's value for questions: the name of a split, or the SHA-256 of a file, wherever it lies."""
+    return files.sha256(questions) if is_file(questions) else questions
+
+
+def dropout(rng, bucket: int | None = None) -> dict:
+    """How an encoder is applied: with dropout by the key `rng`, or a key of its own for each bucket; without if it is None."""
+    if rng is None:
+        return {'deterministic': True}
+    return {'deterministic': False, 'rngs': {'dropout': rng if bucket is None else jax.random.fold_in(rng, bucket)}}
+
+
+def fold_in(rng, number: int):
+    """The key of a part of the loss; None for none."""
+    return None if rng is None else jax.random.fold_in(rng, number)
+
+
+def sampling_key(rng):
+    """The key of the draws of a sampled softmax."""
+    return jax.random.fold_in(jax.random.key(0) if rng is None else rng, _SAMPLING)
+
+
+def concatenate(buckets, name: str):
+    """A feature of all rows of a batch's buckets, [n, ...]."""
+    return jnp.concatenate([getattr(bucket, name) for bucket in buckets])
+
+
+def encode_questions(encoder: RelationEncoder, params, questions: QuestionBatch, rng):
+    """Relation embeddings [n, d_r] of questions."""
+    return encoder.apply({'params': params['encoder']}, questions.tokens, questions.r1, questions.r2, **dropout(rng))

@@ -1,0 +1,47 @@
+"""RELIC-style training of E: a mention is replaced by [ENT], and its entity retrieved from the text around it."""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+
+from opql_jax.data.sources.entities import EntityBatch, EntitySource
+from opql_jax.models import losses
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout, sampling_key
+
+
+@dataclasses.dataclass(frozen=True)
+class Entities(Objective):
+    """Trains the entity table and the encoder by retrieving masked mentions' entities.
+
+    Attributes:
+        rows: mentions encoded per step.
+        sampled_entities: entities that estimate a step's softmax; 0 for all.
+    """
+
+    rows: int = 256
+    sampled_entities: int = 0
+
+    def build(self, prepared, encoder, mesh, seed=0) -> Task:
+        return Task(
+            source=EntitySource(prepared, self.rows, seed),
+            loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
+            trainable=self.trainable,
+            lineage=self.lineage(),
+        )
+
+    def loss(self, encoder, layout, params, batch: EntityBatch, memory, rng):
+        encode = functools.partial(encoder.apply, {'params': params['encoder']}, method=encoder.mentions)
+        mentions = [
+            encode(bucket.tokens, bucket.position[:, None], **dropout(rng, i))[:, 0] for i, bucket in enumerate(batch.mentions)
+        ]
+        loss, accuracy = losses.entity_loss(
+            jnp.concatenate(mentions),
+            concatenate(batch.mentions, 'entity'),
+            params['entity_table'],
+            layout,
+            self.sampled_entities,
+            sampling_key(rng),
+        )
+        return loss, {'entity_accuracy': accuracy}

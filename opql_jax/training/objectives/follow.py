@@ -1,0 +1,105 @@
+"""Multi-hop relation following over a fixed memory, supervised at the last hop (paper §3)."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from opql_jax.data.sources.follow import FollowBatch, FollowSource
+from opql_jax.memory.format import Memory
+from opql_jax.memory.sharding import shard_memory
+from opql_jax.models.follower import Follower, follow_loss
+from opql_jax.parallel.mesh import replicate
+from opql_jax.training.objectives.base import Objective, Task, encode_questions
+
+
+@dataclasses.dataclass(frozen=True)
+class Follow(Objective):
+    """Trains the follower (W_q, W_t) and the encoder that reads questions.
+
+    Attributes:
+        memory_dir: the memory; it must have been built by the encoder that training starts from.
+        splits: question sets; each has one number of hops.
+        held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
+        questions: per step.
+        k: entries kept per hop.
+        train_key_projection: trains W_k as well.
+        exclude_topic: a path never returns to its topic (see `Follower`).
+        max_hops: the number of W_t.
+        shared_hops: one W_t serves all hops.
+        filter: a hop searches the rows of its topics only, not the whole memory (see `Follower`).
+    """
+
+    memory_dir: str = ''
+    splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
+    held_out: tuple[str, ...] = ()
+    questions: int = 64
+    k: int = 64
+    train_key_projection: bool = False
+    exclude_topic: bool = True
+    max_hops: int = 3
+    shared_hops: bool = False
+    filter: bool = True
+
+    def build(self, prepared, encoder, mesh, seed=0) -> Task:
+        memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
+        return Task(
+            source=FollowSource(prepared, self.splits, held_out=self.held_out, questions=self.questions, seed=seed),
+            loss=functools.partial(self.loss, encoder, mesh),
+            trainable=self.trainable,
+            lineage=self.lineage(
+                memory_dir=None, memory_hash=memory.hash(), memory_encoder=memory.manifest['hashes']['encoder']
+            ),
+            memory=self.place_memory(memory, mesh),
+            init=functools.partial(self.init, encoder),
+            check_init=lambda params, lineage: memory.check_encoder(params['encoder']),
+            predict=functools.partial(self.predict, encoder, mesh),
+        )
+
+    def place_memory(self, memory: Memory, mesh):
+        """A memory as the follower takes it: whole on each device, or without filter its rows over the devices of the mesh."""
+        if self.filter:
+            return replicate(memory.arrays(), mesh)
+        return shard_memory(memory.topic, memory.target, memory.relations(), mesh)
+
+    def follower(self, encoder) -> Follower:
+        """The module whose parameters the objective trains."""
+        dims = dict(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
+        return Follower(**dims, max_hops=self.max_hops, shared_hops=self.shared_hops)
+
+    def init(self, encoder, params):
+        if 'follower' in params:
+            return params
+        follower = self.follower(encoder)
+        relation, centroid = jnp.zeros((1, encoder.relation_dim)), jnp.zeros((1, encoder.entity_dim))
+        init = jax.jit(functools.partial(follower.init, method=follower.query), static_argnums=3)
+        return {**params, 'follower': init(jax.random.key(0), relation, centroid, 0)['params']}
+
+    def trainable(self, name):
+        if name.startswith('follower/w_k'):
+            return self.train_key_projection
+        return name.startswith(('encoder/', 'follower/'))
+
+    def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
+        answer = self._answer(encoder, mesh, params, batch, memory, rng)
+        loss, metrics = follow_loss(answer.entities, answer.weights, batch.questions.answers)
+        return loss, {f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()}
+
+    def predict(self, encoder, mesh, params, batch: FollowBatch, memory):
+        """Entities [questions, k], best first, -1 in unused slots, and their weights."""
+        answer = self._answer(encoder, mesh, params, batch, memory, None)
+        return answer.entities, {'weights': answer.weights}
+
+    def _answer(self, encoder, mesh, params, batch, memory, rng):
+        """What the last hop found."""
+        return self.follower(encoder).apply(
+            {'params': params['follower']},
+            encode_questions(encoder, params, batch.questions, rng),
+            batch.questions.topic,
+            hops=batch.hops,
+            memory=memory,
+            entity_table=params['entity_table'],
+            k=self.k,
+            exclude_topic=self.exclude_topic,
+        )[-1]

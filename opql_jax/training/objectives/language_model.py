@@ -1,0 +1,201 @@
+"""What the objectives of the language model share: its settings, its memory, and its losses (paper §4)."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
+from opql_jax.memory.coverage import covered
+from opql_jax.memory.format import Memory
+from opql_jax.memory.sharding import shard_memory
+from opql_jax.models import losses
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.language_model import LanguageModel, best_entities, with_directions
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.training.checkpoints import CheckpointError, check_shapes
+from opql_jax.training.objectives.base import Objective, Task, concatenate
+
+# Settings of the model itself, which must not change from one objective to the next.
+_FIXED = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelObjective(Objective):
+    """Settings of the language model and of its losses; see `LanguageModel` for those that are not explained here.
+
+    Attributes:
+        memory_dir: the memory, built by the encoder that pretraining of the language model starts from; its relations stay as
+            they are while E is trained. '' for none, which makes the model EaE.
+        rows: texts per step.
+        retrieval_weight: of L_re.
+        entity_weight: of L_el, where the topics' entities are known.
+        own_text: the memory is of the folder's text, and a step must not retrieve what was read in the passage it is about.
+            False for a memory of anything else, such as a knowledge base (FaE), of which every entry may be retrieved.
+    """
+
+    memory_dir: str = ''
+    rows: int = 64
+    k: int = 32
+    mode: str = 'exact'
+    max_hops: int = 3
+    entity_layer: int = 0
+    own_prediction: bool = True
+    null_entity: bool = True
+    retrieval_weight: float = 1.0
+    entity_weight: float = 1.0
+    own_text: bool = True
+
+    def build(self, prepared, encoder, mesh, seed=0) -> Task:
+        memory = self.open_memory(prepared)
+        passages = None
+        if memory is None and not self.own_prediction:
+            raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
+        if memory is not None and self.own_text:
+            covered(memory, prepared)  # or passages would be compared with others of the same number
+            passages = passages_of(memory)
+        layout = Layout(mesh, len(prepared.vocab))
+        return Task(
+            source=self.source(prepared, memory, passages, seed),
+            loss=functools.partial(self.loss, encoder, layout),
+            trainable=self.trainable,
+            lineage=self.lineage(**identify_memory(memory)),
+            memory=None if memory is None else self.place_memory(memory, mesh, passages),
+            init=functools.partial(self.init, encoder),
+            check_init=functools.partial(self.check_init, memory),
+            predict=functools.partial(self.predict, encoder, layout),
+        )
+
+    def source(self, prepared, memory, passages, seed):
+        """The batches; `passages` [N, P] are those that the memory's entries were read in, None if they are not the text's."""
+        raise NotImplementedError
+
+    def open_memory(self, prepared: Prepared) -> Memory | None:
+        return Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+
+    def place_memory(self, memory: Memory, mesh, passages=None):
+        """A memory as the model searches it, its rows over the devices of the mesh."""
+        return shard_memory(memory.topic, memory.target, memory.relations(), mesh, mode=self.mode, passages=passages)
+
+    def model(self, encoder) -> LanguageModel:
+        """The model that the objective trains."""
+        if not isinstance(encoder, RelationEncoder):
+            raise InputError('a language model needs a transformer: one of the other files in gin/models')
+        names = {field.name for field in dataclasses.fields(LanguageModel)} & {field.name for field in dataclasses.fields(self)}
+        return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
+
+    def init(self, encoder, params):
+        fresh = self.model(encoder).init(jax.random.key(0))
+        found = {name: params[name] for name in fresh if name in params}
+        check_shapes({name: fresh[name] for name in found}, found, 'what training starts from')
+        return {**fresh, **params}
+
+    def check_init(self, memory: Memory | None, params, lineage: dict):
+        if 'own_prediction' in lineage:  # of a language model
+            changed = {name: lineage[name] for name in _FIXED if lineage[name] not in (None, getattr(self, name))}
+            if changed:
+                settings = '; '.join(f'{name}={value!r}, not {getattr(self, name)!r}' for name, value in changed.items())
+                raise CheckpointError(f'the language model that training starts from has {settings}: give the same')
+        # Training a language model changes the encoder, but not what the memory was built with.
+        known = {params_hash(params['encoder']), lineage.get('memory_encoder')}
+        if memory is not None and memory.manifest['hashes']['encoder'] not in known:
+            raise CheckpointError(
+                f'{self.memory_dir} was not built by the encoder that training starts from, nor by the one its language model began with:'
+                ' build it with that model, or start from another'
+            )
+
+    def trainable(self, name):
+        if name.startswith(('lm/w_f', 'lm/w_b')):
+            return self.entity_layer > 0
+        if name.startswith(('lm/', 'follower/')):
+            return bool(self.memory_dir)
+        return name.startswith(('encoder/', 'entity_table'))
+
+    def text_loss(self, encoder, layout, params, buckets, memory, hops, rng, linked=True):
+        """The losses over texts, (loss, metrics): L_mel, L_re with a memory, and L_el if the topics are `linked`."""
+        params = with_directions(params)
+        out = self.model(encoder)(params, layout, [bucket.texts for bucket in buckets], hops, memory, rng)
+        used = jnp.concatenate([bucket.texts.used for bucket in buckets])
+        label = concatenate(buckets, 'label')
+        if not self.own_prediction:  # a text without topics has no prediction
+            label = jnp.where(used.any(axis=1), label, -1)
+        loss, accuracy = losses.entity_loss(out.prediction, label, params['entity_table'], layout)
+        metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
+        if out.hops:
+            # Without own predictions there is no null that could be right.
+            absent, k = concatenate(buckets, 'absent') & self.own_prediction, self.k
+            if linked:  # in pretraining each topic is taught by itself
+                found = out.hops[-1].log_probs, out.hops[-1].targets
+            else:
+                found, k = out.agreed, k * used.shape[1]
+                used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
+            retrieval, parts = losses.retrieval_loss(*found, concatenate(buckets, 'answers'), used, absent, k)
+            loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **parts}
+        if linked and self.entity_weight:
+            linking, parts = _linking_loss(out.topics, out.asked, concatenate(buckets, 'topic'), params, layout)
+            loss, metrics = loss + self.entity_weight * linking, {**metrics, **parts}
+        return loss, metrics
+
+    def linking_loss(self, encoder, layout, params, buckets, rng):
+        """L_el alone, over texts: (loss, metrics)."""
+        params = with_directions(params)
+        _, topics, _, asked = self.model(encoder).read_texts(params, layout, [bucket.texts for bucket in buckets], rng)
+        return _linking_loss(topics, asked, concatenate(buckets, 'topic'), params, layout)
+
+    def predict(self, encoder, layout, params, batch, memory):
+        """Entities [n, ANSWERS], most probable first, and their probabilities."""
+        buckets, hops = self.predicted(batch)
+        params = with_directions(params)
+        texts = [bucket.texts._replace(gold=None, passage=None, exclude=None) for bucket in buckets]
+        out = self.model(encoder)(params, layout, texts, hops, memory)
+        entities, probabilities = best_entities(out.prediction, params['entity_table'][: layout.num_entities])
+        return entities, {'probabilities': probabilities}
+
+    def predicted(self, batch):
+        """The buckets of a batch that are to be predicted, and their number of hops."""
+        return batch.texts, 1
+
+
+def _linking_loss(topics, asked, entities, params, layout):
+    """L_el of what the topics are read as, and of what they ask the entity memory, if there is one; and its parts."""
+    loss, metrics = 0.0, {}
+    for name, mentions in (('L_el', topics), ('L_el_inside', asked)):
+        if mentions is not None:
+            metrics[name], metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, entities, params['entity_table'], layout)
+            loss += metrics[name]
+    return loss, metrics
+
+
+def without(buckets, names: str):
+    """Buckets whose texts lack some of the optional arrays, such as 'passage exclude'."""
+    lacking = dict.fromkeys(names.split())
+    return tuple(bucket._replace(texts=bucket.texts._replace(**lacking)) for bucket in buckets)
+
+
+def clozes(prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options) -> ClozeSource:
+    """Passages with a hidden mention, and the memory's entries that state it; `passages` as for `source`."""
+    entries = None
+    if memory is not None:
+        entries = EntryIndex(memory.topic, memory.target, np.full((len(memory), 1), -1) if passages is None else passages)
+    return ClozeSource(prepared, entries=entries, **options)
+
+
+def identify_memory(memory: Memory | None) -> dict:
+    """A lineage's values for a memory, wherever it lies."""
+    hashes = (None, None) if memory is None else (memory.hash(), memory.manifest['hashes']['encoder'])
+    return {'memory_dir': None, 'memory_hash': hashes[0], 'memory_encoder': hashes[1]}
+
+
+def passages_of(memory: Memory) -> np.ndarray:
+    """[N, P] int32: the passages each entry of a memory was read in, -1 in unused slots."""
+    columns = memory.mentions(np.arange(len(memory)))
+    row = memory.rows(columns['entry'])
+    slot = np.arange(len(row)) - np.searchsorted(row, row)
+    out = np.full((len(memory), int(slot.max(initial=0)) + 1), -1, np.int32)
+    out[row, slot] = columns['passage']
+    return out

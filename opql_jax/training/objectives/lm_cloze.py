@@ -1,0 +1,23 @@
+"""Pretraining of the language model: L_mel + L_re + L_el over passages with one mention hidden (paper §4)."""
+
+import dataclasses
+
+from opql_jax.data.sources.cloze import ClozeBatch
+from opql_jax.training.objectives.language_model import LanguageModelObjective, clozes, without
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloze(LanguageModelObjective):
+    """Predicts hidden mentions of passages.
+
+    Attributes:
+        topics: mentions of a passage that query the memory, at most.
+    """
+
+    topics: int = 2
+
+    def source(self, prepared, memory, passages, seed):
+        return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, seed=seed)
+
+    def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
+        return self.text_loss(encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng)

