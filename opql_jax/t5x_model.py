@@ -85,7 +85,8 @@ class T5xModel:
         bert_folder: str | None = None,
         mesh: Mesh | None = None,
     ):
-        """
+        """Opens the data and the objective.
+
         Args:
             objective: what is trained.
             encoder: makes the relation encoder, as for `trainer.train`.
@@ -110,8 +111,9 @@ class T5xModel:
         self._params = None
         if init_from:
             # Read here, as t5x calls `get_initial_variables` under jit.
-            self._params = self._starting_params(0, init_from)
-            self.task.check_init(self._params, lineage.read_meta(init_from)['lineage'])
+            params = self._params = self._starting_params(0, init_from)
+            meta = lineage.read_meta(init_from)
+            self.task.check_init(params, meta['lineage'] if meta else {})
 
     def _starting_params(self, seed, init_from=None):
         params = state_lib.starting_params(self._encoder, self._prepared, init_from, self._bert_folder, seed)
@@ -146,12 +148,13 @@ class T5xModel:
     def predict_batch_with_aux(self, params, batch: Mapping, rng: jax.Array | None = None):
         """What the task predicts for each element: arrays whose first axis is B. It depends on no key."""
         del rng
-        if self.task.predict is None:
+        task_predict = self.task.predict
+        if task_predict is None:
             raise InputError('this objective predicts nothing: use one that answers questions or encodes pairs')
         params = _plain(params)
 
         def predict(batch):
-            out = self._with_hops(lambda batch: self.task.predict(params, batch, self.task.memory), batch)
+            out = self._with_hops(lambda batch: task_predict(params, batch, self.task.memory), batch)
             missing = lambda value: jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
             return jax.tree.map(lambda value: jnp.where(self._is_compiled(batch), value, missing(value)), out)
 

@@ -5,7 +5,7 @@ once from the corpus, so that all batches of a run have the same shapes and are 
 longer bucket than it needs when its own is full. A bucket is a NamedTuple of arrays with a row for each input.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ class MaskedBucket(NamedTuple):
     entity: np.ndarray  # [n]
 
 
-def plan_capacities(lengths: Sequence[int], rows: int, multiple: int = ROW_MULTIPLE) -> dict[int, int]:
+def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int, multiple: int = ROW_MULTIPLE) -> dict[int, int]:
     """Distributes the rows of a batch over the buckets as the corpus' lengths are distributed.
 
     Args:
@@ -67,9 +67,9 @@ def plan_capacities(lengths: Sequence[int], rows: int, multiple: int = ROW_MULTI
     total = -(-rows // multiple) * multiple
     capacities, assigned = {}, 0
     # The longest bucket that any row needs always exists; it takes what rounding left.
-    longest = bucket_of(lengths.max(), BUCKET_LENGTHS)
+    longest = bucket_of(int(lengths.max()), BUCKET_LENGTHS)
     for length in BUCKET_LENGTHS[: BUCKET_LENGTHS.index(longest)]:
-        share = total * np.mean(lengths <= length)
+        share = total * float(np.mean(lengths <= length))
         capacity = int(min(share, total - multiple) - assigned) // multiple * multiple
         if capacity > 0:
             capacities[length] = capacity
@@ -78,7 +78,7 @@ def plan_capacities(lengths: Sequence[int], rows: int, multiple: int = ROW_MULTI
     return capacities
 
 
-def bucket_of(length, bucket_lengths):
+def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
     """The shortest of increasing bucket lengths that holds a row of `length` tokens; InputError if none does."""
     for bucket in bucket_lengths:
         if bucket >= length:
@@ -124,7 +124,7 @@ class Packer:
 
 
 def pack_pairs(
-    rows: Sequence[MarkedPair], anchors: Sequence[bool], packer: Packer, special: SpecialIds, max_context: int
+    rows: Sequence[MarkedPair], anchors: Sequence[bool] | np.ndarray, packer: Packer, special: SpecialIds, max_context: int
 ) -> tuple[PairBucket, ...]:
     """The buckets of a batch of marked pairs.
 
@@ -164,15 +164,16 @@ def pack_masked(rows: Sequence[MaskedMention], packer: Packer, special: SpecialI
     )
 
 
-def pad_rows(rows: Sequence, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32) -> np.ndarray:
+def pad_rows(rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32) -> np.ndarray:
     """Stacks rows of any sizes up to `shape` to an array [count, *shape], padded by `fill`."""
     out = np.full((count, *shape), fill, dtype)
     for i, row in enumerate(rows):
-        out[(i, *map(slice, np.shape(row)))] = row
+        filled: tuple = (i, *map(slice, np.shape(row)))
+        out[filled] = row
     return out
 
 
-def pad_tokens(rows: Sequence[np.ndarray], count: int, length: int, special: SpecialIds) -> np.ndarray:
+def pad_tokens(rows: Sequence[np.ndarray] | np.ndarray, count: int, length: int, special: SpecialIds) -> np.ndarray:
     """Stacks token rows to [count, length] int32; missing rows hold [CLS] [SEP]."""
     tokens = pad_rows(rows, count, (length,), special.pad)
     tokens[len(rows) :, :2] = special.cls, special.sep

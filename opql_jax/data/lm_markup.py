@@ -31,7 +31,9 @@ def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], sp
     same = np.flatnonzero(passage.entities == passage.entities[target])
     # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
     target = next(int(i) for i in same if _overlap(passage, i, target))
-    edits = [(int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))]
+    edits: list[tuple[int, int, tuple[int, ...]]] = [
+        (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
+    ]
     for i in same:
         start, end = int(passage.starts[i]), int(passage.ends[i])
         if all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
@@ -94,4 +96,5 @@ def _edited(tokens, hidden, starts, ends, special):
     out.append(special.sep)
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
     places = [where.get(int(start), r1[int(end)]) for start, end in zip(starts, ends)]
-    return LMInput(*(np.array(x, np.int32) for x in (out, places, [r1[int(end)] for end in ends])), r2)
+    array = lambda values: np.array(values, np.int32)
+    return LMInput(array(out), array(places), array([r1[int(end)] for end in ends]), r2)

@@ -5,7 +5,7 @@ Record i is row i of `passages.parquet`.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +76,7 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
     return count
 
 
-class PassageRecords(Sequence):
+class PassageRecords:
     """The passages of a file, by id."""
 
     def __init__(self, path: str | os.PathLike):
@@ -115,7 +115,7 @@ class PassageRecords(Sequence):
             headers[start : start + len(passages)] = [(len(p.tokens), len(p.entities)) for p in passages]
         return headers[:, 0], headers[:, 1]
 
-    def read(self, ids: Sequence[int]) -> list[TokenisedPassage]:
+    def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
         """Reads many passages at once, which is about a hundred times faster than one by one.
 
         Args:

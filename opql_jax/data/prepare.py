@@ -10,6 +10,7 @@ import logging
 import pathlib
 import shutil
 import time
+from typing import Any
 
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
@@ -90,7 +91,7 @@ def prepare(
         raise InputError(
             f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(batching.BUCKET_LENGTHS)} tokens'
         )
-    settings = {
+    settings: dict[str, Any] = {
         'tokenizer': tokenizer,
         'wordpieces': wordpieces,
         'max_tokens': max_tokens,
@@ -131,7 +132,7 @@ def prepare(
         raise CorpusError(f'empty corpus: {reader!r} gave no document')
     clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
     base = BaseCorpus(old.vocab, old.passages, old.manifest) if old else None
-    if base:
+    if old and base:
         vocab, documents = base.extend(vocab, documents)
         documents = link_titles(documents, vocab)
         clock(

@@ -62,7 +62,7 @@ class QuestionArrays:
 
     def batch(
         self,
-        ids: Sequence[int],
+        ids: Sequence[int] | np.ndarray,
         count: int,
         width: int,
         rng: np.random.Generator,

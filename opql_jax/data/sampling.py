@@ -5,7 +5,7 @@ negative of a row shares its topic or its target, never both.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -35,8 +35,9 @@ class PairIndex:
         Raises:
             InputError: if the table is empty or not sorted.
         """
-        for name in COLUMNS:
-            setattr(self, name, np.asarray(columns[name], np.int32))
+        self.topic, self.target, self.passage, self.topic_mention, self.target_mention = (
+            np.asarray(columns[name], np.int32) for name in COLUMNS
+        )
         if not len(self.topic):
             raise InputError('the pair table is empty: no passage mentions two entities')
         keys = _key(self.topic, self.target)
@@ -115,7 +116,7 @@ class _Side:
 
 
 class GroupSampler:
-    """The paper's groups: an anchor, up to 2 positives and up to 8 hard negatives (section 3.2).
+    """The paper's groups: an anchor, up to 2 positives and up to 8 hard negatives (§2.5).
 
     Half of the negatives share the topic and half the target; where one side has too few, the other fills in.
     """
@@ -181,7 +182,11 @@ class SharedSampler:
 
 
 # 'random' has no hard negatives but those that chance brings into a batch.
-SAMPLERS = {'groups': GroupSampler, 'shared': SharedSampler, 'random': functools.partial(SharedSampler, neighbours=1)}
+SAMPLERS: dict[str, Callable] = {
+    'groups': GroupSampler,
+    'shared': SharedSampler,
+    'random': functools.partial(SharedSampler, neighbours=1),
+}
 
 
 def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarray:

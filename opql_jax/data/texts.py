@@ -68,18 +68,19 @@ def pack_texts(
         per_topic = lambda values, **kw: batching.pad_rows(
             [np.broadcast_to(v, len(row.input.r1)) for v, row in zip(values, members)], n, (topics,), **kw
         )
+        gold_entries = np.full((n, topics, gold), -1, np.int32)
         texts = Texts(
             tokens=batching.pad_tokens([i.tokens for i in inputs], n, length, special),
             start=batching.pad_rows([i.starts for i in inputs], n, (topics,)),
             r1=batching.pad_rows([i.r1 for i in inputs], n, (topics,)),
             r2=batching.pad_rows([i.r2 for i in inputs], n),
             used=used,
-            gold=np.full((n, topics, gold), -1, np.int32),
+            gold=gold_entries,
             passage=batching.pad_rows([row.passage for row in members], n, fill=-1),
             exclude=batching.pad_rows([row.exclude for row in members], n, (exclude,), -1),
         )
         for i, row in enumerate(members):
-            texts.gold[i, : len(row.gold)] = batching.pad_rows([e[:gold] for e in row.gold], len(row.gold), (gold,), -1)
+            gold_entries[i, : len(row.gold)] = batching.pad_rows([e[:gold] for e in row.gold], len(row.gold), (gold,), -1)
         return TextBucket(
             texts=texts,
             topic=per_topic([row.topic for row in members], fill=-1),

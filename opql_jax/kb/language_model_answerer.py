@@ -12,7 +12,8 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop, padded_length
 from opql_jax.memory.format import Memory
-from opql_jax.models.language_model import ANSWERS, LanguageModel, Read, best_entities, with_directions
+from opql_jax.models import language_model
+from opql_jax.models.language_model import NUM_ANSWERS, LanguageModel, best_entities, normalize_entity_table
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training.objectives.language_model import LanguageModelObjective
@@ -24,7 +25,7 @@ def _run(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
     out = model(params, layout, [text], hops, arrays)
     table = params['entity_table'][: layout.num_entities]
     entities, probabilities = best_entities(out.prediction, table)
-    _, without_memory = jax.lax.top_k(out.own @ table.T, min(ANSWERS, len(table)))
+    _, without_memory = jax.lax.top_k(out.m_e2 @ table.T, min(NUM_ANSWERS, len(table)))
     return entities, probabilities, without_memory, out.hops
 
 
@@ -40,7 +41,7 @@ class LanguageModelAnswerer:
         self._memory: Any = memory
         self._model, mesh = objective.model(encoder), make_mesh(1, local=True)
         self._layout = Layout(mesh, len(prepared.vocab))
-        params = with_directions(params)
+        params = normalize_entity_table(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
         self._arrays = None if memory is None else objective.place_memory(memory, mesh)
         self.settings = repr(self._model)
@@ -69,7 +70,7 @@ class LanguageModelAnswerer:
             for i, m in enumerate(inputs)
         ]
 
-    def _hop(self, read: Read, row: int) -> Hop:
+    def _hop(self, read: language_model.Hop, row: int) -> Hop:
         mass = np.exp(read.log_probs[row])
         used = np.flatnonzero(read.entries[row] >= 0)
         used = used[np.argsort(-mass[1:][used], kind='stable')]

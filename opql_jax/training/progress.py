@@ -40,7 +40,8 @@ class Progress:
     """
 
     def __init__(self, config, encoder, start: int, num_devices: int):
-        """
+        """Opens the logs.
+
         Args:
             config: the run's `TrainConfig`.
             encoder: the encoder that is trained.
@@ -54,7 +55,8 @@ class Progress:
                 f'profile_steps={config.profile_steps}: give (first, last) of the steps 1 to {config.num_steps}'
             )
         self._traced = range(max(first, start + 1), last + 1)
-        self._trace_folder, self._trace = files.path(workdir) / 'profile', None
+        self._trace_folder = files.path(workdir) / 'profile'
+        self._trace: tempfile.TemporaryDirectory | None = None
         # What a killed run logged after its newest checkpoint comes again.
         purge = start + 1 if start else None
         is_primary = distributed.is_primary()
@@ -74,7 +76,7 @@ class Progress:
     def close(self) -> None:
         """Finishes what is written."""
         if self._trace:
-            self._stop_trace()
+            self._stop_trace(self._trace)
         if self._writer:
             self._writer.close()
         if self._wandb:
@@ -95,15 +97,15 @@ class Progress:
         self._flops += flops.TRAINING_OVER_FORWARD * distributed.process_count() * counted
         if self._traced and step + 1 == self._traced[0]:
             jax.block_until_ready([metrics for _, metrics in self._metrics])  # or the trace begins with earlier steps
-            self._trace = tempfile.TemporaryDirectory()
-            jax.profiler.start_trace(self._trace.name)
+            folder = self._trace = tempfile.TemporaryDirectory()
+            jax.profiler.start_trace(folder.name)
 
     def end_step(self, step: int, metrics) -> None:
         """After step `step`, whose metrics may still be being computed."""
         self._metrics.append((step, metrics))
-        if self._traced and step + 1 == self._traced[-1]:
+        if self._trace and step + 1 == self._traced[-1]:
             jax.block_until_ready(metrics)
-            self._stop_trace()
+            self._stop_trace(self._trace)
 
     def report(self, done: int) -> dict:
         """Waits for the steps since the last report, checks that they are finite, and reports the means of their metrics.
@@ -161,9 +163,9 @@ class Progress:
         self._seconds = dict.fromkeys(self._seconds, 0.0)
         return out
 
-    def _stop_trace(self):
+    def _stop_trace(self, trace: tempfile.TemporaryDirectory):
         jax.profiler.stop_trace()
-        with self._trace as folder:
+        with trace as folder:
             files.copy_folder(pathlib.Path(folder), self._trace_folder)
         self._trace = None
         _log.info('a trace is in %s', self._trace_folder)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import traverse_util
 
 from opql_jax.data.prepared import Prepared
@@ -22,7 +23,7 @@ from opql_jax.training.checkpoints import Checkpoints, check_shapes
 class TrainState(NamedTuple):
     """What training changes. `params` holds all parameters, frozen ones too; `opt_state` covers the trained ones only."""
 
-    step: jax.Array  # int32 scalar: updates made so far
+    step: jax.Array | np.int32  # scalar: updates made so far
     params: Any
     opt_state: Any
 

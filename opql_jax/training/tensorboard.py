@@ -6,7 +6,7 @@ import sys
 # evaluation. While this lasts, some hundredths of a second, another thread cannot import torch.
 _hidden = 'torch' not in sys.modules
 if _hidden:
-    sys.modules['torch'] = None
+    sys.modules['torch'] = None  # type: ignore[assignment]  # makes the import fail
 try:
     from tensorboardX import SummaryWriter
 finally:

@@ -21,7 +21,7 @@ from opql_jax.kb.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
-from opql_jax.models.language_model import with_directions
+from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
@@ -131,9 +131,9 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     loss = lambda params: task.loss(params, task.source[0], task.memory, None)[0]
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
 
-    table = with_directions(longer)['entity_table']
+    table = normalize_entity_table(longer)['entity_table']
     np.testing.assert_array_equal(np.argmax(table @ table.T, axis=1), np.arange(len(table)))
-    gradient = jax.grad(lambda params: with_directions(params)['entity_table'].sum())(
+    gradient = jax.grad(lambda params: normalize_entity_table(params)['entity_table'].sum())(
         {'entity_table': np.zeros((2, 3), np.float32)}
     )
     assert np.isfinite(gradient['entity_table']).all()

@@ -113,7 +113,7 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
-        return out, setting.model.read_text(params, layout, text, None if rng is None else jax.random.fold_in(rng, 0))
+        return out, setting.model.encode(params, layout, [text], rng)
 
     out, read = jax.device_get(jax.jit(compute)(params, text, arrays))
     found = {

@@ -6,7 +6,7 @@ pairs for its cost.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +66,7 @@ class PassagePacker:
         """All rows of passages."""
         return np.concatenate([self._order[self._start[p] : self._start[p + 1]] for p in passages])
 
-    def choose(self, ids: Sequence[int]) -> PackedPassages:
+    def choose(self, ids: Iterable[int]) -> PackedPassages:
         """Takes passages, those at the front first, until the batch is full."""
         ids = np.array(list(dict.fromkeys(int(i) for i in ids)))
         spans = [markup.place_mentions(passage, self._special) for passage in self._records.read(ids)]

@@ -9,7 +9,7 @@ questions and topics are distributed so that each comes once per epoch over all 
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ class Source:
             raise InputError(f'seed={seed}: give a number that is not negative')
         self._seed, self._shard_index, self._shard_count = seed, 0, 1
 
-    def shard(self, index: int, count: int) -> 'Source':
+    def shard(self, index: int, count: int) -> Self:
         """Shard `index` of `count`, each of which makes batches of the same size."""
         shard = copy.copy(self)
         shard._shard_index, shard._shard_count = index, count

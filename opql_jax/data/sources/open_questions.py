@@ -91,7 +91,8 @@ class OpenQuestionSource(Source):
 
     def shard(self, index, count):
         shard = super().shard(index, count)
-        shard._beside = tuple(source and source.shard(index, count) for source in self._beside)
+        text, names = self._beside
+        shard._beside = text and text.shard(index, count), names and names.shard(index, count)
         return shard
 
     def batch(self, step, rng) -> OpenQuestionBatch:

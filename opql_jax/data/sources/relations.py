@@ -58,12 +58,13 @@ class PairPacker:
         """
         packer = batching.Packer(self.capacities)
         capacity = sum(self.capacities.values())
-        seen, packed_rows, packed, anchors = {}, [], [], []
+        seen: dict[int, int | None] = {}  # row: its number among the packed
+        packed_rows, packed, anchors = [], [], []
         for rows, is_anchor in chunks:
             for row, marked, anchor in zip(rows.tolist(), self._mark(rows), is_anchor.tolist()):
                 if row in seen:
-                    if anchor and seen[row] is not None:
-                        anchors[seen[row]] = True
+                    if anchor and (number := seen[row]) is not None:
+                        anchors[number] = True
                     continue
                 seen[row] = len(packed) if packer.add(len(marked.tokens)) else None
                 if seen[row] is not None:
@@ -105,7 +106,7 @@ class RelationSource(Source):
         if settings.sampler not in sampling.SAMPLERS:
             raise InputError(f'sampler is {settings.sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
         self._packer = PairPacker(prepared, prepared.pairs, settings.rows, settings.max_context)
-        options = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
+        options: dict = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
         self.capacities = self._packer.capacities
 

@@ -25,7 +25,7 @@ class AlignPassages(PassageAlignSettings, Objective):
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
-    pair_encoding: str = 'span_pair'
+    pair_encoding: str = 'span_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
     facts_weight: float = 1.0
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:

@@ -46,6 +46,7 @@ class Task:
     predict: Callable | None = None
 
 
+@dataclasses.dataclass(frozen=True)
 class Objective:
     """The configuration of a training objective: a frozen dataclass whose fields gin sets.
 

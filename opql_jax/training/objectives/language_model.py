@@ -16,7 +16,7 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.language_model import LanguageModel, best_entities, with_directions
+from opql_jax.models.language_model import LanguageModel, best_entities, normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.objectives.base import Objective, Task, concatenate
@@ -89,6 +89,10 @@ class LanguageModelObjective(Objective):
         names = {field.name for field in dataclasses.fields(LanguageModel)} & {field.name for field in dataclasses.fields(self)}
         return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
 
+    def loss(self, encoder, layout, params, batch, memory, rng):
+        """The loss of a batch and its metrics."""
+        raise NotImplementedError
+
     def init(self, encoder, params):
         fresh = self.model(encoder).init(jax.random.key(0))
         found = {name: params[name] for name in fresh if name in params}
@@ -118,7 +122,7 @@ class LanguageModelObjective(Objective):
 
     def text_loss(self, encoder, layout, params, buckets, memory, hops, rng, linked=True):
         """The losses over texts, (loss, metrics): L_mel, L_re with a memory, and L_el if the topics are `linked`."""
-        params = with_directions(params)
+        params = normalize_entity_table(params)
         out = self.model(encoder)(params, layout, [bucket.texts for bucket in buckets], hops, memory, rng)
         used = jnp.concatenate([bucket.texts.used for bucket in buckets])
         label = concatenate(buckets, 'label')
@@ -126,31 +130,31 @@ class LanguageModelObjective(Objective):
             label = jnp.where(used.any(axis=1), label, -1)
         loss, accuracy = losses.entity_loss(out.prediction, label, params['entity_table'], layout)
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
-        if out.hops:
+        if out.combined is not None:
             # Without own predictions there is no null that could be right.
             absent, k = concatenate(buckets, 'absent') & self.own_prediction, self.k
             if linked:  # in pretraining each topic is taught by itself
-                found = out.hops[-1].log_probs, out.hops[-1].targets
+                log_probs, targets = out.hops[-1].log_probs, out.hops[-1].targets
             else:
-                found, k = out.agreed, k * used.shape[1]
+                (log_probs, targets), k = out.combined, k * used.shape[1]
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
-            retrieval, parts = losses.retrieval_loss(*found, concatenate(buckets, 'answers'), used, absent, k)
+            retrieval, parts = losses.retrieval_loss(log_probs, targets, concatenate(buckets, 'answers'), used, absent, k)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **parts}
         if linked and self.entity_weight:
-            linking, parts = _linking_loss(out.topics, out.asked, concatenate(buckets, 'topic'), params, layout)
+            linking, parts = _linking_loss(out.m_e1, out.entity_memory, concatenate(buckets, 'topic'), params, layout)
             loss, metrics = loss + self.entity_weight * linking, {**metrics, **parts}
         return loss, metrics
 
     def linking_loss(self, encoder, layout, params, buckets, rng):
         """L_el alone, over texts: (loss, metrics)."""
-        params = with_directions(params)
-        _, topics, _, asked = self.model(encoder).read_texts(params, layout, [bucket.texts for bucket in buckets], rng)
-        return _linking_loss(topics, asked, concatenate(buckets, 'topic'), params, layout)
+        params = normalize_entity_table(params)
+        encoded = self.model(encoder).encode(params, layout, [bucket.texts for bucket in buckets], rng)
+        return _linking_loss(encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout)
 
     def predict(self, encoder, layout, params, batch, memory):
-        """Entities [n, ANSWERS], most probable first, and their probabilities."""
+        """Entities [n, NUM_ANSWERS], most probable first, and their probabilities."""
         buckets, hops = self.predicted(batch)
-        params = with_directions(params)
+        params = normalize_entity_table(params)
         texts = [bucket.texts._replace(gold=None, passage=None, exclude=None) for bucket in buckets]
         out = self.model(encoder)(params, layout, texts, hops, memory)
         entities, probabilities = best_entities(out.prediction, params['entity_table'][: layout.num_entities])
@@ -161,10 +165,10 @@ class LanguageModelObjective(Objective):
         return batch.texts, 1
 
 
-def _linking_loss(topics, asked, entities, params, layout):
-    """L_el of what the topics are read as, and of what they ask the entity memory, if there is one; and its parts."""
+def _linking_loss(m_e1, entity_memory, entities, params, layout):
+    """L_el of the topic mentions, and of their queries of the entity memory, if there is one; and its parts."""
     loss, metrics = 0.0, {}
-    for name, mentions in (('L_el', topics), ('L_el_inside', asked)):
+    for name, mentions in (('L_el', m_e1), ('L_el_inside', entity_memory)):
         if mentions is not None:
             metrics[name], metrics[f'{name}_accuracy'] = losses.entity_loss(mentions, entities, params['entity_table'], layout)
             loss += metrics[name]

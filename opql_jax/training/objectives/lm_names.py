@@ -49,12 +49,13 @@ class LinkNames(LanguageModelObjective):
             loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
             trainable=self.trainable,
             lineage=lineage,
-            init=functools.partial(self.init, encoder, prepared),
+            init=functools.partial(self.init_from_names, encoder, prepared),
             check_init=functools.partial(self.check_init, memory),
         )
 
-    def init(self, encoder, prepared, params):
-        params = super().init(encoder, params)
+    def init_from_names(self, encoder, prepared, params):
+        """The parameters training starts from, see `topic_scale` and `rows_of_names`."""
+        params = self.init(encoder, params)
         if self.topic_scale is not None:
             of_e = jnp.arange(len(params['follower']['w_q'])) < encoder.entity_dim
             scaled = {

@@ -27,7 +27,7 @@ class Relations(RelationSettings, Objective):
     entity_weight: float = 1.0
     sampled_entities: int = 0
     frozen_layers: int = 0
-    pair_encoding: str = 'marked_pair'
+    pair_encoding: str = 'marked_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         check_pair_encoding(self.pair_encoding)
