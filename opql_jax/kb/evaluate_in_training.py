@@ -20,8 +20,14 @@ def evaluate_checkpoints(
 
     def evaluate_checkpoint(step: int) -> dict[str, float]:
         output_dir = files.path(workdir) / 'evaluation' / str(step)
-        folders = dict(prepared_dir=prepared_dir, model_dir=workdir, memory_dir=memory_dir, output_dir=str(output_dir))
-        results = evaluate(**folders, questions=names, step=step)
+        results = evaluate(
+            prepared_dir=prepared_dir,
+            model_dir=workdir,
+            memory_dir=memory_dir,
+            questions=names,
+            output_dir=str(output_dir),
+            step=step,
+        )
         return {f'{name}/{metric}': value for name, metrics in results.items() for metric, value in metrics.items()}
 
     return evaluate_checkpoint

@@ -68,7 +68,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
             for entry, beta in zip(best, p[1:]):
                 by_target[int(setting.target[entry])] += beta
             drawn.append((by_target, p[0]))
-        masses, nothing = cases.agreement(drawn)
+        masses, nothing = cases.combined(drawn)
         found = sum(mass * table[target] for target, mass in masses.items()) if masses else np.zeros(table.shape[1])
         predictions.append(found @ w_v + (nothing * own[n] if model.own_prediction else 0))
     return np.array(predictions), hop_traces
@@ -216,7 +216,7 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
     assert same == loss and fewer['reachable'] == pytest.approx(1 / 4)
 
 
-def test_topics_agree_on_what_each_of_them_may_have_drawn():
+def test_combined_topics_are_what_each_of_them_may_have_drawn():
     rng = np.random.default_rng(0)
     logits, targets = 3 * rng.normal(size=(20, 3, 5)), rng.integers(0, 5, (20, 3, 4)).astype(np.int32)
     missing = rng.random((20, 3, 4)) < 0.2
@@ -234,7 +234,7 @@ def test_topics_agree_on_what_each_of_them_may_have_drawn():
                 if target >= 0:
                     masses[int(target)] += mass
             drawn.append((masses, np.exp(log_probs[n, t, 0])))
-        expected, null = cases.agreement(drawn)
+        expected, null = cases.combined(drawn)
         got = collections.Counter()
         for target, mass in zip(flat[n].tolist(), np.exp(found[n, 1:]).tolist()):
             got[target] += mass
@@ -249,7 +249,7 @@ def test_topics_agree_on_what_each_of_them_may_have_drawn():
     assert np.isfinite(found[:, 1:])[flat >= 0].all() and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
 
 
-def test_agreement_on_what_is_all_but_impossible_has_a_gradient():
+def test_combining_topics_that_all_but_exclude_each_other_has_a_gradient():
     # Masses that a float32 cannot hold, and topics without null that found nothing in common.
     log_probs = np.array([[[-1e30, 0, -200], [-1e30, -200, 0]]], np.float32)
     targets, used = np.array([[[4, 5], [6, 5]]], np.int32), np.ones((1, 2), bool)

@@ -83,7 +83,7 @@ def make(**options) -> Setting:
     return Setting(model, params | {'entity_table': table}, table, topic, target, draw(ENTRIES, 6), passages, text)
 
 
-def agreement(drawn):
+def combined(drawn):
     """({target: mass}, mass of null): every topic draws one of its entries or null, and draws that differ are not counted.
 
     Args:

@@ -1,7 +1,7 @@
 """Batches of whole passages beside 1-hop questions: each passage is encoded once, and every pair of its mentions has a relation.
 
 A pair of OPQL is marked in its text, so a passage with m mentions is encoded m (m - 1) times. Here its mentions keep their
-names, and the relation of a pair is read off its two spans (see `RelationEncoder.relate`). A batch holds several times as many
+names, and the relation of a pair is read off its two spans (see `RelationEncoder.relate_spans`). A batch holds several times as many
 pairs for its cost.
 """
 
