@@ -105,6 +105,7 @@ setup(
     # `tasks` is too common a name to install.
     package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
     package_data={
+        'opql_jax': ['py.typed'],
         'opql_jax_tasks': ['checksums.tsv'],
         'opql_jax.datasets.synthetic': ['*.toml'],
         'opql_jax.datasets.wikipedia': ['*.toml'],
