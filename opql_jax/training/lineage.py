@@ -22,7 +22,7 @@ def read_meta(workdir: str | None) -> dict | None:
         return checkpoints.meta()
 
 
-def describe_run(task: Task, prepared: Prepared, seed: int, origin: dict | None) -> dict:
+def describe_run(task: Task, prepared: Prepared, seed: int, origin: dict | None, data_shards: int = 1) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 
     Args:
@@ -30,9 +30,11 @@ def describe_run(task: Task, prepared: Prepared, seed: int, origin: dict | None)
         prepared: the prepared folder.
         seed: of the run.
         origin: the meta data of the checkpoint it starts from, see `read_meta`.
+        data_shards: parts that the data are distributed over.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
+    lineage['data_shards'] = data_shards
     # Of this run and all that go on from it.
     lineage['entities_of_names'] = bool(lineage.get('rows_of_names') or origin['lineage'].get('entities_of_names'))
     return json.loads(json.dumps(lineage))

@@ -133,7 +133,7 @@ def train(
         files.path(config.workdir).mkdir(parents=True, exist_ok=True)
     distributed.barrier('workdir')
     checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-    lineage = {**lineage_lib.describe_run(task, prepared, config.seed, origin), 'data_shards': num_shards}
+    lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards)
     place = lambda tree: state_lib.place(tree, layout, task.trainable)
     start, seconds_before = checkpoints.latest_step() or 0, 0.0
     if start > config.num_steps:

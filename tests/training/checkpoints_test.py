@@ -11,7 +11,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.format import Memory
-from opql_jax.training import model_config, objectives, trainer
+from opql_jax.training import model_config, objectives, state, trainer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 import tiny_prepared
@@ -184,10 +184,10 @@ def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):
 @pytest.mark.parametrize(
     'workdir, change, said',
     [
-        ('model', 'entities', "stage was 'Relations' and is 'Entities'"),
-        ('model', 'align', "stage was 'Relations' and is 'Align'"),
-        ('model', 'follow', "stage was 'Relations' and is 'Follow'"),
-        ('follower', 'relations', "stage was 'Follow' and is 'Relations'"),
+        ('model', 'entities', "objective was 'Relations' and is 'Entities'"),
+        ('model', 'align', "objective was 'Relations' and is 'Align'"),
+        ('model', 'follow', "objective was 'Relations' and is 'Follow'"),
+        ('follower', 'relations', "objective was 'Follow' and is 'Relations'"),
         ('follower', 'freeze mask', 'train_key_projection was False and is True'),
         ('model', 'batch', 'rows was 16 and is 24'),
         ('model', 'seed', 'seed was 0 and is 1'),
@@ -234,14 +234,14 @@ def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(wo
     store.close()
     prepared = Prepared(world / 'prepared')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    found = trainer.start_params(module, prepared, str(workdir), None, seed=9)
+    found = state.starting_params(module, prepared, str(workdir), None, seed=9)
     jax.tree.map(np.testing.assert_array_equal, found, newest)
 
 
 def test_a_follower_that_was_trained_already_is_taken_over(world, tmp_path):
     prepared = Prepared(world / 'prepared')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    params = trainer.start_params(module, prepared, str(world / 'follower'), None, seed=9)
+    params = state.starting_params(module, prepared, str(world / 'follower'), None, seed=9)
     params['follower'] = jax.tree.map(lambda x: x * 2, params['follower'])
     assert follow(world / 'memory').init(module, params)['follower'] is params['follower']
 
