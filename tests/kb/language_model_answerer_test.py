@@ -213,17 +213,17 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     """E begins with rows of the names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
     asked, vocab = str(world.root / 'asked.jsonl'), world.prepared.vocab
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
-    names.open(world.prepared)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
-    started = names.init(encoder, params)
+    started = names.init_from_names(encoder, world.prepared, params)
     table = table_of_names(world.prepared.tokenizer, vocab.names, encoder.entity_dim)
     np.testing.assert_array_equal(started['entity_table'], table)
     assert (started['follower']['w_q'] == np.eye(16)).all()
     kept = dataclasses.replace(names, rows_of_names=False, topic_scale=30.0)
-    kept.open(world.prepared)
     trained = dict(zip(('w_q', 'w_k'), np.random.default_rng(0).standard_normal((2, 16, 16))))
-    again = kept.init(
-        encoder, {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], **trained}}
+    again = kept.init_from_names(
+        encoder,
+        world.prepared,
+        {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], **trained}},
     )
     np.testing.assert_array_equal(again['entity_table'], params['entity_table'])
     centroid, relation = np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)
@@ -271,18 +271,18 @@ def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tm
     tiny_training.write_memory(other, world.root / 'entities', tmp_path / 'memory', pairs='all')
     assert len(rows['topic'])
     stage = objectives.Cloze(memory_dir=str(tmp_path / 'memory'), **OPTIONS)
-    stage.open(world.prepared)  # of the same text, in another folder
+    encoder, _, _, _ = model_config.load(world.root / 'entities')
+    build = lambda objective: objective.build(world.prepared, encoder, make_mesh(1))
+    build(stage)  # of the same text, in another folder
     extended = tmp_path / 'memory'
     manifest = json.loads((extended / 'manifest.json').read_text())
     manifest['covers']['prepared'] = '0' * 64
     (extended / 'manifest.json').write_text(json.dumps(manifest))
     with pytest.raises(InputError, match='is a memory of other text than'):
-        stage.open(world.prepared)
+        build(stage)
     free = dataclasses.replace(stage, own_text=False)
-    free.open(world.prepared)
-    assert free._passages is None
-    source = free.source(world.prepared, 1, 0)
-    assert source[0]
+    task = build(free)
+    assert task.memory.passages is None and task.source[0].texts
 
 
 def test_without_own_predictions_absent_topics_ask_for_no_null(world, tmp_path):
