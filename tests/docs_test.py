@@ -1,0 +1,128 @@
+"""The Markdown pages: their links lead somewhere, what they name exists, and README and the maps stay short."""
+
+import pathlib
+import re
+
+import pytest
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
+NAMES = [str(page.relative_to(REPO)) for page in PAGES]
+MAX_LINES = {'README.md': 150, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
+# Notes of experiments name the files of the commits they were made at.
+HISTORY = {'docs/experiments.md', 'CHANGELOG.md'}
+SUFFIXES = 'py|sh|sbatch|gin|toml|tsv|cff|ipynb'
+
+_FENCE = re.compile(r'^```.*?^```', re.S | re.M)
+_CODE = re.compile(r'`[^`\n]*`')
+_LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)', re.S)
+_HEADING = re.compile(r'^#+ +(.+?) *$', re.M)
+_FILE = re.compile(rf'(?<![\w./$~{{*-])((?:[\w-]+/)+[\w.-]*[\w-]\.(?:{SUFFIXES}))(?![\w/])')
+_MODULE = re.compile(r'python -m (opql_jax(?:\.\w+)+)')
+_OBJECTIVE = re.compile(r'--gin\.(\w+)\.(\w+)\.(\w+)=')
+
+
+def prose(text: str) -> str:
+    """A page without its code, in which a bracket is no link."""
+    return _CODE.sub('', _FENCE.sub('', text))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_FENCE.sub('', text))
+    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-') for heading in headings}
+
+
+def broken_links(page: pathlib.Path) -> list[str]:
+    """The links of a page, within the repository, that lead nowhere."""
+    text, broken = page.read_text(encoding='utf-8'), []
+    for link in _LINK.findall(prose(text)):
+        if re.match(r'[a-z]+:', link):
+            continue
+        path, _, anchor = link.partition('#')
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            broken.append(link)
+        elif anchor and anchor not in anchors(target.read_text(encoding='utf-8')):
+            broken.append(link)
+    return broken
+
+
+def unknown_names(text: str, root: pathlib.Path = REPO) -> list[str]:
+    """Files with a folder, and modules run with `python -m`, that a page names and the repository lacks."""
+    files = [name for name in _FILE.findall(text) if not _exists(name, root)]
+    modules = [root / module.replace('.', '/') for module in _MODULE.findall(text)]
+    missing = [path for path in modules if not path.with_suffix('.py').exists() and not (path / '__main__.py').exists()]
+    return files + [path.name for path in missing]
+
+
+def _exists(name: str, root: pathlib.Path) -> bool:
+    """Whether a file is named from the root, or from the package."""
+    return any((root / folder / name).exists() for folder in ('', 'opql_jax', 'opql_jax/training')) or name.startswith('t5x/')
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_links_lead_to_files_and_headings(name):
+    assert broken_links(REPO / name) == []
+
+
+@pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
+def test_files_and_modules_that_a_page_names_exist(name):
+    assert unknown_names((REPO / name).read_text(encoding='utf-8')) == []
+
+
+@pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
+def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
+    gin_files = {path.relative_to(REPO).as_posix(): path.read_text(encoding='utf-8') for path in (REPO / 'gin').rglob('*.gin')}
+    for line in (REPO / name).read_text(encoding='utf-8').replace('\\\n', ' ').splitlines():
+        named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
+        if not named or 'python -m opql_jax' not in line:
+            continue
+        macros = {macro for path in named for macro in re.findall(r'^([A-Z]\w*) = ', gin_files[path], re.M)}
+        assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_parameters_that_a_page_sets_are_those_of_the_code(name):
+    source = '\n'.join(path.read_text(encoding='utf-8') for path in (REPO / 'opql_jax').rglob('*.py'))
+    for module, configurable, parameter in _OBJECTIVE.findall((REPO / name).read_text(encoding='utf-8')):
+        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), f'{module}.{configurable}'
+        assert re.search(rf'^    {parameter}: ', source, re.M), f'{module}.{configurable}.{parameter}'
+
+
+@pytest.mark.parametrize('name', MAX_LINES)
+def test_pages_that_everyone_reads_are_short(name):
+    assert len((REPO / name).read_text(encoding='utf-8').splitlines()) <= MAX_LINES[name]
+
+
+def test_lines_of_the_readme_fit_a_screen():
+    # Tables of results are generated.
+    lines = (REPO / 'README.md').read_text(encoding='utf-8').splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith('|')] == []
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_pages_name_no_file_outside_the_project(name):
+    text = (REPO / name).read_text(encoding='utf-8')
+    assert not re.search(r'\.\./shared', text)
+    for link in _LINK.findall(prose(text)):
+        if not re.match(r'[a-z]+:', link):
+            assert ((REPO / name).parent / link.partition('#')[0]).resolve().is_relative_to(REPO), link
+
+
+def test_broken_links_are_seen(tmp_path):
+    page = tmp_path / 'page.md'
+    page.write_text('# A head, ing\n[a](page.md#a-head-ing) [b](#none) [c](none.md) `[d](none)` [e](https://x.org)\n')
+    assert broken_links(page) == ['#none', 'none.md']
+
+
+def test_names_of_files_that_are_gone_are_seen():
+    text = 'launch/demo.sh launch/gone.sh `gin/runs/gone.gin` `python -m opql_jax.train` `python -m opql_jax.gone`'
+    assert unknown_names(text) == ['launch/gone.sh', 'gin/runs/gone.gin', 'gone']
+
+
+def test_every_page_of_the_docs_is_reached_from_the_index():
+    linked = set()
+    for page in (REPO / 'docs/index.md',):
+        linked |= {(page.parent / link.partition('#')[0]).resolve() for link in _LINK.findall(prose(page.read_text()))}
+    assert {page for page in PAGES if page.is_relative_to(REPO / 'docs')} - linked == {REPO / 'docs/index.md'}
