@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from opql_jax.recipes import catalog
+
 REPO = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
 NAMES = [str(page.relative_to(REPO)) for page in PAGES]
@@ -88,6 +90,17 @@ def test_parameters_that_a_page_sets_are_those_of_the_code(name):
     for module, configurable, parameter in _OBJECTIVE.findall((REPO / name).read_text(encoding='utf-8')):
         assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), f'{module}.{configurable}'
         assert re.search(rf'^    {parameter}: ', source, re.M), f'{module}.{configurable}.{parameter}'
+
+
+@pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
+def test_recipes_that_a_page_names_exist(name):
+    commands = re.findall(
+        r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)', (REPO / name).read_text(encoding='utf-8')
+    )
+    recipes = {
+        word for command in commands for word in re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
+    }
+    assert recipes <= catalog.RECIPES.keys()
 
 
 @pytest.mark.parametrize('name', MAX_LINES)
