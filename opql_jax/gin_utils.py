@@ -103,7 +103,11 @@ def _check_types(function) -> None:
     hints = typing.get_type_hints(function)
     for kind in filter(dataclasses.is_dataclass, hints.values()):
         _check_types(kind)
-    for name, value in gin.get_bindings(function, resolve_references=False).items():
+    try:
+        bindings = gin.get_bindings(function, resolve_references=False)
+    except ValueError:  # a dataclass that no gin file names
+        return
+    for name, value in bindings.items():
         kinds = set(typing.get_args(hints.get(name)) or [hints.get(name)])
         if kinds <= {bool, int, float, str, type(None)}:
             value = copy.deepcopy(value)  # which is how gin evaluates a macro

@@ -28,6 +28,11 @@ def evaluate_checkpoints(
             output_dir=str(output_dir),
             step=step,
         )
-        return {f'{name}/{metric}': value for name, metrics in results.items() for metric, value in metrics.items()}
+        return {
+            f'{name}/{metric}': value
+            for name, metrics in results.items()
+            for metric, value in metrics.items()
+            if isinstance(value, int | float)
+        }
 
     return evaluate_checkpoint

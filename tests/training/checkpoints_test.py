@@ -213,7 +213,8 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, chang
 
 def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
     prepared, copy = copied(world / 'prepared', tmp_path), copied(world / 'model', tmp_path)
-    tiny_prepared.tables.write_manifest(prepared, {'settings': 'others'})
+    shutil.copy(prepared / 'questions/1-hop/train.jsonl', prepared / 'questions/1-hop/others.jsonl')
+    tiny_prepared.tables.write_manifest(prepared, {})
     with pytest.raises(trainer.TrainingError, match='another run .prepared_hash was'):
         tiny_training.run(prepared, copy, objectives.Relations(rows=16))
 
