@@ -73,7 +73,7 @@ def write_text(path, lines):
 
 @pytest.fixture(scope='module')
 def own(tmp_path_factory, binaries):
-    """README's chain for one's own linked text: prepare, train, build a memory, follow."""
+    """The chain of docs/how-to/own_text.md for one's own linked text: prepare, train, build a memory, follow."""
     root = tmp_path_factory.mktemp('own')
     pages = list(documents())
     write_lines(
