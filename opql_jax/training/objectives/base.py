@@ -1,5 +1,6 @@
 """What an objective is, and the task that it builds for the training loop."""
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -47,7 +48,7 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(abc.ABC):
     """The configuration of a training objective: a frozen dataclass whose fields gin sets.
 
     Attributes:
@@ -59,13 +60,13 @@ class Objective:
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
     pair_encoding: ClassVar[str | None] = None
 
+    @abc.abstractmethod
     def build(self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0) -> Task:
         """Opens the data and what else the objective needs.
 
         Raises:
             InputError: a setting is wrong, or data are missing or do not fit.
         """
-        raise NotImplementedError
 
     def trainable(self, name: str) -> bool:
         return name.startswith(self.trains)
