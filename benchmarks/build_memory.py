@@ -19,7 +19,7 @@ from timing import medians
 
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.build_memory import entries_of, pair_rows
+from opql_jax.kb.build_memory import entry_table, select_pair_rows
 from opql_jax.memory.build import EntryTable
 from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.models.encoder import RelationEncoder
@@ -47,8 +47,8 @@ def open_inputs(options, folder: str) -> tuple[Prepared, RelationEncoder, dict]:
 
 def measure(options, prepared, encoder, params) -> dict:
     """Rates, padding and work with both kinds of batches, and the limits to compare them with."""
-    rows = pair_rows(prepared)
-    rows = rows[in_order(entries_of(prepared, rows))[: options.rows]]
+    rows = select_pair_rows(prepared)
+    rows = rows[in_order(entry_table(prepared, rows))[: options.rows]]
     lengths = lengths_of(prepared, rows)
     longest = max(PADDED_LENGTH, int(lengths.max()))
     batchings = {

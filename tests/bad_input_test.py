@@ -248,7 +248,7 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt',
     ),
     no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),
-    no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "train.num_steps is 'many', expected int"),
+    no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "TrainConfig.num_steps is 'many', expected int"),
 )
 def test_what_does_not_fit_together_is_named(world, command, said):
     line = complaint(world.binaries(*command(world)))

@@ -1,6 +1,7 @@
 """Batches of marked pairs for pretraining the relation encoder (L_rel and L_el, paper §2)."""
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.data import batching, markup, sampling
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Source
+
+_log = logging.getLogger(__name__)
 
 # Rows from which the distribution of lengths is estimated.
 _SAMPLE = 4096
@@ -99,7 +102,11 @@ class RelationSettings:
 
 
 class RelationSource(Source):
-    """Draws marked pairs by a sampler, see `sampling`."""
+    """Draws marked pairs by a sampler, see `sampling`.
+
+    Attributes:
+        has_positives: whether any pair is mentioned twice. If none is, no row is an anchor, and L_rel teaches nothing.
+    """
 
     def __init__(self, prepared: Prepared, settings: RelationSettings, seed: int = 0):
         super().__init__(seed)
@@ -109,6 +116,11 @@ class RelationSource(Source):
         options: dict = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
         self.capacities = self._packer.capacities
+        self.has_positives = bool(self._packer.index.repeated.any())
+        if not self.has_positives:
+            _log.warning(
+                'no pair of entities is mentioned together twice, so L_rel has no positives and teaches nothing: it takes more text'
+            )
 
     def batch(self, step, rng) -> RelationBatch:
         return RelationBatch(self._packer.pack(self._sampler.draw(rng)))

@@ -5,6 +5,7 @@ import functools
 
 import jax.numpy as jnp
 
+from opql_jax.core.errors import InputError
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.models import losses
 from opql_jax.models.bulk_encoding import check_pair_encoding
@@ -31,8 +32,13 @@ class Relations(RelationSettings, Objective):
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         check_pair_encoding(self.pair_encoding)
+        source = RelationSource(prepared, self, seed)
+        if not source.has_positives and not self.entity_weight:
+            raise InputError(
+                'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt'
+            )
         return Task(
-            source=RelationSource(prepared, self, seed),
+            source=source,
             loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
             trainable=self.trainable,
             lineage=self.lineage(),
