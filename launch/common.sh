@@ -3,10 +3,6 @@
 #
 #   setup_env EXTRAS [PACKAGE...]   .venv with opql_jax and its EXTRAS (comma separated, '' for the core);
 #                                   each PACKAGE is added without its dependencies
-#   stage TITLE BINARY [FLAG...]    runs opql_jax.BINARY and says how long it took
-#   steps N                         N scaled by PERCENT (default 100), at least 2: for a quick look, or a longer run
-#   one_setting FOLDER SETTING      fails if FOLDER/settings, which the script writes, says another one
-#   folder PATH                     makes a folder and prints its absolute path
 #   quoted COMMAND...               prints the command as a line that a shell reads back: what --dry_run shows
 #   need NAME EXAMPLE               fails unless the environment variable NAME is set
 #   say, fail                       messages
@@ -94,28 +90,4 @@ setup_env() {
   )
   printf '%s\n' "$wanted" >"${stamps[0]}"
   say "installed in $((SECONDS - started)) s"
-}
-
-stage() {
-  local title=$1 binary=$2 started=$SECONDS
-  shift 2
-  say "$title"
-  "$PYTHON" -m "opql_jax.$binary" "$@"
-  say "$title: done in $((SECONDS - started)) s"
-}
-
-one_setting() {
-  if [ -f "$1/settings" ] && [ "$(cat "$1/settings")" != "$2" ]; then
-    fail "$1 was made with $(cat "$1/settings"), and this is $2: give another --out"
-  fi
-}
-
-folder() {
-  mkdir -p -- "$1" && cd -- "$1" && pwd
-}
-
-steps() {
-  local n=$(($1 * ${PERCENT:-100} / 100))
-  # The rate of the first step is 0, so that one step would change nothing.
-  printf '%s\n' "$((n > 2 ? n : 2))"
 }
