@@ -18,7 +18,7 @@ FOLDERS = (
 OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
 INTO = '--gin.PREPARED_DIR={prepared} --gin.WORKDIR={new}'
 # Settings that no gin file names.
-DEFAULTS = ['train.clip_norm = 1.0', 'train.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
+DEFAULTS = ['TrainConfig.clip_norm = 1.0', 'TrainConfig.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
 
 
 def size(hidden, layers, relation, entity):
@@ -65,31 +65,31 @@ GIN = {
         f'--gin_file=gin/runs/entities.gin {INTO}',
         ['encoder/w_r/kernel  (256, 256)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
     ),
-    'runs/entities': ('train', INTO, ['position_32  (', 'Entities.rows = 256', *DEFAULTS]),
+    'runs/entities': ('train', INTO, ['mentions/0/position  (', 'Entities.rows = 256', *DEFAULTS]),
     'runs/relations': (
         'train',
         f'{INTO} --gin.INIT_FROM={{entities}}',
-        ['anchor_32  (', 'Relations.entity_weight = 1.0', *DEFAULTS],
+        ['pairs/0/anchor  (', 'Relations.entity_weight = 1.0', *DEFAULTS],
     ),
     'runs/relations_minilm': (
         'train',
         f'{INTO} --gin.BERT=None',
-        ['anchor_32  (', 'Relations.frozen_layers = 3', 'train.warmup_steps = 10'],
+        ['pairs/0/anchor  (', 'Relations.frozen_layers = 3', 'TrainConfig.warmup_steps = 10'],
     ),
     'runs/align': (
         'train',
         f'{INTO} --gin.INIT_FROM={{pretrained}}',
-        ['question_tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS],
+        ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS],
     ),
     'runs/align_passages': (
         'train',
         f'{INTO} --gin.INIT_FROM={{pretrained}}',
-        ['question_tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS],
+        ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS],
     ),
     'runs/align_mentions': (
         'train',
         f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.objectives.AlignPassages.split=1-hop/train',
-        ['question_tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS],
+        ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS],
     ),
     'runs/follow': (
         'train',
@@ -99,17 +99,17 @@ GIN = {
     'runs/lm_cloze': (
         'train',
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}} --gin.ENTITY_LAYER=0',
-        ['gold_32  (', 'lm/r_null  (8,)', 'Cloze.topics = 2', *DEFAULTS],
+        ['texts/0/texts/gold  (', 'lm/r_null  (8,)', 'Cloze.topics = 2', *DEFAULTS],
     ),
     'runs/lm_names': (
         'train',
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
-        ['used_', 'lm/w_v  (8, 8)', 'LinkNames.k = 32', *DEFAULTS],
+        ['texts/0/texts/used  (', 'lm/w_v  (8, 8)', 'LinkNames.k = 32', *DEFAULTS],
     ),
     'runs/lm_questions': (
         'train',
         f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
-        ['used_', 'lm/w_v  (8, 8)', 'AnswerQuestions.k = 32', *DEFAULTS],
+        ['questions/0/texts/used  (', 'lm/w_v  (8, 8)', 'AnswerQuestions.k = 32', *DEFAULTS],
     ),
     'runs/convert_questions': (
         'convert_questions',
