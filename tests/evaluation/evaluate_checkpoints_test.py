@@ -65,7 +65,7 @@ def test_all_are_those_that_are_there_oldest_first(tmp_path):
 
 
 def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, '_LOOK_EVERY', 0.05)
+    monkeypatch.setattr(checkpoints, '_POLL_EVERY', 0.05)
     coming = each_step(tmp_path / 'later', 'new', patience=2.0)
     writer = threading.Timer(0.3, save, (tmp_path / 'later', 1))
     writer.start()
