@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_GAP = re.compile(r"""(?P<stop>[.!?…]+)["'”’»)\]]*\s+|\n+\s*""")
+# Only the first of several stops begins a match: a search from each of them would be quadratic in their number.
+_GAP = re.compile(r"""(?<![.!?…])(?P<stop>[.!?…]++)["'”’»)\]]*\s+|\n+\s*""")
 _LAST_WORD = re.compile(r'[^\s("“‘\[]*$')
 _OPENING = '"\'“‘«([{$£€¡¿*–—- '
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import logging
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,7 +16,12 @@ from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.linking import Span
 from opql_jax.corpus.sentences import sentence_starts
 
+_log = logging.getLogger(__name__)
+
 _WORD = re.compile(r'\S+')
+# What is left of a word or a mention that did not fit is tried as a whole again once it is this short, in characters. It would
+# otherwise be counted for each piece that is cut off.
+_LONG_REST = 1000
 
 
 class Passage(NamedTuple):
@@ -66,21 +72,23 @@ def split_document(
 ) -> list[Passage]:
     """Splits a document into passages of at most `max_tokens` tokens, at sentence ends.
 
-    A sentence that is longer by itself is cut between words, a longer word between characters; a
-    mention is never cut. All of the text but the space between passages is kept.
+    A sentence that is longer by itself is cut between words, a longer word between characters. A mention is not cut unless it
+    is longer than a passage by itself; then no passage mentions it, and a warning is logged. All of the text but the space between passages is
+    kept. The time is linear in the text if that of `count_tokens` is.
 
     Args:
         document: the text; its own links are not looked at.
         mentions: `(start, end, entity id)` in the document's text, by start, an outer one before those in it; two are
-            disjoint or nested.
+            disjoint or nested. None begins or ends with space.
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
-        max_tokens: the bound on `count_tokens(passage.text)`.
+        max_tokens: the bound on the tokens of a passage, with `separate`d mentions. A passage has at most twice as many
+            mentions, which is more than nested ones can be of as many tokens.
         title_prefix: whether a passage that does not mention the title entity begins with "{title}: ", a mention of it, so
             that each passage holds pairs with it; not where the prefix would take more than half of the tokens.
 
     Raises:
-        CorpusError: a mention alone does not fit, or `max_tokens` is less than 1.
+        CorpusError: `max_tokens` is less than 1, or too few for a single character.
     """
     if max_tokens < 1:
         raise CorpusError(f'max_tokens: {max_tokens} is less than 1')
@@ -89,46 +97,59 @@ def split_document(
     if not title_prefix or title_entity < 0 or prefix_tokens > max_tokens // 2:
         prefix, prefix_tokens = '', 0
     mention_starts = [start for start, _, _ in mentions]
+    title_starts = [start for start, _, entity in mentions if entity == title_entity]
+    borders = unspaced_borders(text, mentions)
 
-    def within(start: int, end: int) -> Sequence[Span]:
-        return mentions[bisect.bisect_left(mention_starts, start) : bisect.bisect_left(mention_starts, end)]
+    def within(start: int, end: int) -> range:
+        return range(bisect.bisect_left(mention_starts, start), bisect.bisect_left(mention_starts, end))
 
     def prefix_of(start: int, end: int) -> str:
-        return '' if any(entity == title_entity for _, _, entity in within(start, end)) else prefix
+        return prefix if bisect.bisect_left(title_starts, start) == bisect.bisect_left(title_starts, end) else ''
+
+    def count(start: int, end: int, prefix: str = '') -> int:
+        cuts = borders[bisect.bisect_right(borders, start) : bisect.bisect_left(borders, end)]
+        return count_tokens(prefix + _with_spaces(text, start, end, cuts))
+
+    def few_mentions(start: int, end: int) -> bool:
+        return len(within(start, end)) <= 2 * max_tokens
 
     def fits(start: int, end: int) -> bool:
-        return count_tokens(prefix_of(start, end) + text[start:end]) <= max_tokens
+        return few_mentions(start, end) and count(start, end, prefix_of(start, end)) <= max_tokens
 
     starts = sentence_starts(text, mentions)
     sizes = {}  # tokens of each piece, by its start
     pieces = []  # sentences, or parts of long ones
     for start, end in zip(starts, starts[1:] + [len(text)]):
-        sentence = text[start:end].rstrip()
-        end = start + len(sentence)
-        sizes[start] = count_tokens(sentence)
-        if prefix_tokens + sizes[start] <= max_tokens or fits(start, end):
+        end = start + len(text[start:end].rstrip())
+        sizes[start] = count(start, end)
+        if few_mentions(start, end) and prefix_tokens + sizes[start] <= max_tokens or fits(start, end):
             pieces.append((start, end))
         else:
-            for cut in _cut_sentence(document, start, end, within(start, end), fits):
-                sizes[cut[0]] = count_tokens(text[cut[0] : cut[1]])
+            inside = within(start, end)
+            for cut in _cut_sentence(document, start, end, mentions[inside.start : inside.stop], fits):
+                sizes[cut[0]] = count(*cut)
                 pieces.append(cut)
 
-    passages, first = [], 0
+    passages, first, cut_mentions = [], 0, []
     while first < len(pieces):
         # Sums of counts find the last piece that may fit, a count of the whole text decides.
-        last, total = first, sizes[pieces[first][0]]
+        start, end = pieces[first]
+        last, total = first, sizes[start]
         while last + 1 < len(pieces):
-            total += sizes[pieces[last + 1][0]]
-            needed = prefix_tokens if prefix_of(pieces[first][0], pieces[last + 1][1]) else 0
-            if total + needed > max_tokens:
+            next_start, next_end = pieces[last + 1]
+            total += sizes[next_start]
+            needed = prefix_tokens if prefix_of(start, next_end) else 0
+            if total + needed > max_tokens or not few_mentions(start, next_end):
                 break
             last += 1
-        while last > first and not fits(pieces[first][0], pieces[last][1]):
+        while last > first and not fits(start, pieces[last][1]):
             last -= 1
-        start, end = pieces[first][0], pieces[last][1]
+        end = pieces[last][1]
         prefix_here = prefix_of(start, end)
         shift = len(prefix_here) - start
-        moved = [(s + shift, e + shift, entity) for s, e, entity in within(start, end)]
+        inside = [mentions[i] for i in within(start, end)]
+        cut_mentions += [mention for mention in inside if mention[1] > end]
+        moved = [(s + shift, e + shift, entity) for s, e, entity in inside if e <= end]
         if prefix_here:
             moved.insert(0, (0, len(document.title), title_entity))
         in_passage = starts[bisect.bisect_right(starts, start) : bisect.bisect_left(starts, end)]
@@ -143,7 +164,36 @@ def split_document(
             )
         )
         first = last + 1
+    if cut_mentions:
+        start, end, _ = cut_mentions[0]
+        _log.warning(
+            'document %r: left out %d mentions longer than a passage of %d tokens, the first [%d, %d): %r...',
+            *(document.id, len(cut_mentions), max_tokens, start, end, text[start : start + 40]),
+        )
     return passages
+
+
+def separate(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
+    """The text with a space wherever a mention begins or ends next to another character, and the mentions moved accordingly.
+
+    Passages are tokenised in this form: what a name leaves of a word ('s' of 'Americans') does not show what the name was.
+    """
+    cuts = unspaced_borders(text, mentions)
+    return _with_spaces(text, 0, len(text), cuts), [
+        (start + bisect.bisect_right(cuts, start), end + bisect.bisect_left(cuts, end), entity)
+        for start, end, entity in mentions
+    ]
+
+
+def unspaced_borders(text: str, mentions: Sequence[Span]) -> list[int]:
+    """Where a mention begins or ends, inside the text and not beside a space; increasing."""
+    borders = {place for start, end, _ in mentions for place in (start, end)}
+    return sorted(p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace()))
+
+
+def _with_spaces(text: str, start: int, end: int, cuts: Sequence[int]) -> str:
+    """`text[start:end]` with a space at each of the offsets `cuts`."""
+    return ' '.join(text[a:b] for a, b in zip([start, *cuts], [*cuts, end]))
 
 
 def _cut_sentence(
@@ -151,22 +201,40 @@ def _cut_sentence(
 ) -> list[tuple[int, int]]:
     """Cuts `[start, end)` into the longest spans that fit, between words where possible."""
     text = document.text
-    ends = [word.end() for word in _WORD.finditer(text, start, end)]
-    ends = _outside(ends, mentions)
-    cuts = []
+    word_ends = _outside([word.end() for word in _WORD.finditer(text, start, end)], mentions)
+    failed: set[int] = set()  # ends of words and of mentions that did not fit
+
+    def longest(stops: Sequence[int]) -> int | None:
+        """The last of the stops after `start` up to which the text fits; doubles and halves, as counting tokens is the cost."""
+        first = bisect.bisect_right(stops, start)
+        if first == len(stops) or (stops[first] in failed and stops[first] - start > _LONG_REST):
+            return None
+        low, high = 0, 1
+        while first + high <= len(stops) and fits(start, stops[first + high - 1]):
+            low, high = high, high * 2
+        most = min(first + high - 1, len(stops))
+        stop = bisect.bisect_left(stops, True, first + low, most, key=lambda stop: not fits(start, stop))
+        if stop == first:
+            failed.add(stops[first])
+            return None
+        return stops[stop - 1]
+
+    cuts, word_end, inside_word = [], start, []
     while start < end:
-        later = ends[bisect.bisect_right(ends, start) :]
-        size = _longest(later, lambda stop: fits(start, stop))
-        if size == 0:  # not even a word fits
-            later = _outside(range(start + 1, later[0]), mentions)
-            size = _longest(later, lambda stop: fits(start, stop))
-            if size == 0:
-                raise CorpusError(
-                    f'document {document.id!r}: the text at {start} ({text[start : start + 40]!r}...) has no place to cut '
-                    'within max_tokens; raise max_tokens or shorten the mention there'
-                )
-        cuts.append((start, later[size - 1]))
-        start = later[size - 1]
+        stop = longest(word_ends)
+        if stop is None:  # not even a word fits
+            if start >= word_end:
+                word_end = word_ends[bisect.bisect_right(word_ends, start)]
+                inside_word = _outside(range(start + 1, word_end), mentions)
+            stop = longest(inside_word)
+        if stop is None:  # nor a mention
+            stop = longest(range(start + 1, end + 1))
+        if stop is None:
+            raise CorpusError(
+                f'max_tokens is too small: document {document.id!r} has more tokens in {text[start]!r} at {start}'
+            )
+        cuts.append((start, stop))
+        start = stop
         while start < end and text[start].isspace():
             start += 1
     return cuts
@@ -177,11 +245,3 @@ def _outside(offsets: Sequence[int], mentions: Sequence[Span]) -> list[int]:
     starts = [start for start, _, _ in mentions]
     reached = [0, *itertools.accumulate((end for _, end, _ in mentions), max)]  # by the mentions before each
     return [offset for offset in offsets if reached[bisect.bisect_left(starts, offset)] <= offset]
-
-
-def _longest(stops: Sequence[int], fits: Callable[[int], bool]) -> int:
-    """How many of the first stops fit; doubles and halves, as counting tokens is the cost."""
-    low, high = 0, 1
-    while high <= len(stops) and fits(stops[high - 1]):
-        low, high = high, high * 2
-    return low + bisect.bisect_left(stops[low : high - 1], True, key=lambda stop: not fits(stop))

@@ -4,13 +4,13 @@ The passage is tokenised once, in plain form; a pair of its mentions is marked b
 masked mention's name therefore leaves no trace in the input: neither in the tokens nor in their positions.
 """
 
-import bisect
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from opql_jax.corpus.splitting import separate
 from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
@@ -79,7 +79,7 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
         The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a name leaves of a
         word ('s' of 'Americans') is tokenised by itself, so it does not show what the name was.
     """
-    text, mentions = _apart(text, mentions)
+    text, mentions = separate(text, mentions)
     return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
@@ -255,7 +255,7 @@ def mark_questions(
 ) -> list[MarkedQuestion]:
     """`mark_question` over many questions, tokenised in parallel."""
     marked = []
-    apart = [_apart(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)]
+    apart = [separate(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)
@@ -272,17 +272,6 @@ def mark_questions(
         )
         marked.append(MarkedQuestion(question, int(starts[0]) + 2, len(question) - 2))
     return marked
-
-
-def _apart(text, mentions):
-    """The text with a space wherever a mention begins or ends next to another character, and the mentions moved accordingly."""
-    borders = {place for start, end, _ in mentions for place in (start, end)}
-    cuts = sorted(p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace()))
-    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]
-    return ' '.join(pieces), [
-        (start + bisect.bisect_right(cuts, start), end + bisect.bisect_left(cuts, end), entity)
-        for start, end, entity in mentions
-    ]
 
 
 def _with_mentions(encoding, mentions):

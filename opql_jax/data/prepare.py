@@ -39,7 +39,7 @@ SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode', 
 # Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
 BATCH_PASSAGES = 4096
 # Where a run keeps what it made until all is done, and what is to be raised when the same text makes other passages or records.
-PARTS, PARTS_VERSION = 'parts', 1
+PARTS, PARTS_VERSION = 'parts', 2
 
 
 def prepare(

@@ -22,6 +22,8 @@ SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]',
 BERT_STAND_INS = {'[ENT]': '[unused1]', '[R1]': '[unused2]', '[R2]': '[unused3]'}
 
 
+# A longer word is [UNK] as a whole, so no tokenizer learns from it, which takes time quadratic in its length.
+MAX_WORD = 100
 # Rarer characters than these become [UNK], which bounds the share of the vocabulary that scripts can take.
 MAX_ALPHABET = 1000
 
@@ -62,7 +64,8 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     words = collections.Counter()
     for chunk, count in chunks.items():
         for word, _ in blank.pre_tokenizer.pre_tokenize_str(blank.normalizer.normalize_str(chunk)):
-            words[word] += count
+            if len(word) <= MAX_WORD:
+                words[word] += count
     characters = collections.Counter()
     for word, count in words.items():
         for c in word:
@@ -168,7 +171,7 @@ def _from_vocab(file):
 
 def _bert_wordpiece(vocab, lowercase=True):
     """A BERT tokenizer over a vocabulary."""
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=100))
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token='[UNK]', max_input_chars_per_word=MAX_WORD))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()

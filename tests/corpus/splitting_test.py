@@ -1,6 +1,7 @@
 """Sentences and passages: bounds, offsets, nothing lost, no mention cut."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.splitting import split_document
+from opql_jax.corpus.splitting import separate, split_document
 
 
 def sentences(text, mentions=()):
@@ -90,9 +91,90 @@ def test_a_long_sentence_is_cut_between_words_but_not_in_a_mention():
     ]
 
 
-def test_a_mention_longer_than_a_passage_is_an_error():
-    with pytest.raises(CorpusError, match=r"document 'd': the text at 4 \('New York.*raise max_tokens"):
-        split('one New York City', 2, ['New York City'], title_entity=-1)
+def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
+    text = 'one New York City of York.'
+    mentions = [(4, 17, 0), (8, 12, 1), (21, 25, 1)]
+    passages = split_document(Document('d', 't', text), mentions, -1, count, 2)
+    assert ' '.join(' '.join(p.text for p in passages).split()).replace(' .', '.') == text
+    assert [(p.text[s:e], entity) for p in passages for s, e, entity in p.mentions] == [('York', 1), ('York', 1)]
+    assert "document 'd': left out 1 mentions longer than a passage of 2 tokens, the first [4, 17): 'New York" in caplog.text
+
+
+def test_a_character_of_too_many_tokens_is_an_error():
+    with pytest.raises(CorpusError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"):
+        split_document(Document('d', 't', 'x é'), [], -1, lambda text: len(text.encode()), 1)
+
+
+def test_what_a_name_leaves_of_a_word_is_counted_by_itself():
+    text = 'abcd abcd'
+    assert [p.text for p in split_document(Document('d', 't', text), [], -1, count, 2)] == [text]
+    mentions = [(1, 3, 0), (6, 8, 0)]  # 'a bc d a bc d'
+    passages = split_document(Document('d', 't', text), mentions, -1, count, 3)
+    assert [(p.text, p.mentions) for p in passages] == [('abcd', [(1, 3, 0)]), ('abcd', [(1, 3, 0)])]
+    assert all(count(separate(p.text, p.mentions)[0]) <= 3 for p in passages)
+
+
+def test_mentions_without_tokens_do_not_gather_in_one_passage():
+    text = '\u200b ' * 100
+    mentions = [(2 * i, 2 * i + 1, i % 2) for i in range(100)]
+    passages = split_document(Document('d', 't', text), mentions, -1, lambda text: 0, 4)
+    assert max(len(p.mentions) for p in passages) <= 8
+    assert sum(len(p.mentions) for p in passages) == 100
+
+
+def every_word(text):
+    return [(m.start(), m.end(), i % 7) for i, m in enumerate(re.finditer(r'\S+', text))]
+
+
+# A kind of text of n characters, and its mentions.
+LONG = {
+    'a word': lambda n: ('a' * n, []),
+    'a word that is a mention': lambda n: ('a' * n, [(0, n, 0)]),
+    'a word full of mentions': lambda n: ('a' * n, [(i, i + 1, i % 7) for i in range(n)]),
+    'long words': lambda n: (('a' * 2000 + ' ') * (n // 2000), []),
+    'a sentence': lambda n: ('aa ' * (n // 3), []),
+    'sentences': lambda n: ('Aa. ' * (n // 4), []),
+    'lines': lambda n: ('a\n' * (n // 2), []),
+    'stops': lambda n: ('.' * n, []),
+    'quotes after stops': lambda n: ('.' * (n // 2) + '"' * (n // 2), []),
+    'spaces': lambda n: (' ' * n + 'a', []),
+    'mentions': lambda n: ('Aa ' * (n // 3), every_word('Aa ' * (n // 3))),
+    'nested mentions': lambda n: ('a' * n, [(i, n - i, i % 7) for i in range(n // 2)]),
+    'no tokens': lambda n: ('\u200b\n' * (n // 2), every_word('\u200b\n' * (n // 2))),
+}
+COUNTERS = {
+    'characters': lambda text: len(text.replace('\u200b', '').replace('\n', '')),
+    'words': lambda text: len(re.findall(r'[^\W\u200b]+|[^\w\s\u200b]', text)),
+}
+
+
+@pytest.mark.parametrize('counter', COUNTERS)
+@pytest.mark.parametrize('kind', LONG)
+def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, counter):
+    counted = []
+
+    def count_tokens(text):
+        counted.append(len(text))
+        return COUNTERS[counter](text)
+
+    def work(n):
+        counted.clear()
+        text, mentions = LONG[kind](n)
+        passages = split_document(Document('d', 'T', text), mentions, 0, count_tokens, 20)
+        return sum(counted) + sum(len(p.text) + len(p.mentions) for p in passages)
+
+    once, twice = work(8_000), work(16_000)
+    assert twice <= 2.2 * once
+    assert once <= 50 * 8_000
+
+
+@pytest.mark.parametrize('kind', LONG)
+def test_long_text_of_any_kind_is_split_in_seconds(kind):
+    # Linear work takes half a second, quadratic work minutes.
+    text, mentions = LONG[kind](160_000)
+    start = time.process_time()
+    split_document(Document('d', 'T', text), mentions, 0, COUNTERS['characters'], 100)
+    assert time.process_time() - start < 20
 
 
 def test_a_passage_has_room_for_a_token():
