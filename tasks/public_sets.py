@@ -20,9 +20,10 @@ Examples are what the readers of `opql_jax.datasets` make of the files: question
 Files are written as TFRecord, TFDS's default, which `tfds.load` and `seqio.TfdsDataSource` read; for Grain give
 `file_format='array_record'` and ask for a data source.
 
-Downloads are checked against checksums.tsv, and so is a copy in the manual folder, which is preferred. The checksum of WikiMovies
-is published by ParlAI and Hugging Face's datasets; that of WebQSP.zip, for which Microsoft gives none, agrees between two public
-projects that downloaded it. No checksum is published for the other files, so they are not checked.
+Downloads come by https and must have the SHA-256 of checksums.tsv; so must a copy in the manual folder, which is used instead of
+a download. The checksum of WikiMovies is published by ParlAI and Hugging Face's datasets; that of WebQSP.zip, for which Microsoft
+gives none, agrees between two public projects that downloaded it. No checksum is published for the files fetched by hand, so
+they are not checked.
 """
 
 import dataclasses
@@ -44,7 +45,7 @@ from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovi
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.linked_questions import to_records
 
-WIKIMOVIES = 'http://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
+WIKIMOVIES = 'https://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
 WEBQSP = 'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
 HOPS = (1, 2, 3)
 NO_ENTITIES = EntityVocab([], [], [])
@@ -82,7 +83,6 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
     """The base of the builders; each adds where its files come from and which reader reads them."""
 
     VERSION = tfds.core.Version('1.0.0')
-    skip_registration = True
     # Beside it lies checksums.tsv. TFDS 4.9.10 would look for it with a package that it asks for on Python 3.8 only.
     code_path = pathlib.Path(__file__)
 
@@ -111,36 +111,35 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
         return found
 
     def _unpacked(self, dl_manager, url):
-        """The folder of an archive: of the copy in the manual folder if there is one, else of the download."""
-        known = self.url_infos[url]
+        """The folder of an archive, which is downloaded unless the manual folder has a copy.
+
+        Raises:
+            InputError: checksums.tsv has no checksum for the archive, or the file has another one or cannot be downloaded.
+        """
+        known = self.url_infos.get(url)
+        if known is None:
+            raise InputError(f'{url}: checksums.tsv has no checksum for it, so what is downloaded cannot be checked')
         try:
-            copy = dl_manager.manual_dir / known.filename
-        except AssertionError:  # how TFDS says that there is no manual folder, or that it is empty
-            copy = None
-        if copy is not None and copy.exists():
-            if (found := storage.sha256(copy)) != known.checksum:
-                raise InputError(f'{copy}: its sha256 is {found}, not {known.checksum}: it is not the published file')
-            return dl_manager.extract(copy)
-        try:
-            return dl_manager.download_and_extract(url)
+            archive = dl_manager.download(url)
         except (OSError, tfds.download.DownloadError, NonMatchingChecksumError) as error:
             raise InputError(
-                f'{url} cannot be downloaded ({error}). Put {known.filename} (sha256 {known.checksum}) from anywhere into the'
-                ' manual folder'
+                f'{url} cannot be downloaded, or is not the published file ({error}). Put {known.filename}'
+                f' (sha256 {known.checksum}) from anywhere into the manual folder'
             ) from error
+        # TFDS itself takes any file where its settings say to register checksums.
+        if (found := storage.sha256(archive)) != known.checksum:
+            raise InputError(f'{archive}: its sha256 is {found}, not {known.checksum}: it is not the published file')
+        return dl_manager.extract(archive)
 
     def _generate_examples(self, records: Iterable[dict]) -> Iterator[tuple[int, dict]]:
-        empty = np.zeros((0, 2), np.int32)
         for number, record in enumerate(records):
             spans = 'topics' if 'topics' in record else 'mentions'
-            yield number, {**record, spans: np.array(record[spans], np.int32) if record[spans] else empty}
+            yield number, {**record, spans: np.array(record[spans], np.int32).reshape(-1, 2)}
 
 
 class OpqlMetaqa(_PublicSet):
     """Multi-hop questions about films (Zhang et al., 2018), with their types."""
 
-    name = 'opql_metaqa'
-    skip_registration = False
     HOMEPAGE = 'https://github.com/yuyuz/MetaQA'
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=f'{hops}-hop') for hops in HOPS]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
@@ -165,8 +164,6 @@ class OpqlMetaqa(_PublicSet):
 class OpqlWikimovies(_PublicSet):
     """Wikipedia articles about films, and one-hop questions about them (Miller et al., 2016)."""
 
-    name = 'opql_wikimovies'
-    skip_registration = False
     HOMEPAGE = 'https://research.fb.com/downloads/babi/'
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in ('questions', 'passages')]
     MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; wikimovies.tar.gz in the manual folder is used instead of a download.'
@@ -185,10 +182,8 @@ class OpqlWikimovies(_PublicSet):
 class OpqlWebqsp(_PublicSet):
     """WebQuestions with semantic parses over Freebase (Yih et al., 2016)."""
 
-    name = 'opql_webqsp'
     VERSION = tfds.core.Version('1.1.0')
     RELEASE_NOTES = {'1.1.0': 'All questions take one hop, also those whose chain of relations goes through a compound value.'}
-    skip_registration = False
     HOMEPAGE = 'https://www.microsoft.com/en-us/download/details.aspx?id=52763'
     BUILDER_CONFIGS = [Linked()]
     MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; WebQSP.zip in the manual folder is used instead of a download.'
@@ -202,8 +197,6 @@ class OpqlWebqsp(_PublicSet):
 class OpqlComplexwebq(_PublicSet):
     """ComplexWebQuestions (Talmor and Berant, 2018); its topics are Freebase ids only, so `Linked` must give their names."""
 
-    name = 'opql_complexwebq'
-    skip_registration = False
     HOMEPAGE = 'https://www.tau-nlp.sites.tau.ac.il/compwebq'
     BUILDER_CONFIGS = [Linked()]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
@@ -228,8 +221,6 @@ class OpqlComplexwebq(_PublicSet):
 class OpqlMsf(_PublicSet):
     """Multi-hop slot filling over Wikipedia (Dhingra et al., 2020); entities are Wikidata ids, passages are linked to them."""
 
-    name = 'opql_msf'
-    skip_registration = False
     HOMEPAGE = 'https://github.com/google-research/language/tree/master/language/labs/drkit'
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=f'{hops}-{kind}') for kind in ('hop', 'passages') for hops in HOPS]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (

@@ -217,10 +217,26 @@ def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_
     assert config.name != public_sets.Linked(**tables).name
 
 
-def test_another_archive_than_the_published_one_is_refused(load, put):
+@pytest.mark.parametrize('register_checksums', [False, True])
+def test_another_archive_than_the_published_one_is_refused(put, tmp_path, monkeypatch, register_checksums):
     put('WebQSP.zip', 'not the archive')
-    with pytest.raises(InputError, match='WebQSP.zip: its sha256 is .*, not 95cb9cd2.*: it is not the published file'):
-        load('opql_webqsp', 'test')
+    # Where checksums are registered TFDS would write them to its file.
+    monkeypatch.setattr(tfds.download.DownloadManager, '_record_url_infos', lambda self: None)
+    download = tfds.download.DownloadConfig(manual_dir=tmp_path / 'manual', register_checksums=register_checksums)
+    builder = tfds.builder('opql_webqsp', data_dir=tmp_path / 'tfds')
+    with pytest.raises(InputError, match=r'(?s)WebQSP\.zip.*95cb9cd2.*not the published file|not the published file.*95cb9cd2'):
+        builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
+
+
+def test_a_download_without_a_checksum_is_refused(load, monkeypatch):
+    monkeypatch.setattr(public_sets.OpqlWikimovies, 'url_infos', {})
+    with pytest.raises(InputError, match=r'wikimovies\.tar\.gz: checksums\.tsv has no checksum for it'):
+        load('opql_wikimovies/passages', 'train')
+
+
+def test_archives_come_by_https_and_have_checksums():
+    for url in (public_sets.WIKIMOVIES, public_sets.WEBQSP):
+        assert url.startswith('https://') and len(public_sets.OpqlWebqsp.url_infos[url].checksum) == 64
 
 
 @pytest.mark.parametrize('kind', [ConnectionError, tfds.download.DownloadError, public_sets.NonMatchingChecksumError])
@@ -228,8 +244,8 @@ def test_what_cannot_be_downloaded_is_asked_for(load, monkeypatch, kind):
     def fail(self, url):
         raise kind('no route')
 
-    monkeypatch.setattr(tfds.download.DownloadManager, 'download_and_extract', fail)
-    with pytest.raises(InputError, match=r'cannot be downloaded \(no route\). Put wikimovies.tar.gz \(sha256 ed062b49922b'):
+    monkeypatch.setattr(tfds.download.DownloadManager, 'download', fail)
+    with pytest.raises(InputError, match=r'published file \(no route\)\. Put wikimovies\.tar\.gz \(sha256 ed062b49922b'):
         load('opql_wikimovies/passages', 'train')
 
 
