@@ -1,10 +1,10 @@
 """Sets of open questions as SeqIO tasks, to train a language model on and to score one.
 
-    webqsp('/data/prepared', {'train': 'webqsp.train.jsonl', 'test': 'webqsp.test.jsonl'}, num_steps=20_000)
-    complexwebq('/data/prepared', {'train': 'cwq.train.jsonl', 'dev': 'cwq.dev.jsonl'}, num_steps=20_000)
-    seqio.MixtureRegistry.add('asked', [('opql_webqsp', 1), ('opql_complexwebq', 3)])
+    register('webqsp', '/data/prepared', {'train': 'webqsp.train.jsonl', 'test': 'webqsp.test.jsonl'}, num_steps=20_000)
+    register('complexwebq', '/data/prepared', {'train': 'cwq.train.jsonl', 'dev': 'cwq.dev.jsonl'}, num_steps=20_000)
+    seqio.MixtureRegistry.add('both', [('webqsp', 1), ('complexwebq', 3)])
 
-    evaluator = seqio.Evaluator('opql_webqsp', EvaluatedBatches(), eval_split='test', target_field_name='questions/0/answers')
+    evaluator = seqio.Evaluator('webqsp', EvaluatedBatches(), eval_split='test', target_field_name='questions/0/answers')
     metrics, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
 
 Files are those that `opql_jax.convert_questions` writes. An element is a batch of questions of one number of hops (see
@@ -112,7 +112,7 @@ def ranked_entities(targets, predictions) -> dict[str, float]:
     return hits | {'answer_coverage': float(np.mean([len(known) > 0 for known, _ in rows]))}
 
 
-def register_questions(
+def register(
     name: str, prepared_dir: str | os.PathLike, files: Mapping[str, str | os.PathLike], *, num_steps: int, rows: int = 64
 ) -> seqio.Task:
     """Registers files of open questions as the splits of a task.
@@ -138,28 +138,3 @@ def register_questions(
         return lambda seed: HopsPerRow(each), len(each)
 
     return opql.add(name, prepared_dir, {split: source(split) for split in files}, [ranked_entities])
-
-
-def webqsp(prepared_dir: str | os.PathLike, files: Mapping, **options) -> seqio.Task:
-    """WebQuestionsSP, as `opql_webqsp`; see `register_questions`."""
-    return register_questions('opql_webqsp', prepared_dir, files, **options)
-
-
-def complexwebq(prepared_dir: str | os.PathLike, files: Mapping, **options) -> seqio.Task:
-    """ComplexWebQuestions, as `opql_complexwebq`; see `register_questions`."""
-    return register_questions('opql_complexwebq', prepared_dir, files, **options)
-
-
-def metaqa_lm(
-    prepared_dir: str | os.PathLike, files: Mapping[int, Mapping], rates: Mapping[int, float], **options
-) -> seqio.Mixture:
-    """MetaQA, as tasks `opql_metaqa_lm_{hops}hop` and their mixture `opql_metaqa_lm`; evaluated, it is scored by hops.
-
-    Args:
-        prepared_dir, **options: see `register_questions`.
-        files: for each number of hops its files, by split.
-        rates: for each number of hops how often it comes, in proportion.
-    """
-    for hops, by_split in files.items():
-        register_questions(f'opql_metaqa_lm_{hops}hop', prepared_dir, by_split, **options)
-    return seqio.MixtureRegistry.add('opql_metaqa_lm', [(f'opql_metaqa_lm_{hops}hop', rates[hops]) for hops in files])

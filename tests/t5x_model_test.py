@@ -235,7 +235,7 @@ def test_an_evaluator_asks_a_language_model(world):
     """A SeqIO evaluator over a task of `question_sets`, with the model's own predictions, as t5x's evaluator takes them."""
     prepared, _, _, asked = world
     try:
-        question_sets.webqsp(prepared, {'test': asked}, num_steps=1, rows=4)
+        question_sets.register('opql_webqsp', prepared, {'test': asked}, num_steps=1, rows=4)
         model = make_model('questions', world)
         params, predict = start(model), jax.jit(model.predict_batch)
 

@@ -84,10 +84,9 @@ def test_entries_of_a_memory_may_be_given(prepared):
         np.testing.assert_array_equal(batch[name], expected[name])
 
 
-@pytest.mark.parametrize('question_set', ['webqsp', 'complexwebq'])
-def test_training_draws_what_the_source_draws(prepared, files, question_set):
-    task = getattr(question_sets, question_set)(prepared.directory, files, num_steps=STEPS, rows=2)
-    assert task.name == f'opql_{question_set}' and task.num_input_examples('train') == STEPS
+def test_training_draws_what_the_source_draws(prepared, files):
+    task = question_sets.register('opql_webqsp', prepared.directory, files, num_steps=STEPS, rows=2)
+    assert task.name == 'opql_webqsp' and task.num_input_examples('train') == STEPS
     for seed in (0, 5):
         questions = read_questions(files['train'], prepared.vocab)
         source = OpenQuestionSource(prepared, questions, rows=2, seed=seed)
@@ -103,7 +102,7 @@ def test_training_draws_what_the_source_draws(prepared, files, question_set):
 
 
 def test_each_question_is_asked_once_by_hops(prepared, files):
-    question_sets.webqsp(prepared.directory, files, num_steps=1, rows=2)
+    question_sets.register('opql_webqsp', prepared.directory, files, num_steps=1, rows=2)
     first, second, third = dataset('opql_webqsp', 'test')
     answers = [[row[row != -1].tolist() for row in batch['questions/0/answers']] for batch in (first, second, third)]
     unknown = question_sets.UNKNOWN
@@ -120,7 +119,7 @@ def test_each_question_is_asked_once_by_hops(prepared, files):
 
 
 def test_an_evaluator_scores_ranked_entities(prepared, files):
-    question_sets.webqsp(prepared.directory, files, num_steps=1, rows=2)
+    question_sets.register('opql_webqsp', prepared.directory, files, num_steps=1, rows=2)
     ranked = {8: [8, 0, 1, 2, 3, 4], 9: [0, 1, 2, 3, 10, 9], 7: [0, 1, 2, 3, 4, 7], -1: [0, 1, 2, 3, 4, 5]}
 
     def predict(batches):
@@ -151,13 +150,15 @@ def test_the_metric_is_that_of_evaluation():
     assert found == {name: scored[name] for name in found} and set(found) == {'hits@1', 'hits@5', 'hits@10'}
 
 
-def test_metaqa_is_a_mixture_of_its_hops(prepared, asked):
+def test_sets_of_several_hops_can_be_mixed(prepared, asked):
     short = asked('1.jsonl', [('met', [1], 1)] * 3)
     long = asked('2.jsonl', [('met ' * 9, list(range(20)), 2)] * 3)
     files = {1: {'train': short, 'test': short}, 2: {'train': long, 'test': long}}
-    mixture = question_sets.metaqa_lm(prepared.directory, files, {1: 3, 2: 1}, num_steps=300, rows=2)
-    assert [task.name for task in mixture.tasks] == ['opql_metaqa_lm_1hop', 'opql_metaqa_lm_2hop']
-    batches = dataset('opql_metaqa_lm', 'train')
+    for hops, by_split in files.items():
+        question_sets.register(f'opql_metaqa_{hops}hop', prepared.directory, by_split, num_steps=300, rows=2)
+    mixture = seqio.MixtureRegistry.add('opql_metaqa', [('opql_metaqa_1hop', 3), ('opql_metaqa_2hop', 1)])
+    assert [task.name for task in mixture.tasks] == ['opql_metaqa_1hop', 'opql_metaqa_2hop']
+    batches = dataset('opql_metaqa', 'train')
     two = np.array([batch['hops'][0] == 2 for batch in batches])
     assert len(batches) >= 300 and 0.15 < two.mean() < 0.35
     for batch, is_long in zip(batches, two):
@@ -168,7 +169,7 @@ def test_metaqa_is_a_mixture_of_its_hops(prepared, asked):
 def test_what_cannot_be_scored_is_named(prepared, asked):
     nothing = asked('nothing.jsonl', [('met', [1], 1), ('saw', [], 1)])
     with pytest.raises(InputError, match='question 1 .* has no answers, so it cannot be scored'):
-        question_sets.webqsp(prepared.directory, {'test': nothing}, num_steps=1)
+        question_sets.register('opql_webqsp', prepared.directory, {'test': nothing}, num_steps=1)
     long = asked('long.jsonl', [('saw ' * 200, [1], 1)])
     with pytest.raises(InputError, match='question 0 has 2.. tokens, at most 136 are read'):
-        question_sets.webqsp(prepared.directory, {'test': long}, num_steps=1)
+        question_sets.register('opql_webqsp', prepared.directory, {'test': long}, num_steps=1)
