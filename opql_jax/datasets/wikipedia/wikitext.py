@@ -1,15 +1,15 @@
 """Converts wikitext to plain text with links: the prose of a page, without templates, tables, notes, pictures and headings.
 
 A paragraph or list item is a line of the text. The parser is mwparserfromhell's tokenizer, written in C; its stream of tokens
-is read directly, because the tree that the package builds from it takes six times as long.
+is nested here, because the tree that the package builds from it takes six times as long.
 """
 
 from __future__ import annotations
 
 import html
-import itertools
 import re
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import CorpusError
@@ -76,6 +76,16 @@ class Wikitext(NamedTuple):
     templates: set[str]
 
 
+class _Element(NamedTuple):
+    """Markup such as a template, a link or a tag: the token that opens it, and its parts, lists of text tokens and elements.
+
+    The parts of a link are its target and its label, those of a tag are its name with the attributes, its content and its name.
+    """
+
+    opening: Any
+    parts: list[list]
+
+
 class Converter:
     """Converts pages of one site, one at a time."""
 
@@ -89,20 +99,30 @@ class Converter:
             ) from error
         if CTokenizer is None:
             raise InputError('mwparserfromhell lacks its C tokenizer: install one of its wheels')
-        self._site, self._kinds, self._failed = site, tokens, ParserError
+        self._site, self._tokens, self._failed = site, tokens, ParserError
         self._tokenizer = CTokenizer()
-        self._handlers = {
-            tokens.WikilinkOpen: self._link,
-            tokens.WikilinkClose: self._link_end,
-            tokens.TemplateOpen: self._template,
-            tokens.ArgumentOpen: lambda _: self._leave_out(tokens.ArgumentOpen, tokens.ArgumentClose),
-            tokens.TagOpenOpen: self._tag,
-            tokens.TagOpenClose: self._tag_end,
-            tokens.HTMLEntityStart: lambda _: self._out.append(_SEAM + self._entity()),
-            tokens.ExternalLinkOpen: self._external_link,
-            tokens.ExternalLinkClose: lambda _: None,
-            tokens.HeadingStart: self._heading,
-            tokens.CommentStart: self._comment,
+        self._writers = {
+            tokens.TemplateOpen: self._write_template,
+            tokens.ArgumentOpen: lambda _: self._out.append(_GAP),
+            tokens.WikilinkOpen: self._write_link,
+            tokens.ExternalLinkOpen: self._write_external_link,
+            tokens.HTMLEntityStart: lambda entity: self._out.append(_SEAM + self._character(entity)),
+            tokens.HeadingStart: lambda _: self._out.append(_BREAK),
+            tokens.CommentStart: lambda _: self._out.append(_COMMENT),
+            tokens.TagOpenOpen: self._write_tag,
+        }
+        self._separators = {tokens.WikilinkSeparator, tokens.ExternalLinkSeparator, tokens.TagCloseOpen, tokens.TagOpenClose}
+        self._separators.add(tokens.TemplateParamSeparator)
+        self._closings = {
+            tokens.TemplateClose,
+            tokens.ArgumentClose,
+            tokens.WikilinkClose,
+            tokens.ExternalLinkClose,
+            tokens.HTMLEntityEnd,
+            tokens.HeadingEnd,
+            tokens.CommentEnd,
+            tokens.TagCloseClose,
+            tokens.TagCloseSelfclose,
         }
 
     def convert(self, source: str) -> Wikitext:
@@ -119,184 +139,112 @@ class Converter:
             tokens = self._tokenizer.tokenize(source, 0, True)
         except self._failed as error:
             raise CorpusError(f'wikitext: {error}') from error
-        self._tokens, self._out, self._targets, self._templates = iter(tokens), [], [], set()
-        self._open_links, self._open_tags = [], []
-        text_token, handlers, out = self._kinds.Text, self._handlers, self._out
-        for token in self._each():
-            if type(token) is text_token:
-                out.append(self._plain(token['text']))
+        self._out, self._targets, self._templates, self._in_link = [], [], set(), False
+        (page,) = self._parts(iter(tokens))
+        self._write(page)
+        return Wikitext(*_finish(''.join(self._out), self._targets), self._templates)
+
+    def _parts(self, tokens: Iterator) -> list[list]:
+        """The parts of an element whose opening token has been read, or the one part that is a page."""
+        parts: list[list] = [[]]
+        for token in tokens:
+            kind = type(token)
+            if kind in self._writers:
+                parts[-1].append(_Element(token, self._parts(tokens)))
+            elif kind in self._separators:
+                parts.append([])
+            elif kind in self._closings:
+                break
             else:
-                handlers[type(token)](token)
-        return Wikitext(*_finish(''.join(out), self._targets), self._templates)
+                parts[-1].append(token)
+        return parts
 
-    def _each(self):
-        """The remaining tokens; handlers consume tokens of the same stream, and may put one back."""
-        while (token := next(self._tokens, None)) is not None:
-            yield token
+    def _write(self, part: list) -> None:
+        for piece in part:
+            if isinstance(piece, _Element):
+                self._writers[type(piece.opening)](piece)
+            else:
+                self._write_text(piece['text'])
 
-    def _plain(self, text: str) -> str:
+    def _write_text(self, text: str) -> None:
         if '<' in text:
             text = _STRAY.sub(_GAP, text)
         if '__' in text:
             if '__DISAMBIG__' in text:
                 self._templates.add('disambig')
             text = _MAGIC_WORD.sub('', text)
-        return text
+        self._out.append(text)
 
-    def _skip(self, opening, *closing) -> None:
-        """Skips tokens to the one that closes an `opening` token."""
-        depth = 1
-        for token in self._tokens:
-            kind = type(token)
-            if kind is opening:
-                depth += 1
-            elif kind in closing:
-                depth -= 1
-                if not depth:
-                    return
-
-    def _leave_out(self, opening, *closing) -> None:
-        self._skip(opening, *closing)
+    def _write_template(self, template: _Element) -> None:
+        if name := self._name(template):
+            self._templates.add(name.replace('_', ' '))
         self._out.append(_GAP)
 
-    def _template(self, _) -> None:
-        name = next(self._tokens)
-        if type(name) is self._kinds.Text:
-            self._templates.add(name['text'].strip().replace('_', ' ').lower())
-        else:
-            self._tokens = itertools.chain([name], self._tokens)
-        self._leave_out(self._kinds.TemplateOpen, self._kinds.TemplateClose)
+    def _name(self, element: _Element) -> str:
+        """The name of a template or a tag in lower case; '' where it begins with other markup."""
+        first = element.parts[0][0]
+        return '' if isinstance(first, _Element) else first['text'].strip().lower()
 
-    def _heading(self, _) -> None:
-        self._skip(self._kinds.HeadingStart, self._kinds.HeadingEnd)
-        self._out.append(_BREAK)
+    def _character(self, entity: _Element) -> str:
+        """The character of an HTML entity such as `&amp;`, `&#38;` or `&#x26;`."""
+        mark = {self._tokens.HTMLEntityNumeric: '#', self._tokens.HTMLEntityHex: 'x'}
+        return _unescaped('&' + ''.join(mark.get(type(token)) or token['text'] for token in entity.parts[0]) + ';')
 
-    def _comment(self, _) -> None:
-        self._skip(self._kinds.CommentStart, self._kinds.CommentEnd)
-        self._out.append(_COMMENT)
-
-    def _entity(self) -> str:
-        """The character of an HTML entity whose start has been read."""
-        written = '&'
-        for token in self._tokens:
-            kind = type(token)
-            if kind is self._kinds.HTMLEntityEnd:
-                break
-            written += token['text'] if kind is self._kinds.Text else '#' if kind is self._kinds.HTMLEntityNumeric else 'x'
-        return _unescaped(f'{written};')
-
-    def _link(self, _) -> None:
-        kinds, written, dynamic, labelled = self._kinds, [], False, False
-        for token in self._tokens:
-            kind = type(token)
-            if kind is kinds.Text:
-                written.append(token['text'])
-            elif kind is kinds.WikilinkClose:
-                break
-            elif kind is kinds.WikilinkSeparator:
-                labelled = True
-                break
-            elif kind is kinds.HTMLEntityStart:
-                written.append(self._entity().replace(_APOSTROPHE, "'"))
-            elif kind is kinds.CommentStart:
-                self._skip(kinds.CommentStart, kinds.CommentEnd)
-            elif kind is kinds.TemplateOpen:
-                dynamic = True
-                self._skip(kinds.TemplateOpen, kinds.TemplateClose)
-            elif kind is kinds.ArgumentOpen:
-                dynamic = True
-                self._skip(kinds.ArgumentOpen, kinds.ArgumentClose)
-            elif kind is kinds.TagOpenOpen:
-                dynamic = True
-                self._skip(kinds.TagOpenOpen, kinds.TagCloseClose, kinds.TagCloseSelfclose)
-        written = ''.join(written)
-        title, shown = self._site.link(written)
-        if not shown:
-            if labelled:
-                self._skip(kinds.WikilinkOpen, kinds.WikilinkClose)
+    def _write_link(self, link: _Element) -> None:
+        target, *label = link.parts
+        written, is_dynamic = '', False
+        for piece in target:
+            if not isinstance(piece, _Element):
+                written += piece['text']
+            elif type(piece.opening) is self._tokens.HTMLEntityStart:
+                written += self._character(piece).replace(_APOSTROPHE, "'")
+            elif type(piece.opening) is not self._tokens.CommentStart:
+                is_dynamic = True
+        title, is_shown = self._site.link(written)
+        label = label[0] if label else [{'text': _literal(written.strip().removeprefix(':').lstrip())}]
+        if not is_shown:
             self._out.append(_GAP)
-            return
-        if dynamic or any(start is not None for start in self._open_links):
-            title = None
-        self._open_links.append(None if title is None else len(self._out))
-        if title is not None:
-            self._targets.append(title)
-            self._out.append(_OPEN)
-        if not labelled:
-            self._out.append(_literal(written.strip().removeprefix(':').lstrip()))
-            self._link_end(_)
+        elif title is None or is_dynamic or self._in_link:
+            self._write(label)
+        else:
+            self._write_anchor(title, label)
 
-    def _link_end(self, _) -> None:
-        start = self._open_links.pop()
-        if start is None:
-            return
+    def _write_anchor(self, title: str, label: list) -> None:
+        """Writes the label of a link to a page, unless nothing of it shows."""
+        start = len(self._out)
+        self._out.append(_OPEN)
+        self._in_link = True
+        self._write(label)
+        self._in_link = False
         if any(piece.strip(f' \t\n{_GAP}{_SEAM}{_COMMENT}') for piece in self._out[start + 1 :]):
             self._out.append(_CLOSE)
+            self._targets.append(title)
         else:
-            self._targets.pop()
             self._out[start] = _GAP
 
-    def _external_link(self, token) -> None:
-        if not token['brackets']:
-            return  # a bare address is its own label
-        kinds = self._kinds
-        for token in self._tokens:
-            kind = type(token)
-            if kind is kinds.ExternalLinkSeparator:
-                return
-            if kind is kinds.ExternalLinkClose:
-                self._out.append(_GAP)
-                return
-            if kind is kinds.TemplateOpen:
-                self._skip(kinds.TemplateOpen, kinds.TemplateClose)
-
-    def _tag(self, _) -> None:
-        kinds, name = self._kinds, ''
-        first = next(self._tokens)
-        if type(first) is kinds.Text:
-            name = first['text'].strip().lower()
+    def _write_external_link(self, link: _Element) -> None:
+        if not link.opening['brackets']:
+            self._write(link.parts[0])  # a bare address is its own label
+        elif len(link.parts) > 1:
+            self._write(link.parts[1])
         else:
-            self._tokens = itertools.chain([first], self._tokens)
-        has_content = self._attributes()
+            self._out.append(_GAP)
+
+    def _write_tag(self, tag: _Element) -> None:
+        name, content = self._name(tag), tag.parts[1] if len(tag.parts) > 1 else None
         if name in _DROPPED:
-            if has_content:
-                self._skip(kinds.TagOpenOpen, kinds.TagCloseClose, kinds.TagCloseSelfclose)
             self._out.append(f'{_BREAK}{_GAP}{_BREAK}' if name == 'table' else _GAP)
-        elif has_content and name in ('nowiki', 'pre'):
-            self._unparsed(name)
+            return
+        border = _BREAK if name in _BLOCKS else _SEAM
+        self._out.append(border + _ITEM if name in ('li', 'dd', 'dt') else border)
+        if content is None:
+            return
+        if name in ('nowiki', 'pre'):  # only entities are markup here
+            shown = (self._character(piece) if isinstance(piece, _Element) else _unescaped(piece['text']) for piece in content)
+            self._out.append(''.join(shown))
         else:
-            if has_content:
-                self._open_tags.append(name)
-            self._out.append(f'{_BREAK}{_ITEM}' if name in ('li', 'dd', 'dt') else _BREAK if name in _BLOCKS else _SEAM)
-
-    def _attributes(self) -> bool:
-        """Skips the attributes of a tag; returns whether the tag has content."""
-        kinds = self._kinds
-        for token in self._tokens:
-            kind = type(token)
-            if kind is kinds.TagCloseOpen:
-                return True
-            if kind is kinds.TagCloseSelfclose:
-                return False
-            if kind is kinds.TagOpenOpen:
-                self._skip(kinds.TagOpenOpen, kinds.TagCloseClose, kinds.TagCloseSelfclose)
-        return False
-
-    def _unparsed(self, name: str) -> None:
-        """Text that the tokenizer does not parse."""
-        pieces = []
-        for token in self._tokens:
-            if type(token) is self._kinds.TagOpenClose:
-                break
-            if type(token) is self._kinds.Text:
-                pieces.append(token['text'])
-        self._skip(self._kinds.TagOpenClose, self._kinds.TagCloseClose)
-        text = _unescaped(''.join(pieces))
-        self._out.append(f'{_SEAM}{text}{_SEAM}' if name == 'nowiki' else f'{_BREAK}{text}{_BREAK}')
-
-    def _tag_end(self, _) -> None:
-        self._skip(self._kinds.TagOpenClose, self._kinds.TagCloseClose)
-        self._out.append(_BREAK if self._open_tags.pop() in _BLOCKS else _SEAM)
+            self._write(content)
+        self._out.append(border)
 
 
 def _literal(text: str) -> str:

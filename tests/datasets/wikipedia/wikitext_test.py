@@ -34,6 +34,7 @@ CASES = {
     'quotes end with the line': ("''A [[B]]\n\n'''c\n\nd'''", 'A B\nc\nd', [('B', 'B')]),
     'an apostrophe before italics': ("L'''amour'' and '''b'''", "L'amour and b", []),
     'quotes that are not markup': ("<nowiki>''a''</nowiki> &#39;'b", "''a'' ''b", []),
+    'entities where nothing else is markup': ('<nowiki>[[A]] &amp; &#66;</nowiki><pre>c &lt; d</pre>', '[[A]] & B\nc < d', []),
     'templates': ('A {{b|[[C]]|{{d}}}} e {{{f|g}}}.', 'A e.', []),
     'nothing in brackets': ('A ({{lang|x}}; born 1970, {{b}}) (<ref>c</ref>, {{d}}) e {{f}}.', 'A (born 1970) e.', []),
     'brackets that were empty': ('f() and ( ; ) .', 'f() and ( ; ) .', []),
