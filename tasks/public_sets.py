@@ -43,7 +43,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
-from opql_jax.datasets.linked_questions import to_records
+from opql_jax.datasets.question_records import with_topics
 
 WIKIMOVIES = 'https://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
 WEBQSP = 'https://download.microsoft.com/download/F/5/0/F5012144-A4FB-4084-897F-CFDA99C60BDF/WebQSP.zip'
@@ -152,7 +152,7 @@ class OpqlMetaqa(_PublicSet):
             hops = self.builder_config.name
             path = self._by_hand(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
             kinds = self._by_hand(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
-            records, _ = to_records(metaqa.read_linked_questions(path, NO_ENTITIES, int(hops[0])), NO_ENTITIES)
+            records = metaqa.read_records(path, NO_ENTITIES, int(hops[0]))
             lines = [int(record['id'].rpartition('/')[2]) for record in records]
             if lines[-1] > len(kinds):
                 raise InputError(f'{path}: line {lines[-1]} has no type in qa_{split}_qtype.txt, which has {len(kinds)} lines')
@@ -191,7 +191,7 @@ class OpqlWebqsp(_PublicSet):
     def _split_generators(self, dl_manager):
         folder, resolver = self._unpacked(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
         files = {split: webqsp.read(folder / f'WebQSP.{split}.json', resolver) for split in ('train', 'test')}
-        return {split: self._generate_examples(to_records(found, resolver.vocab)[0]) for split, found in files.items()}
+        return {split: self._generate_examples(with_topics(found, resolver.vocab)[0]) for split, found in files.items()}
 
 
 class OpqlComplexwebq(_PublicSet):
@@ -208,7 +208,7 @@ class OpqlComplexwebq(_PublicSet):
         resolver, splits = self.builder_config.resolver(), {}
         for split, name in {'train': 'train', 'validation': 'dev'}.items():
             path = self._by_hand(dl_manager, f'ComplexWebQuestions_{name}.json')
-            records, coverage = to_records(complexwebquestions.read(path, resolver), resolver.vocab)
+            records, coverage = with_topics(complexwebquestions.read(path, resolver), resolver.vocab)
             if not records:
                 raise InputError(
                     f'{path}: no topic is named in any of {coverage.questions} questions;'

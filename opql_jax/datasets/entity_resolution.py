@@ -8,8 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Sequence
 from urllib.parse import unquote
 
 from opql_jax.corpus.documents import CorpusError
@@ -23,13 +22,6 @@ _FUNCTION_WORDS = frozenset(
     'his how i if in into is it its many me much my no not of on or our she so than that the their them they this to was we '
     'were what when where which who whom whose why will with would you your'.split()
 )
-
-
-class EntityLink(NamedTuple):
-    """A topic or an answer: its entity id, None where the vocabulary lacks it, and its name in the data set."""
-
-    entity: int | None
-    name: str
 
 
 class EntityResolver:
@@ -66,6 +58,11 @@ class EntityResolver:
             if (entity := self.vocab.get(name)) is not None or (entity := self._folded.get(name.casefold())) is not None:
                 return entity
         return None
+
+    def key_or_name(self, name: str, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> str:
+        """The key of the entity that `entity` finds by MID, QID, `names` or `name`; `name` where the vocabulary lacks it."""
+        entity = self.entity(mid, qid, [*names, name])
+        return name if entity is None else self.vocab.keys[entity]
 
     def names(self, mid: str = '', qid: str = '') -> list[str]:
         """The names of a MID or QID in the tables, and in the vocabulary where it is a key."""
@@ -129,16 +126,19 @@ def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[st
     return [name for name in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if name]
 
 
-def find_topics(text: str, topics: Sequence[tuple[EntityLink, Iterable[str]]]) -> list[tuple[int, int, EntityLink]]:
+def find_topics(
+    text: str, topics: Sequence[tuple[str, Iterable[str]]], known: Container[str] = ()
+) -> list[tuple[int, int, str]]:
     """Finds where a question names its topics.
 
     A topic is where the longest of its names stands, whatever its case, between word borders. Where no topic has a name
     in the text, the longest run of words that one of their names has too is the only mention. Of overlapping mentions the
-    longest stays; function words alone ('in', 'the') are no mention.
+    longest stays, of equal ones that of a topic in `known`; function words alone ('in', 'the') are no mention.
 
     Args:
         text: the question.
         topics: each with its names.
+        known: keys of entities.
 
     Returns:
         `(start, end, topic)`, disjoint, by start, code points.
@@ -148,8 +148,8 @@ def find_topics(text: str, topics: Sequence[tuple[EntityLink, Iterable[str]]]) -
     if not found:
         runs = [(*span, topic) for topic, names in names_of_topics if (span := _longest_run(text, names))]
         found = [max(runs, key=lambda run: run[1] - run[0])] if runs else []
-    disjoint = []
-    for start, end, topic in sorted(found, key=lambda m: (m[0] - m[1], m[0], m[2].entity is None)):
+    disjoint: list[tuple[int, int, str]] = []
+    for start, end, topic in sorted(found, key=lambda m: (m[0] - m[1], m[0], m[2] not in known)):
         if all(end <= other[0] or other[1] <= start for other in disjoint):
             disjoint.append((start, end, topic))
     return sorted(disjoint)

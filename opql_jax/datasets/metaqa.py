@@ -15,9 +15,7 @@ from opql_jax.core import files
 from opql_jax.corpus.documents import CorpusError, Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines
-from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed
-from opql_jax.datasets.entity_resolution import EntityLink
-from opql_jax.datasets.linked_questions import LinkedQuestion
+from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed, to_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,13 +131,12 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
     return questions
 
 
-def read_linked_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[LinkedQuestion]:
-    """Reads a question file with the names of entities that the vocabulary lacks; for errors see `read_questions`."""
-    linked = []
+def read_records(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[dict]:
+    """Reads a question file as records that name the topics the vocabulary lacks; for errors see `read_questions`."""
+    records = []
     for question in read_questions(path, vocab, hops):
-        entity = None if question.topic_entity < 0 else question.topic_entity
-        topic = (*question.topic, EntityLink(entity, question.text[slice(*question.topic)]))
-        answers = [EntityLink(answer, vocab.keys[answer]) for answer in question.answers]
-        answers += [EntityLink(None, name) for name in question.unknown_answers]
-        linked.append(LinkedQuestion(question.id, question.text, [topic], answers, hops, question.type))
-    return linked
+        record = to_record(question, vocab)
+        if question.topic_entity < 0:
+            record['entities'] = [question.text[slice(*question.topic)]]
+        records.append(record)
+    return records

@@ -14,6 +14,7 @@ import os
 from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
 from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
+from opql_jax.datasets.question_records import question_record
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
@@ -55,15 +56,11 @@ def _query(query: dict) -> dict:
     if not (topic and answer and chain):
         raise CorpusError('subject and object need a wikidata_id, and there must be a relation')
     name = name or topic
-    return {
-        'id': string_field(query, 'id'),
-        'question': ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)]),
-        'topics': [[0, len(name)]],
-        'entities': [topic],
-        'answers': [answer],
-        'hops': len(chain),
-        'type': RELATION_SEPARATOR.join(string_field(relation, 'wikidata_id', prefix=at) for at, relation in chain),
-    }
+    text = ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)])
+    relations = [string_field(relation, 'wikidata_id', prefix=at) for at, relation in chain]
+    return question_record(
+        string_field(query, 'id'), text, [(0, len(name), topic)], [answer], len(chain), RELATION_SEPARATOR.join(relations)
+    )
 
 
 def _relation_name(relation: dict, at: str) -> str:

@@ -12,7 +12,7 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import write_questions
 from opql_jax.datasets import complexwebquestions, metaqa, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
-from opql_jax.datasets.linked_questions import Coverage, to_records
+from opql_jax.datasets.question_records import Coverage, with_topics
 
 FORMATS = {'webqsp': webqsp.read, 'webqsp_lines': webqsp.read_lines, 'complexwebq': complexwebquestions.read}
 
@@ -43,12 +43,12 @@ def convert(
         CorpusError: a file cannot be read, or no question of it names a topic.
     """
     if format == 'metaqa':
-        questions = metaqa.read_linked_questions(path, vocab, hops)
+        read = metaqa.read_records(path, vocab, hops)
     elif format in FORMATS:
-        questions = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
+        read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     else:
         raise CorpusError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
-    records, coverage = to_records(questions, vocab)
+    records, coverage = with_topics(read, vocab)
     if not records:
         raise CorpusError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
     write_questions(output, records)

@@ -7,11 +7,11 @@ import os
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.json_lines import object_list_field, read_json, read_json_lines, string_field, string_list_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
-from opql_jax.datasets.entity_resolution import EntityLink, EntityResolver, find_name, find_topics, names_of
-from opql_jax.datasets.linked_questions import LinkedQuestion, read_linked
+from opql_jax.datasets.entity_resolution import EntityResolver, find_name, find_topics, names_of
+from opql_jax.datasets.question_records import convert_records, question_record
 
 
-def read(path: str | os.PathLike, resolver: EntityResolver) -> list[LinkedQuestion]:
+def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     """Reads the official WebQSP.train.json or WebQSP.test.json.
 
     Topics are marked where the text has the mentions of the parses, or, if it has none of them, names of the topics. The answers
@@ -22,47 +22,48 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[LinkedQuesti
         CorpusError: the file is not of this form; names the question, counting from 1, and the field.
     """
 
-    def convert(record: dict) -> LinkedQuestion:
+    def convert(record: dict) -> dict:
         text, topics, answers, chains = string_field(record, 'RawQuestion'), [], [], []
         for prefix, parse in object_list_field(record, 'Parses'):
             mid, name = string_field(parse, 'TopicEntityMid', '', prefix), string_field(parse, 'TopicEntityName', '', prefix)
             mention = string_field(parse, 'PotentialTopicEntityMention', '', prefix)
             if mid or name or mention:
-                link = EntityLink(resolver.entity(mid, names=[name or mention]), name or mention or mid)
-                found = find_name(text, [mention]) if mention else None
-                topics.append((link, [mention] if found else [mention, name, *resolver.names(mid)]))
+                entity = resolver.key_or_name(name or mention or mid, mid)
+                is_marked = mention and find_name(text, [mention])
+                topics.append((entity, [mention] if is_marked else [mention, name, *resolver.names(mid)]))
             chains.append(string_list_field(parse, 'InferentialChain', prefix))
             for answer_prefix, answer in object_list_field(parse, 'Answers', prefix):
                 value = string_field(answer, 'AnswerArgument', prefix=answer_prefix)
                 name = string_field(answer, 'EntityName', '', answer_prefix) or value
                 mid = value if string_field(answer, 'AnswerType', prefix=answer_prefix) == 'Entity' else ''
-                answers.append(EntityLink(resolver.entity(mid, names=[name]), name))
+                answers.append(resolver.key_or_name(name, mid))
+        found = find_topics(text, topics, resolver.vocab.id_of_key)
         chain = RELATION_SEPARATOR.join(next(filter(None, chains), []))
-        return LinkedQuestion(string_field(record, 'QuestionId'), text, find_topics(text, topics), answers, 1, chain)
+        return question_record(string_field(record, 'QuestionId'), text, found, answers, type=chain)
 
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get('Questions'), list):
         raise CorpusError(f'{path}: expected a JSON object with a list of Questions')
-    return read_linked(path, enumerate(content['Questions'], 1), convert)
+    return convert_records(path, enumerate(content['Questions'], 1), convert)
 
 
-def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[LinkedQuestion]:
+def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     """Reads JSON Lines `{qId, question, topic_mid, relations, answers, topic}`, a form of WebQSP without parses.
 
     Answers are names, and `topic` is `{label, alternatives, wikidata_id, wikipedia}` or empty. The type is the relations. For
     hops and errors, which name the line, see `read`.
     """
 
-    def convert(record: dict) -> LinkedQuestion:
+    def convert(record: dict) -> dict:
         text, mid = string_field(record, 'question'), string_field(record, 'topic_mid')
         about = record.get('topic') or {}
         if not isinstance(about, dict):
             raise CorpusError(f'topic: expected an object, found {about!r}')
         names, qid = names_of(about, 'alternatives', 'topic.'), string_field(about, 'wikidata_id', '', 'topic.')
-        link = EntityLink(resolver.entity(mid, qid, names), string_field(about, 'label', '', 'topic.') or mid)
-        topics = find_topics(text, [(link, [*names, *resolver.names(mid, qid)])])
-        answers = [EntityLink(resolver.entity(names=[name]), name) for name in string_list_field(record, 'answers')]
+        entity = resolver.key_or_name(string_field(about, 'label', '', 'topic.') or mid, mid, qid, names)
+        topics = find_topics(text, [(entity, [*names, *resolver.names(mid, qid)])])
+        answers = map(resolver.key_or_name, string_list_field(record, 'answers'))
         relations = RELATION_SEPARATOR.join(string_list_field(record, 'relations'))
-        return LinkedQuestion(string_field(record, 'qId'), text, topics, answers, 1, relations)
+        return question_record(string_field(record, 'qId'), text, topics, answers, type=relations)
 
-    return read_linked(path, read_json_lines(path), convert, separator=':')
+    return convert_records(path, read_json_lines(path), convert, separator=':')

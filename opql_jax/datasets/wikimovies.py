@@ -13,6 +13,7 @@ from opql_jax.corpus.documents import CorpusError, Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import MentionLinker
+from opql_jax.datasets.question_records import question_record
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
@@ -56,29 +57,20 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
         if not (tab and answers.strip()):
             raise CorpusError(f'{path}:{number}: expected a question, a tab and answers, found {line!r}')
         if mentions := linker.link(text):
-            records.append(
-                {
-                    'id': f'{os.path.basename(path)}/{number}',
-                    'question': text,
-                    'topics': [[start, end] for start, end, _ in mentions],
-                    'entities': [vocab.keys[entity] for _, _, entity in mentions],
-                    'answers': _names(answers.strip(), vocab),
-                    'hops': 1,
-                    'type': '',
-                }
-            )
+            topics = [(start, end, vocab.keys[entity]) for start, end, entity in mentions]
+            records.append(question_record(f'{os.path.basename(path)}/{number}', text, topics, _names(answers.strip(), vocab)))
     return records
 
 
 def _names(listed: str, vocab: EntityVocab) -> list[str]:
     """Splits a list at commas into the longest names that are entities; other parts are names as they are."""
-    parts, names, start = listed.split(', '), {}, 0
+    parts, names, start = listed.split(', '), [], 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
         end = next((end for end in ends if vocab.get(', '.join(parts[start:end])) is not None), start + 1)
-        names[', '.join(parts[start:end])] = None
+        names.append(', '.join(parts[start:end]))
         start = end
-    return list(names)
+    return names
 
 
 def _numbered(path, number, line) -> str:

@@ -18,7 +18,7 @@ from opql_jax.corpus.questions import read_questions
 from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
-from opql_jax.datasets.linked_questions import to_records
+from opql_jax.datasets.question_records import with_topics
 from opql_jax_tasks import public_sets
 
 tfds.disable_progress_bar()
@@ -65,7 +65,7 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     put_metaqa(put, 2)
     read = load('opql_metaqa/2-hop', 'validation', file_format=file_format)
     path = tmp_path / 'manual/2-hop/vanilla/qa_dev.txt'
-    expected, _ = to_records(metaqa.read_linked_questions(path, NOTHING, 2), NOTHING)
+    expected = metaqa.read_records(path, NOTHING, 2)
     kinds = ['film_to_maker', 'writer_to_film']
     assert read == [{**record, 'type': kind} for record, kind in zip(expected, kinds, strict=True)]
     assert [record['question'] for record in read] == ['who of dev made Kïsmet', 'what did Ann Lee write']
@@ -212,7 +212,7 @@ def test_webqsp_is_linked_as_its_configuration_says(load, put, monkeypatch, tmp_
     config = public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables)
     (linked,) = load('opql_webqsp', 'test', config=config)
     assert (linked['entities'], linked['answers']) == (['Q7'], ['/m/02'])
-    assert [linked] == to_records(webqsp.read(path, EntityResolver(vocab, **tables)), vocab)[0]
+    assert [linked] == with_topics(webqsp.read(path, EntityResolver(vocab, **tables)), vocab)[0]
     assert config.name == public_sets.Linked(entities=tmp_path / 'entities.parquet', **tables).name != 'names'
     assert config.name != public_sets.Linked(**tables).name
 
@@ -263,7 +263,7 @@ def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
         load('opql_complexwebq', 'validation')
     tables = {'mid_to_qid': put('mids.tsv', 'm.01\tQ7\n'), 'qid_labels': put('labels.json', {'Q7': {'label': 'Ann Lee'}})}
     read = load('opql_complexwebq', 'validation', config=public_sets.Linked(**tables))
-    assert read == to_records(complexwebquestions.read(path, EntityResolver(NOTHING, **tables)), NOTHING)[0]
+    assert read == with_topics(complexwebquestions.read(path, EntityResolver(NOTHING, **tables)), NOTHING)[0]
     assert (read[0]['entities'], read[0]['answers'], read[0]['hops']) == (['Ann Lee'], ['Joe'], 2)
 
 

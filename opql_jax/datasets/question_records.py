@@ -1,37 +1,39 @@
-"""Questions of public data sets, with their topics and answers linked to a vocabulary, and how much of them it covers."""
+"""Questions of public data sets as records of question files (see `corpus.questions`), and how much of them a vocabulary covers."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import map_records
-from opql_jax.datasets.entity_resolution import EntityLink
 
 
-@dataclasses.dataclass(frozen=True)
-class LinkedQuestion:
-    """A question as a data set has it.
+def question_record(
+    id: str, text: str, topics: Sequence[tuple[int, int, str]], answers: Iterable[str], hops: int = 1, type: str = ''
+) -> dict:
+    """The record of a question.
 
-    Attributes:
+    Args:
         id: unique in its file.
         text: the question.
-        topics: `(start, end, link)` of each topic that is named in the text, by start, code points.
-        answers: its answers.
+        topics: `(start, end, entity)` of each topic that is named in the text, by start, code points.
+        answers: its answers, like the entities of topics by their keys, or by name where the vocabulary lacks them.
         hops: the number of hops, at least 1.
         type: a label, may be empty.
     """
-
-    id: str
-    text: str
-    topics: list[tuple[int, int, EntityLink]]
-    answers: list[EntityLink]
-    hops: int
-    type: str
+    return {
+        'id': id,
+        'question': text,
+        'topics': [[start, end] for start, end, _ in topics],
+        'entities': [entity for _, _, entity in topics],
+        'answers': list(dict.fromkeys(answers)),
+        'hops': hops,
+        'type': type,
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,13 +78,13 @@ class Coverage:
         return '\n'.join(f'{name:<33}{n:>9,}' + (f'{100 * n / of:>8.1f} %' if of else '') for name, n, of in rows)
 
 
-def read_linked(
+def convert_records(
     path: str | os.PathLike,
     records: Iterable[tuple[int, object]],
-    convert: Callable[[dict], LinkedQuestion],
+    convert: Callable[[dict], dict],
     separator: str = ': question ',
-) -> list[LinkedQuestion]:
-    """Converts the numbered records of a file.
+) -> list[dict]:
+    """Converts the numbered records of a file to records of questions.
 
     Raises:
         CorpusError: a record cannot be converted, or has the id of another; begins with `{path}{separator}{number}`.
@@ -90,34 +92,19 @@ def read_linked(
     questions, number_of_id = [], {}
     for number, question in map_records(path, records, convert, separator):
         questions.append(question)
-        if (first := number_of_id.setdefault(question.id, number)) != number:
-            raise CorpusError(f'{path}{separator}{number}: id {question.id!r} is already that of number {first}')
+        if (first := number_of_id.setdefault(question['id'], number)) != number:
+            raise CorpusError(f'{path}{separator}{number}: id {question["id"]!r} is already that of number {first}')
     return questions
 
 
-def to_records(questions: Iterable[LinkedQuestion], vocab: EntityVocab) -> tuple[list[dict], Coverage]:
-    """The records (see `corpus.questions`) of the questions that name a topic, and the coverage of all.
-
-    Entities are written by their keys, those that the vocabulary lacks by their names.
-    """
-    written = lambda link: link.name if link.entity is None else vocab.keys[link.entity]
-    records, counts = [], collections.Counter()
-    for question in questions:
-        answers = {written(link): link for link in question.answers}
-        known = sum(link.entity is not None for link in answers.values())
-        counts.update(questions=1, with_answer_in_vocabulary=known > 0, answers=len(answers), answers_in_vocabulary=known)
-        if question.topics:
-            linked = any(link.entity is not None for _, _, link in question.topics)
-            counts.update(with_mention=1, with_topic_in_vocabulary=linked)
-            records.append(
-                {
-                    'id': question.id,
-                    'question': question.text,
-                    'topics': [[start, end] for start, end, _ in question.topics],
-                    'entities': [written(link) for _, _, link in question.topics],
-                    'answers': list(answers),
-                    'hops': question.hops,
-                    'type': question.type,
-                }
-            )
-    return records, Coverage(**{name: int(count) for name, count in counts.items()})
+def with_topics(records: Iterable[dict], vocab: EntityVocab) -> tuple[list[dict], Coverage]:
+    """The records that name a topic, without which nothing can be asked of a memory; and the coverage of all records."""
+    kept, counts = [], collections.Counter()
+    for record in records:
+        known = sum(answer in vocab.id_of_key for answer in record['answers'])
+        counts.update(questions=1, answers=len(record['answers']))
+        counts.update(with_answer_in_vocabulary=known > 0, answers_in_vocabulary=known)
+        if record['topics']:
+            kept.append(record)
+            counts.update(with_mention=1, with_topic_in_vocabulary=any(e in vocab.id_of_key for e in record['entities']))
+    return kept, Coverage(**{name: int(count) for name, count in counts.items()})
