@@ -1,7 +1,10 @@
 """Makes open questions of other formats: `python -m opql_jax.convert_questions --gin_file=gin/runs/convert_questions.gin ...`."""
 
-from opql_jax import gin_utils
-from opql_jax.data.open_questions import convert_questions
+from opql_jax.core import preemption
 
 if __name__ == '__main__':
+    preemption.exit_on_signals()
+    from opql_jax import gin_utils
+    from opql_jax.data.open_questions import convert_questions
+
     gin_utils.run(convert_questions)

@@ -1,7 +1,10 @@
 """Answers question sets and scores the answers: `python -m opql_jax.eval --gin_file=gin/runs/eval.gin --gin.QUESTIONS="('2-hop/dev',)" ...`."""
 
-from opql_jax import gin_utils
-from opql_jax.kb.question_sets import evaluate
+from opql_jax.core import preemption
 
 if __name__ == '__main__':
-    gin_utils.run(evaluate, several=True)
+    preemption.exit_on_signals()
+    from opql_jax import gin_utils
+    from opql_jax.kb.question_sets import evaluate
+
+    gin_utils.run(evaluate, multi_process=True)

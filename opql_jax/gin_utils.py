@@ -13,7 +13,6 @@ import logging
 import os
 import pathlib
 import re
-import signal
 import sys
 import time
 import traceback
@@ -116,42 +115,6 @@ def _check_types(function) -> None:
                 raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}')
 
 
-def _meet() -> int:
-    """How many processes work together, after they have met."""
-    if os.environ.get('OPQL_DISTRIBUTED') != '1' and os.environ.get('OPQL_PROCESSES', '1') == '1':
-        return 1
-    from opql_jax.core import distributed
-
-    distributed.initialize()
-    if not distributed.is_primary():
-        logging.getLogger('opql_jax').setLevel(logging.WARNING)
-    return distributed.process_count()
-
-
-def _is_first() -> bool:
-    from opql_jax.core import distributed
-
-    return distributed.is_primary()
-
-
-def _record(started: float, metrics: dict) -> None:
-    from opql_jax.recipes import record
-
-    module = sys.modules['__main__'].__spec__.name  # type: ignore[union-attr]  # binaries are run with -m
-    arguments = [argument for argument in sys.argv[1:] if not argument.startswith('--run_json')]
-    record.write(
-        flags.FLAGS.run_json,
-        command=['-m', module, *arguments],
-        seconds=time.monotonic() - started,
-        gin=gin.operative_config_str(),
-        metrics=metrics,
-    )
-
-
-def _stop(*_):
-    raise Preempted('asked to stop: run the same command again')
-
-
 def usage(function) -> str:
     """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
     lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
@@ -167,15 +130,22 @@ def usage(function) -> str:
     return '\n'.join(lines)
 
 
-def run(function, several: bool = False, listens: bool = False, **arguments) -> None:
+def run(function, multi_process: bool = False, polls_preemption: bool = False, **arguments) -> None:
     """The body of every binary: parses flags and gin, then calls `function` with them.
 
     Args:
         function: a library function; it takes `dry_run`.
-        several: whether it can run in several processes at once, see `core.distributed`.
-        listens: whether it looks itself, in several processes, for the notice that JAX takes from a SIGTERM.
+        multi_process: whether several processes can run it together, see `core.distributed`.
+        polls_preemption: whether it saves its state upon a SIGTERM, see `PreemptionGuard`.
         **arguments: for the function, each a no-argument function that is called once the flags are parsed.
     """
+    if '--help' in sys.argv[1:]:
+        print(usage(function))
+        return
+    try:
+        argv = rewrite_gin_args(sys.argv)
+    except app.UsageError as error:
+        sys.exit(f'error: {error}')
 
     def main(argv):
         if argv[1:]:
@@ -187,27 +157,20 @@ def run(function, several: bool = False, listens: bool = False, **arguments) -> 
             configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
         except (ValueError, OSError, SyntaxError) as error:
             sys.exit(f'error: {error}')
-        given = {name: make() for name, make in arguments.items()}
-        signal.signal(signal.SIGTERM, _stop)
         processes = 1
         try:
-            if os.environ.get('OPQL_PROCESSES', '1') != '1' and not several or (processes := _meet()) > 1 and not several:
-                raise InputError(f'{function.__name__} works in one process, on the devices of one host: start it on one')
-            if processes == 1 or not listens:  # JAX, when processes met, has put its own handler there
-                signal.signal(signal.SIGTERM, _stop)
+            processes = _join_processes(function.__name__, multi_process, polls_preemption)
             started = time.monotonic()
-            metrics = configured(dry_run=flags.FLAGS.dry_run, **given)
-            if flags.FLAGS.run_json and not flags.FLAGS.dry_run and (processes == 1 or _is_first()):
-                _record(started, metrics if isinstance(metrics, dict) else {})
-        except Preempted as stopped:
-            print(stopped.message, file=sys.stderr)
+            metrics = configured(dry_run=flags.FLAGS.dry_run, **{name: make() for name, make in arguments.items()})
+            if flags.FLAGS.run_json and not flags.FLAGS.dry_run:
+                _write_record(time.monotonic() - started, metrics if isinstance(metrics, dict) else {}, processes)
+        except Preempted as preempted:
+            print(preempted.message, file=sys.stderr)
             raise
         except Exception as error:
             if isinstance(error, (InputError, OSError)):
                 # gin appends which configured function was called, which says nothing about the input.
                 print('error: ' + str(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
-            elif processes == 1:
-                raise
             else:
                 traceback.print_exc()
             if processes > 1:  # the others may be waiting for this one, which at its exit would wait for them
@@ -217,22 +180,47 @@ def run(function, several: bool = False, listens: bool = False, **arguments) -> 
             # Only now, as gin knows the defaults of what was called.
             print('# operative configuration\n' + gin.operative_config_str())
 
-    if '--help' in sys.argv[1:]:
-        print(usage(function))
-        return
-    try:
-        argv = rewrite_gin_args(sys.argv)
-    except app.UsageError as error:
-        sys.exit(f'error: {error}')
     app.run(main, argv=argv)
+
+
+def _join_processes(name: str, multi_process: bool, polls_preemption: bool) -> int:
+    """Joins the processes that this one belongs to according to the environment; returns their number."""
+    processes = os.environ.get('OPQL_PROCESSES', '1')
+    if processes == '1' and os.environ.get('OPQL_DISTRIBUTED') != '1':
+        return 1
+    from opql_jax.core import distributed
+
+    if multi_process or processes == '1':
+        distributed.initialize(handle_preemption=polls_preemption)
+    if not multi_process and (processes != '1' or distributed.process_count() > 1):
+        raise InputError(f'{name} works in one process, on the devices of one host: start it on one')
+    if not distributed.is_primary():
+        logging.getLogger('opql_jax').setLevel(logging.WARNING)
+    return distributed.process_count()
+
+
+def _write_record(seconds: float, metrics: dict, processes: int) -> None:
+    """Writes --run_json, in the first of several processes."""
+    from opql_jax.core import distributed
+    from opql_jax.recipes import record
+
+    if processes > 1 and not distributed.is_primary():
+        return
+    module = sys.modules['__main__'].__spec__.name  # type: ignore[union-attr]  # binaries are run with -m
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith('--run_json')]
+    command = ['-m', module, *arguments]
+    record.write(flags.FLAGS.run_json, command=command, seconds=seconds, gin=gin.operative_config_str(), metrics=metrics)
 
 
 def _log_to_stderr() -> None:
     """Our own messages from INFO, everybody else's from WARNING: Orbax reports every array it touches."""
     absl_logging.set_verbosity(absl_logging.WARNING)
-    # Orbax also warns that a folder opened for reading was opened for reading.
-    notices = ('CheckpointManagerOptions.read_only=True', 'Given directory is read only')
-    absl_logging.get_absl_handler().addFilter(lambda record: not record.getMessage().startswith(notices))
+    # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that it raises.
+    notices = ('CheckpointManagerOptions.read_only=True', 'Given directory is read only', '_SignalingThread.run() raised')
+    absl_logging.get_absl_handler().addFilter(lambda record: not any(n in record.getMessage() for n in notices))
+    # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that Orbax has closed.
+    show = sys.unraisablehook
+    sys.unraisablehook = lambda error: None if str(error.exc_value) == 'Event loop is closed' else show(error)
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
     ours = logging.getLogger('opql_jax')

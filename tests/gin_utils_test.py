@@ -199,13 +199,3 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
 def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
     with pytest.raises(InputError, match=said):
         distributed.initialize({'OPQL_PROCESSES': '2', **given})
-
-
-def test_a_binary_that_is_asked_to_stop_ends_with_the_code_that_starts_it_again():
-    code = (
-        'import os, signal, sys\nfrom opql_jax import gin_utils\n'
-        'def wait(dry_run=False):\n    os.kill(os.getpid(), signal.SIGTERM)\n    signal.pause()\n'
-        "sys.argv = ['wait', '--gin_file=gin/models/tiny.gin']\ngin_utils.run(wait)"
-    )
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 75 and done.stderr == 'asked to stop: run the same command again\n'

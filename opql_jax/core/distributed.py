@@ -18,15 +18,20 @@ from opql_jax.core.errors import InputError
 _GATHERED_ROWS = 1 << 16
 
 
-def initialize(environ: Mapping[str, str] = os.environ) -> None:
+def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool = True) -> None:
     """Joins the other processes; to be called before anything else uses JAX.
 
     With OPQL_DISTRIBUTED=1 JAX finds the others, as it can on Cloud TPU and under Slurm. OPQL_COORDINATOR (HOST:PORT of process
     0), OPQL_PROCESSES (their number) and OPQL_PROCESS (from 0) name them instead.
 
+    Args:
+        environ: holds these variables.
+        handle_preemption: whether JAX takes SIGTERM, for a `PreemptionGuard`.
+
     Raises:
         InputError: a variable is missing or no number, or JAX finds no others.
     """
+    jax.config.update('jax_enable_preemption_service', handle_preemption)
     if 'OPQL_PROCESSES' not in environ:
         try:
             jax.distributed.initialize()

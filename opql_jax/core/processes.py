@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures.process
+import contextlib
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -32,13 +35,16 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
     if processes == 1:
         yield from map(function, items)
         return
+    # Python's tracker of semaphores, a process that gets these options, would report those of a parent that a signal has ended.
+    sys.warnoptions.append('ignore:resource_tracker:UserWarning')
     # Spawned, because the parent may have threads, which a fork would leave in the middle of something.
     context = multiprocessing.get_context('spawn')
     with concurrent.futures.ProcessPoolExecutor(processes, context, _start, (function,)) as pool:
         waiting = collections.deque()
         try:
             for item in items:
-                waiting.append(pool.submit(_call, item))
+                with _without_interrupts():
+                    waiting.append(pool.submit(_call, item))
                 if len(waiting) >= ahead * processes:
                     yield waiting.popleft().result()
             while waiting:
@@ -48,6 +54,16 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
         finally:
             for future in waiting:
                 future.cancel()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Blocks Ctrl-C for processes started meanwhile: they get it, too, and would each print a traceback. They end with their parent."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(function: Callable) -> None:

@@ -11,6 +11,7 @@ import pathlib
 import signal
 import sys
 
+from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.recipe import Options, Recipe, run, state_of
@@ -102,6 +103,8 @@ def main(argv: list[str] | None = None) -> None:
     except Preempted as stopped:
         print(stopped.message, file=sys.stderr)
         raise
+    except KeyboardInterrupt:  # which a running binary has reported
+        sys.exit(preemption.INTERRUPTED)
     except InputError as error:
         sys.exit(f'error: {error}')
 

@@ -67,7 +67,7 @@ class Checkpoints:
             self._manager.save(step, args=items)
             self._manager.wait_until_finished()
         except Exception as error:  # Orbax raises errors of any type, some of them pages long
-            reason = str(error).split('\n')[0][-300:]
+            reason = ': '.join(str(error).split('\n')[0].split(': ')[-2:])
             raise CheckpointError(
                 f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: {reason}). Those before it are as'
                 ' they were: make room or mend the folder, and run the same command again.'

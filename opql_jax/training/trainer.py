@@ -11,6 +11,7 @@ import optax
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import Preempted
+from opql_jax.core.preemption import PreemptionGuard
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
@@ -22,7 +23,6 @@ from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives.base import Objective, Task
-from opql_jax.training.preemption import PreemptionGuard
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 

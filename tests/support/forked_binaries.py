@@ -67,6 +67,7 @@ class Binaries:
         file_limit: int | None = None,
         kill_before: str | None = None,
         kill_after: float | None = None,
+        kill_by: signal.Signals = signal.SIGKILL,
         obedient: bool = False,
     ) -> Done:
         """Runs a binary to its end.
@@ -77,11 +78,14 @@ class Binaries:
             file_limit: bytes that any file it writes may have; writing more fails, as on a full disk.
             kill_before: SIGKILL before it does this: 'replace NAME' is the rename that gives a file its final name, 'unlink
                 NAME' its removal or that of its partial file.
-            kill_after: SIGKILL after so many seconds.
+            kill_after: the signal `kill_by` after so many seconds.
+            kill_by: see `kill_after`.
             obedient: without root's right to write what it has no permission for.
         """
         request = dict(binary=binary, flags=[str(f) for f in flags])
-        request |= dict(file_limit=file_limit, kill_before=kill_before, kill_after=kill_after, obedient=obedient)
+        request |= dict(
+            file_limit=file_limit, kill_before=kill_before, kill_after=kill_after, kill_by=kill_by, obedient=obedient
+        )
         self._server.stdin.write(json.dumps(request) + '\n')
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
@@ -129,11 +133,11 @@ def _read(descriptors) -> list[str]:
     return [text.decode() for text in data.values()]
 
 
-def _run(binary, flags, file_limit, kill_before, kill_after, obedient):
+def _run(binary, flags, file_limit, kill_before, kill_after, kill_by, obedient):
     """The child: ends as the binary ends."""
     signal.alarm(LONGEST)
     if kill_after is not None:
-        _kill_after(kill_after)
+        _kill_after(kill_after, kill_by)
     if file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     if kill_before is not None:
@@ -172,13 +176,13 @@ def _obey_permissions():
     assert libc.capset(header, sets) == 0, os.strerror(ctypes.get_errno())
 
 
-def _kill_after(seconds):
+def _kill_after(seconds, number):
     target = os.getpid()
     if not os.fork():
         os.closerange(0, 3)  # who reads them waits until nobody has them
         time.sleep(seconds)
         if os.getppid() == target:
-            os.kill(target, signal.SIGKILL)
+            os.kill(target, number)
         os._exit(0)
 
 

@@ -64,10 +64,10 @@ def test_where_one_setting_is_refused_the_others_are_left_alone(monkeypatch):
 
 
 def test_training_sets_it_before_anything_that_starts_threads_is_imported():
-    body = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
-    assert ast.unparse(body[0]) == 'from opql_jax.training import malloc'
-    assert ast.unparse(body[1]) == "if __name__ == '__main__':\n    malloc.keep_freed_memory()"
-    code = 'import sys; before = set(sys.modules); from opql_jax.training import malloc; print(*set(sys.modules) - before)'
+    *imports, main = ast.parse((pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()).body[1:]
+    assert ast.unparse(main).splitlines()[:2] == ["if __name__ == '__main__':", '    malloc.keep_freed_memory()']
+    code = f'import sys; before = set(sys.modules); {"; ".join(map(ast.unparse, imports))}; print(*set(sys.modules) - before)'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
-    assert others == {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}
+    core = {'opql_jax.core', 'opql_jax.core.errors', 'opql_jax.core.preemption'}
+    assert others == core | {'opql_jax', 'opql_jax.training', 'opql_jax.training.malloc'}

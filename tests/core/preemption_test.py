@@ -1,0 +1,154 @@
+"""Binaries that are asked to stop: which status they end with, how soon, and what they say."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from opql_jax.core.preemption import GRACE
+
+ROOT = pathlib.Path(__file__).parents[2]
+TERM, INT = (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'), (signal.SIGINT, 130, 'interrupted\n')
+both = pytest.mark.parametrize(('number', 'status', 'message'), [TERM, INT], ids=['SIGTERM', 'SIGINT'])
+
+START = """
+import sys, time
+from opql_jax.core import preemption
+preemption.exit_on_signals()
+"""
+# Longer than a test may take, in one call of XLA, during which the main thread runs no Python.
+IN_XLA = (
+    START
+    + """
+import jax
+count = jax.jit(lambda n: jax.lax.while_loop(lambda i: i < n, lambda i: i + 1, 0.0))
+print('ready', flush=True)
+count(float('inf')).block_until_ready()
+"""
+)
+# Polls for a while, then works on without polling.
+GUARDED = (
+    START
+    + """
+preemption.GRACE = float(sys.argv[2])
+with preemption.PreemptionGuard() as guard:
+    print('ready', flush=True)
+    while not guard._signalled:
+        time.sleep(0.01)
+    if sys.argv[1] == 'polls':
+        assert guard.should_stop(1)
+    time.sleep(1 if sys.argv[1] == 'polls' else 60 if sys.argv[1] == 'hangs' else 0)
+print('ended', flush=True)
+"""
+)
+IN_POOL = """
+import time
+from opql_jax.core import preemption, processes
+if __name__ == '__main__':
+    preemption.exit_on_signals()
+    for _ in processes.map_ordered(time.sleep, [0, 60, 60, 60], processes=2, ahead=2):
+        print('ready', flush=True)
+"""
+
+
+class Running:
+    """A Python process in a group of its own, which is ended with the context."""
+
+    def __init__(self, *arguments):
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+            env=os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)},
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def wait_until_ready(self):
+        assert self._process.stdout.readline() == 'ready\n'
+
+    def wait_for_handlers(self):
+        """Returns as soon as the process handles SIGTERM and SIGINT."""
+        wanted = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            (line,) = (
+                line
+                for line in pathlib.Path(f'/proc/{self._process.pid}/status').read_text().splitlines()
+                if line.startswith('SigCgt')
+            )
+            if int(line.split()[1], 16) & wanted == wanted:
+                return
+        raise AssertionError('the process handles no signals')
+
+    def end(self, number) -> tuple[int, str, str]:
+        """Signals the whole group, as a terminal does; returns (status, stdout, stderr)."""
+        os.killpg(self._process.pid, number)
+        return self.wait()
+
+    def wait(self):
+        stdout, stderr = self._process.communicate(timeout=15)
+        return self._process.returncode, stdout, stderr
+
+
+@both
+def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message):
+    with Running('-c', IN_XLA) as process:
+        process.wait_until_ready()
+        time.sleep(0.5)
+        assert process.end(number) == (status, '', message)
+
+
+@both
+@pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
+def test_a_binary_that_still_imports_ends_the_same_way(number, status, message):
+    with Running('-m', 'opql_jax.train', '--gin_file=gin/models/tiny.gin') as process:
+        process.wait_for_handlers()
+        assert process.end(number) == (status, '', message)
+
+
+def test_a_guarded_loop_that_polls_has_all_the_time_it_needs():
+    with Running('-c', GUARDED, 'polls', '0.2') as process:
+        process.wait_until_ready()
+        assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
+
+
+def test_a_guarded_loop_that_does_not_poll_is_ended_after_a_while():
+    number, status, message = TERM
+    with Running('-c', GUARDED, 'hangs', '0.2') as process:
+        process.wait_until_ready()
+        assert process.end(number) == (status, '', message)
+
+
+def test_a_guarded_loop_that_ends_by_itself_is_left_to_do_so():
+    with Running('-c', GUARDED, 'ends', '0.2') as process:
+        process.wait_until_ready()
+        assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
+
+
+def test_ctrl_c_ends_a_guarded_loop_at_once():
+    number, status, message = INT
+    with Running('-c', GUARDED, 'polls', str(GRACE)) as process:
+        process.wait_until_ready()
+        assert process.end(number) == (status, '', message)
+
+
+def test_the_processes_of_a_pool_say_nothing_of_ctrl_c(tmp_path):
+    number, status, message = INT
+    (tmp_path / 'pool.py').write_text(IN_POOL)
+    with Running(str(tmp_path / 'pool.py')) as process:
+        process.wait_until_ready()
+        assert process.end(number) == (status, '', message)
