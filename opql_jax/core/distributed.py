@@ -4,14 +4,16 @@ Each process holds the devices of its host, and all run the same program. With o
 without communicating.
 """
 
+import contextlib
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 
 # Rows of a split array that are gathered at a time, as a device need not have room for all of it.
@@ -72,6 +74,27 @@ def barrier(name: str) -> None:
 def broadcast(number: int) -> int:
     """The number that process 0 passes, in all processes."""
     return int(multihost_utils.broadcast_one_to_all(np.int32(number)))
+
+
+@contextlib.contextmanager
+def writer(folder: str | os.PathLike) -> Iterator[None]:
+    """`locks.writer` for all processes of this program: the primary one holds the lock, and none goes on before it does.
+
+    Raises:
+        InputError: in all processes, if another program writes there.
+    """
+    refused: Exception | None = None
+    with contextlib.ExitStack() as held:
+        if is_primary():
+            try:
+                held.enter_context(locks.writer(folder))
+            except (InputError, OSError) as error:
+                refused = error
+        if process_count() > 1 and broadcast(refused is not None) and refused is None:
+            refused = InputError(f'{folder} is not free to be written, as process 0 says')
+        if refused is not None:
+            raise refused
+        yield
 
 
 def put(array, sharding: jax.sharding.Sharding) -> jax.Array:

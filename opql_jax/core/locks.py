@@ -1,16 +1,56 @@
-"""Advisory locks on folders, which the system releases however a process ends.
+"""Locks on folders: one writer at a time, and readers whose files stay until they have closed them.
 
-Readers of a memory hold a shared lock on its segments; whoever removes or changes a folder takes the exclusive one first. A
-bucket has no locks.
+A writer holds `flock` on the file `.lock` of its folder, which says who it is; the system releases it however the process ends.
+Readers of a memory hold shared locks on the folders of its segments, and an update removes a segment only under the exclusive
+one. A bucket has no `flock`: there, and on a disk that has none, a writer leases the folder, see `_lease`.
 """
 
 import contextlib
+import errno
 import fcntl
+import itertools
+import json
+import logging
 import os
 import pathlib
+import socket
+import sys
+import threading
+import time
+import uuid
 from collections.abc import Iterable, Iterator
 
 from opql_jax.core import files
+from opql_jax.core.errors import InputError
+
+_log = logging.getLogger(__name__)
+
+_LOCK = '.lock'
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+# A lease is renewed at this interval, and one that was not for the longer time is that of a process that was killed.
+_RENEWAL_SECONDS, _LEASE_SECONDS = 10.0, 60.0
+
+
+def is_lock(path: os.PathLike) -> bool:
+    """Whether a file is a writer's lock, and so no content of its folder."""
+    name = os.fspath(path).rpartition('/')[2]
+    return name == _LOCK or name.startswith(f'{_LOCK}-')
+
+
+@contextlib.contextmanager
+def writer(folder: str | os.PathLike) -> Iterator[None]:
+    """Keeps other writers out of a folder, on disk or in a bucket, while the context lasts; makes the folder if it is missing.
+
+    A folder in which this user may not write is not locked, so that what is finished there can be found finished.
+
+    Raises:
+        InputError: another process writes here, and the message says which; or this is no folder.
+        OSError: the lock cannot be written.
+    """
+    with contextlib.ExitStack() as held:
+        if files.is_remote(folder) or not _lock(pathlib.Path(folder) / _LOCK, held):
+            held.enter_context(_lease(folder))
+        yield
 
 
 def shared(folders: Iterable[pathlib.Path]) -> contextlib.ExitStack:
@@ -27,10 +67,7 @@ def shared(folders: Iterable[pathlib.Path]) -> contextlib.ExitStack:
 
 @contextlib.contextmanager
 def try_exclusive(folder: str | os.PathLike) -> Iterator[bool]:
-    """Yields whether nobody else holds a lock on a folder; if so nobody can take one while the context lasts."""
-    if files.is_remote(folder):
-        yield True
-        return
+    """Yields whether no reader holds a lock on a folder on disk; if so none can take one while the context lasts."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -41,3 +78,144 @@ def try_exclusive(folder: str | os.PathLike) -> Iterator[bool]:
             yield True
     finally:
         os.close(handle)
+
+
+def _lock(path, held) -> bool:
+    """Locks and signs a lock file, until `held` is closed; False if the file system has no locks."""
+    try:
+        handle = _open_locked(path)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS) and not os.access(path.parent, os.W_OK):
+            return True
+        if error.errno in _NO_LOCKS:
+            path.unlink(missing_ok=True)
+            return False
+        raise
+    held.callback(os.close, handle)
+    # The folder may have been removed meanwhile, and made again by another writer.
+    held.callback(lambda: _is_open_as(handle, path) and path.unlink())
+    return True
+
+
+def _open_locked(path):
+    """The descriptor of a lock file that this process has locked and signed."""
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InputError(f'{path.parent} is a file, or lies in one: give a folder') from error
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # the folder was removed at this moment
+            continue
+        with contextlib.ExitStack() as opened:
+            opened.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not _is_open_as(handle, path):  # its holder removed it after it was opened here
+                    continue
+                os.ftruncate(handle, 0)
+                os.write(handle, _signature().encode())
+            except BlockingIOError:
+                raise InputError(_refusal(path.parent, os.read(handle, 1 << 16).decode(errors='replace'))) from None
+            except OSError as error:
+                error.filename = str(path)
+                raise
+            opened.pop_all()
+            return handle
+
+
+def _is_open_as(handle, path):
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _signature() -> str:
+    """Who this process is, as JSON."""
+    command = ' '.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+    since = time.strftime('%Y-%m-%d %H:%M:%S %z')
+    return json.dumps({'command': command[:1000], 'pid': os.getpid(), 'host': socket.gethostname(), 'since': since})
+
+
+def _refusal(folder, signature) -> str:
+    try:
+        who = json.loads(signature)
+        holder = f'process {who["pid"]} on {who["host"]} since {who["since"]} ({who["command"]})'
+    except (ValueError, KeyError, TypeError):
+        holder = 'another process, which has only just begun'
+    return f'{folder} is being written by {holder}: wait until it ends, stop it, or give another folder'
+
+
+@contextlib.contextmanager
+def _lease(where) -> Iterator[None]:
+    """`writer` where there is no `flock`: each writer puts a file of its own into the folder, and renews it.
+
+    Whoever then sees no other such file may write. Of two that come at the same moment at least one sees the other, as a
+    bucket lists what was written before. One whose file does not change for a minute was killed; it is waited for, and its file
+    removed. A writer that finds its own file removed, after it was cut off from the bucket for so long, ends at once, as
+    another may be writing.
+    """
+    folder = files.path(where)
+    folder.mkdir(parents=True, exist_ok=True)
+    own, numbers, ended = folder / f'{_LOCK}-{uuid.uuid4().hex}', itertools.count(), threading.Event()
+    signature = json.loads(_signature())
+    sign = lambda: own.write_text(json.dumps(signature | {'renewals': next(numbers)}))
+    sign()
+    renewing = threading.Thread(target=_renew, args=(own, sign, ended), daemon=True)
+    renewing.start()
+    try:
+        _outlive(folder, {path: text for path, text in _leases(folder).items() if path != own})
+        yield
+    finally:
+        ended.set()
+        renewing.join()
+        own.unlink(missing_ok=True)
+
+
+def _leases(folder) -> dict:
+    """{file: its text} of the leases on a folder."""
+    leases = {}
+    for path in folder.glob(f'{_LOCK}-*'):
+        with contextlib.suppress(FileNotFoundError):  # it ended at this moment
+            leases[path] = path.read_text()
+    return leases
+
+
+def _outlive(folder, others) -> None:
+    """Returns when none of the leases `others` is left or renewed any more; InputError if one is renewed."""
+    started = time.monotonic()
+    while others:
+        if time.monotonic() - started > _LEASE_SECONDS:
+            for path in others:
+                path.unlink(missing_ok=True)
+            return
+        _log.info('%s has a writer, or one that was killed: waiting to see', folder)
+        time.sleep(_RENEWAL_SECONDS / 2)
+        now = _leases(folder)
+        for path, text in others.items():
+            if now.get(path, text) != text:  # one of them may have been read while it was written
+                raise InputError(_refusal(folder, max(text, now[path], key=len)))
+        others = {path: text for path, text in others.items() if path in now}
+
+
+def _renew(own, sign, ended) -> None:
+    """Renews a lease until it ends; ends the process if the lease is lost."""
+    renewed = time.monotonic()
+    while not ended.wait(_RENEWAL_SECONDS):
+        try:
+            lost = not own.exists()
+            if not lost:
+                sign()
+                renewed = time.monotonic()
+        except Exception as error:  # of any library below; what matters is for how long
+            _log.warning('%s cannot be renewed: %s', own, error)
+            lost = time.monotonic() - renewed > _LEASE_SECONDS
+        if lost:
+            print(
+                f'error: {own} was lost, and another process may be writing: run the same command again',
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(1)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import BatchCache
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, check_files, read_manifest
@@ -82,8 +82,8 @@ def prepare(
         The manifest.
 
     Raises:
-        InputError: bad input, `output_dir` was prepared from other input or with other settings, or it holds other files; with
-            `extends`, another tokenizer, or a document that the folder has already.
+        InputError: bad input, `output_dir` was prepared from other input or with other settings, it holds other files, or another
+            process writes there; with `extends`, another tokenizer, or a document that the folder has already.
     """
     if processes is not None and processes < 1:
         raise InputError(f'processes={processes}: give a number of at least 1, or None for one per core')
@@ -109,13 +109,18 @@ def prepare(
                 f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
             )
         settings |= {name: earlier_settings[name] for name in SHARED} | {'extends': old.hash()}
-        max_tokens = settings['max_tokens']
     if dry_run:
         shown = {'reader': reader, **settings}
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return {}
     settings |= readers.identity(reader)
     directory = files.require_local(output_dir)
+    with locks.writer(directory):
+        return _prepare(directory, reader, settings, old, processes)
+
+
+def _prepare(directory: pathlib.Path, reader, settings: dict, old: Prepared | None, processes: int | None) -> dict:
+    """`prepare` with checked settings, while nobody else writes into the folder."""
     if (directory / MANIFEST).exists():
         manifest = read_manifest(directory, tables.PREPARED)
         check_files(directory, manifest, tables.PREPARED)
@@ -136,20 +141,20 @@ def prepare(
         vocab, documents = base.extend(vocab, documents)
         documents = link_titles(documents, vocab)
         clock(
-            f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {extends} stay, {len(vocab):,} entities in all'
+            f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {old.directory} stay, {len(vocab):,} entities in all'
         )
 
     questions = _added(old, reader.questions(vocab)) if old else reader.questions(vocab)
     questions = {name: split_questions for name, split_questions in questions.items() if split_questions}
     if old:
         wordpiece = old.tokenizer
-    elif tokenizer:
+    elif tokenizer := settings['tokenizer']:
         wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         question_texts = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
         texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), question_texts)
-        wordpiece = tokenizer_lib.train_wordpiece(texts, wordpieces)
+        wordpiece = tokenizer_lib.train_wordpiece(texts, settings['wordpieces'])
     with files.atomic_path(directory / 'tokenizer.json') as partial:
         # A model knows its tokenizer by the bytes of the file.
         partial.write_bytes(old.tokenizer_path.read_bytes() if old else wordpiece.to_str(pretty=True).encode('utf-8'))
@@ -159,11 +164,11 @@ def prepare(
     split = functools.partial(
         splitting.split_batch,
         count_tokens=tokenizer_lib.token_counter(wordpiece),
-        max_tokens=max_tokens - markup.MARKUP_ROOM,
+        max_tokens=settings['max_tokens'] - markup.MARKUP_ROOM,
         title_prefix=settings['title_prefix'],
     )
     split_all = functools.partial(map_ordered, BatchCache(split, parts / 'passages'), processes=processes)
-    options = TableOptions(settings['pair_mode'], drop_above_rate, settings['nested'])
+    options = TableOptions(settings['pair_mode'], settings['drop_above_rate'], settings['nested'])
     statistics = build_tables(directory, documents, vocab, split_all, options, base)
     clock(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
 
@@ -208,9 +213,8 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
     """Marks a folder as one that is being prepared, and clears what a killed run left, but for its parts; refuses any other."""
-    directory.mkdir(parents=True, exist_ok=True)
     if not (directory / tables.PLAN).exists():
-        if any(not path.name.startswith(f'.{tables.PLAN}.') for path in directory.iterdir()):
+        if any(not (path.name.startswith(f'.{tables.PLAN}.') or locks.is_lock(path)) for path in directory.iterdir()):
             raise CorpusError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
     else:
         for leftover in [

@@ -49,6 +49,7 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
 
     Raises:
         PredictionError: `output` or a chunk holds answers to other questions, or by another model, memory or setting.
+        InputError: another program writes these predictions.
     """
     output = files.path(output)
     parts = output.with_name(output.name + '.parts')
@@ -59,6 +60,12 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
         if distributed.is_primary() and parts.exists():
             files.rmtree(parts)
         return 0
+    with distributed.writer(parts):
+        return _write_chunks(output, parts, questions, by, answer)
+
+
+def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> int:
+    """Answers what is missing and joins the chunks."""
     chunks = [questions[start : start + CHUNK] for start in range(0, len(questions), CHUNK)]
     paths = [parts / f'{number:05d}-of-{len(chunks):05d}.jsonl' for number in range(len(chunks))]
     if unexpected := {*parts.glob('[!.]*')} - {*paths}:

@@ -142,6 +142,10 @@ def evaluate(
                 print(f'# {name}: {len(loaded):,} questions{_over(kb)}')
         if dry_run:
             return {}
+        with distributed.writer(directory):
+            return answer_and_score(kb, sets, directory)
+
+    def answer_and_score(kb, sets, directory):
         paths = {name: files.path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
         if not predictions:
             for name, loaded in sets.items():

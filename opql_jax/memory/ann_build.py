@@ -14,6 +14,7 @@ import shutil
 import numpy as np
 
 from opql_jax.core import files as storage
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, write_manifest
 from opql_jax.memory import ann, segments
@@ -72,8 +73,7 @@ def build_index(
         queries = ann.check_queries(query_e, query_r, k, (table.shape[1], dims))
         if len(query_e) < 4:
             raise InputError('queries must be at least 4: half of them are for tuning, half to measure the recall')
-    directory.mkdir(parents=True, exist_ok=True)
-    with segments.only_writer(directory):
+    with locks.writer(directory):
         folder = _next_folder(directory)
         manifest: dict = {'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
         manifest |= {'num_entities': memory.manifest['num_entities'], 'recall_target': recall, 'seed': seed}
@@ -193,7 +193,7 @@ def _next_folder(directory):
         before = text.partition('"folder": "')[2].partition('"')[0]
     else:
         left = set(_folders(directory)) | set(directory.glob(f'.{MANIFEST}.*'))  # by a killed build
-        if others := sorted(set(directory.iterdir()) - left):
+        if others := sorted(path for path in set(directory.iterdir()) - left if not locks.is_lock(path)):
             raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
     _remove_others(directory, before)
     return f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'

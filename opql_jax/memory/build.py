@@ -5,7 +5,6 @@ what the memory is being built, so that a resumed build cannot mix two encoders;
 and the records of finished shards are removed.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opql_jax.core import distributed, files
+from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
@@ -191,15 +190,14 @@ def build(
 
     Raises:
         InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory built from something
-            else, or with other files; another build running there; relations of the wrong shape or not finite.
+            else, or with other files; another process writing there; relations of the wrong shape or not finite.
         OSError: the disk is full or the directory cannot be written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
     plan = dataclasses.asdict(options) | {'pairs_sha256': entries.hash()}
-    directory.mkdir(parents=True, exist_ok=True)
     primary = distributed.is_primary()
-    with segments.only_writer(directory) if primary else contextlib.nullcontext():
+    with distributed.writer(directory):
         finished = primary and _begin(directory, plan)
         distributed.barrier('the build has begun')
         if not primary:
@@ -298,7 +296,7 @@ def _begin(directory, plan) -> bool:
     if not (directory / MANIFEST).exists() and not (directory / format.PLAN).exists():
         # In a bucket an empty folder is none.
         present = directory.iterdir() if directory.exists() else ()
-        if any(not path.name.startswith(f'.{format.PLAN}.') for path in present):
+        if any(not (path.name.startswith(f'.{format.PLAN}.') or locks.is_lock(path)) for path in present):
             raise InputError(f'{directory} holds other files and no memory; give a new or empty directory')
         segments.write_json(directory / format.PLAN, plan)
     finished = _is_finished(directory, plan)

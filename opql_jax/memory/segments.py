@@ -1,21 +1,19 @@
-"""Writes the segments of a memory shard by shard, each file whole or not there, one writer at a time.
+"""Writes the segments of a memory shard by shard, each file whole or not there.
 
 What `memory/build.py` and `memory/update.py` share. Nothing written here is part of a memory until a manifest names it. Each
 finished shard leaves `shard-00000.json` with the digests of its files, by which a repetition knows that it need not be made.
 """
 
-import contextlib
 import dataclasses
 import io
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
-from opql_jax.core import files, locks
-from opql_jax.core.errors import InputError
+from opql_jax.core import files
 from opql_jax.corpus import tables
 from opql_jax.memory import format
 
@@ -99,15 +97,6 @@ def write_json(path: pathlib.Path, value) -> None:
     """Writes JSON, atomically."""
     with files.atomic_path(path) as partial:
         partial.write_text(json.dumps(value, indent=1, sort_keys=True) + '\n', encoding='utf-8')
-
-
-@contextlib.contextmanager
-def only_writer(directory: pathlib.Path) -> Iterator[None]:
-    """Holds the exclusive lock on a folder that is written; raises InputError if another writer has it."""
-    with locks.try_exclusive(directory) as locked:
-        if not locked:
-            raise InputError(f'another process is building or changing the memory in {directory}')
-        yield
 
 
 def _finished_shard(directory, record):

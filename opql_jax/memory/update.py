@@ -101,7 +101,7 @@ def inject(
     if covers is not None:
         origin['covers'] = dict(covers)
     primary = distributed.is_primary()
-    with _writing(directory, origin) if primary else contextlib.nullcontext() as manifest:
+    with _writing(directory, origin) as manifest:
         distributed.barrier('the injection has begun')
         if manifest is None:  # now that no other process may change it
             manifest = _successor(format.read_manifest(directory))
@@ -272,14 +272,18 @@ def _merge(directory, manifest, memory):
 
 @contextlib.contextmanager
 def _writing(directory, injecting=None):
-    """Yields the manifest of the next state, while no other process changes the memory; cleans up before and after.
+    """Yields the manifest of the next state, while nobody else changes the memory; cleans up before and after.
 
     Args:
         directory: of the memory.
-        injecting: the origin of an injection, of which an earlier attempt is not cleaned up.
+        injecting: the origin of an injection, of which an earlier attempt is not cleaned up. It may have several processes,
+            and those that are not the primary one get None.
     """
     format.read_manifest(directory)  # so that what is no memory is reported as such
-    with segments.only_writer(directory):
+    with locks.writer(directory) if injecting is None else distributed.writer(directory):
+        if injecting is not None and not distributed.is_primary():
+            yield None
+            return
         manifest = format.read_manifest(directory)
         _clean(directory, manifest, injecting and _plan(manifest_hash(manifest), injecting))
         try:

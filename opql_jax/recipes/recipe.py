@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import record
 
@@ -207,7 +208,7 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
     """Runs what is not done, in order.
 
     Raises:
-        InputError: a step failed, or was run before with another command.
+        InputError: a step failed, was run before with another command, or is being run by another process.
         Preempted: the run was asked to stop.
     """
     out = options.out.absolute()
@@ -227,8 +228,10 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
         else:
             started = time.monotonic()
             _log.info('%s', title)
-            out.mkdir(parents=True, exist_ok=True)
-            step.run(out, run_json_of(step, out))
+            # Recipes with steps in common may run at the same time, but none of these steps twice.
+            with locks.writer(run_json_of(step, out).parent):
+                if state_of(step, out) != 'done':
+                    step.run(out, run_json_of(step, out))
             _log.info('%s: done in %.0f s', title, time.monotonic() - started)
 
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import optax
 
-from opql_jax.core import distributed, files
+from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
 from opql_jax.core.preemption import PreemptionGuard
 from opql_jax.data import pipeline
@@ -95,6 +95,7 @@ def train(
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
         CheckpointError: what training starts from does not fit.
+        InputError: another run trains into the workdir.
         Preempted: a SIGTERM came, and the state was saved.
     """
     # ---------------- What is learnt, from what ----------------
@@ -129,78 +130,76 @@ def train(
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
-    if distributed.is_primary():
-        files.path(config.workdir).mkdir(parents=True, exist_ok=True)
-    distributed.barrier('workdir')
-    checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-    lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards)
-    place = lambda tree: state_lib.place(tree, layout, task.trainable)
-    start, seconds_before = checkpoints.latest_step() or 0, 0.0
-    if start > config.num_steps:
-        raise TrainingError(
-            f'{config.workdir} is at step {start} already, and num_steps is {config.num_steps}: raise it, or use another workdir'
-        )
-    if start:
-        model_config.check_vocabulary(model_config.read(config.workdir), prepared, config.workdir)
-        meta = checkpoints.meta(start)
-        lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
-        seconds_before = meta['seconds']
-        fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
-        shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
-        params, opt_state, _ = checkpoints.restore(shapes.params, shapes.opt_state)
-        state = place(TrainState(np.int32(start), params, opt_state))
-        _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)
-    else:
-        params = starting_params()
-        task.check_init(params, origin['lineage'] if origin else {})
-        # The moments of a table that is placed already are made where its rows lie.
-        state = place(state_lib.init_state(place(params), task.trainable, optimizer))
-        if distributed.is_primary():
-            earlier = model_config.read(config.init_from) if config.init_from else {'pair_encoding': 'marked_pair'}
-            pair_encoding = objective.pair_encoding or earlier['pair_encoding']
-            model_config.write(config.workdir, encoder, prepared, pair_encoding)
+    with distributed.writer(config.workdir):
+        checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
+        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards)
+        place = lambda tree: state_lib.place(tree, layout, task.trainable)
+        start, seconds_before = checkpoints.latest_step() or 0, 0.0
+        if start > config.num_steps:
+            raise TrainingError(
+                f'{config.workdir} is at step {start} already, and num_steps is {config.num_steps}: raise it, or use another workdir'
+            )
+        if start:
+            model_config.check_vocabulary(model_config.read(config.workdir), prepared, config.workdir)
+            meta = checkpoints.meta(start)
+            lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
+            seconds_before = meta['seconds']
+            fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
+            shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
+            params, opt_state, _ = checkpoints.restore(shapes.params, shapes.opt_state)
+            state = place(TrainState(np.int32(start), params, opt_state))
+            _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)
+        else:
+            params = starting_params()
+            task.check_init(params, origin['lineage'] if origin else {})
+            # The moments of a table that is placed already are made where its rows lie.
+            state = place(state_lib.init_state(place(params), task.trainable, optimizer))
+            if distributed.is_primary():
+                earlier = model_config.read(config.init_from) if config.init_from else {'pair_encoding': 'marked_pair'}
+                pair_encoding = objective.pair_encoding or earlier['pair_encoding']
+                model_config.write(config.workdir, encoder, prepared, pair_encoding)
 
-    # ---------------- The loop ----------------
-    def save(done):
-        meta = {
-            'step': done,
-            'seed': config.seed,
-            'seconds': round(seconds_before + time.monotonic() - started, 1),
-            'hardware': lineage_lib.describe_hardware(),
-            'lineage': lineage,
-            'gin': gin_config(),
-        }
-        params, opt_state = state_lib.without_padding((state.params, state.opt_state), layout)
-        checkpoints.save(done, params, opt_state, meta)
+        # ---------------- The loop ----------------
+        def save(done):
+            meta = {
+                'step': done,
+                'seed': config.seed,
+                'seconds': round(seconds_before + time.monotonic() - started, 1),
+                'hardware': lineage_lib.describe_hardware(),
+                'lineage': lineage,
+                'gin': gin_config(),
+            }
+            params, opt_state = state_lib.without_padding((state.params, state.opt_state), layout)
+            checkpoints.save(done, params, opt_state, meta)
 
-    per_process = num_shards // distributed.process_count()
-    shards = [task.source.shard(distributed.process_index() * per_process + i, num_shards) for i in range(per_process)]
-    batches = pipeline.batches(shards, start, config.num_steps)
-    step_fn = make_train_step(task, optimizer, config.seed)
-    last = {}
-    with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
-        for step in range(start, config.num_steps):
-            with progress.timed('data'):
-                batch = next(batches)
-            progress.start_step(step, batch)
-            state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), task.memory)
-            progress.end_step(step, metrics)
+        per_process = num_shards // distributed.process_count()
+        shards = [task.source.shard(distributed.process_index() * per_process + i, num_shards) for i in range(per_process)]
+        batches = pipeline.batches(shards, start, config.num_steps)
+        step_fn = make_train_step(task, optimizer, config.seed)
+        last = {}
+        with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
+            for step in range(start, config.num_steps):
+                with progress.timed('data'):
+                    batch = next(batches)
+                progress.start_step(step, batch)
+                state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), task.memory)
+                progress.end_step(step, metrics)
 
-            done = step + 1
-            stop = preemption.should_stop(done)
-            if stop or done % config.checkpoint_every == 0 or done == config.num_steps:
-                last = progress.report(done) or last
-                with progress.timed('checkpoint'):
-                    save(done)
-                if on_checkpoint and not stop:
-                    progress.write(done, on_checkpoint(done))
-            elif done % config.log_every == 0:
-                last = progress.report(done) or last
-            if stop and done < config.num_steps:
-                raise Preempted(
-                    f'{config.workdir} was asked to stop: step {done} of {config.num_steps} is saved, and the same command goes on from it'
-                )
-    return last
+                done = step + 1
+                stop = preemption.should_stop(done)
+                if stop or done % config.checkpoint_every == 0 or done == config.num_steps:
+                    last = progress.report(done) or last
+                    with progress.timed('checkpoint'):
+                        save(done)
+                    if on_checkpoint and not stop:
+                        progress.write(done, on_checkpoint(done))
+                elif done % config.log_every == 0:
+                    last = progress.report(done) or last
+                if stop and done < config.num_steps:
+                    raise Preempted(
+                        f'{config.workdir} was asked to stop: step {done} of {config.num_steps} is saved, and the same command goes on from it'
+                    )
+        return last
 
 
 def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: int):

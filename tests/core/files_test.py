@@ -5,8 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-from etils.epath import backend, gpath
-from fsspec.implementations.memory import MemoryFileSystem
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
@@ -24,39 +22,15 @@ from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 import tiny_prepared
 import tiny_training
+from bucket import Bucket, use_bucket
 from graph_kb import QUESTIONS, VOCAB, ring
 from memory_tables import make, make_table, relations_of
-
-
-class Bucket(MemoryFileSystem):
-    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of names, and what is empty is none."""
-
-    protocol = ('gcs', 'gs')
-    store: dict = {}
-    pseudo_dirs = ['']
-
-    @classmethod
-    def _strip_protocol(cls, path):
-        return super()._strip_protocol(path.removeprefix('gs://'))
-
-    def mkdir(self, path, create_parents=True, **_):
-        pass
-
-    def makedirs(self, path, exist_ok=False):
-        pass
-
-    def mv(self, path1, path2, **_):
-        self.cp_file(path1, path2)  # by the bucket itself, whole or not at all
-        self.rm_file(path1)
 
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     """Makes gs:// an empty bucket in main memory; gives the folder where copies of its folders are kept."""
-    monkeypatch.setattr(Bucket, 'store', {})
-    monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
-    monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)  # or its own code for buckets would be used
-    monkeypatch.setattr(type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket())
+    use_bucket(monkeypatch)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / 'cache'))
     return tmp_path / 'cache'
 

@@ -1,6 +1,166 @@
-"""Locks on folders, shared and exclusive."""
+"""Locks on folders: one writer at a time, and readers."""
 
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from opql_jax.core import files, locks
+from opql_jax.core.errors import InputError
+
+from bucket import use_bucket
+
+REFUSED = (
+    rf'is being written by process {os.getpid()} on {re.escape(socket.gethostname())} since \d{{4}}-.*: wait until it ends'
+)
+HOLD = """
+import sys, time
 from opql_jax.core import locks
+with locks.writer(sys.argv[1]):
+    print('held', flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(params=['disk', 'disk without locks', 'bucket'])
+def folder(request, tmp_path, monkeypatch):
+    """A folder of each kind, with leases that are short."""
+    monkeypatch.setattr(locks, '_RENEWAL_SECONDS', 0.02)
+    monkeypatch.setattr(locks, '_LEASE_SECONDS', 0.3)
+    if request.param == 'bucket':
+        use_bucket(monkeypatch)
+        return 'gs://b/folder'
+    if request.param == 'disk without locks':
+
+        def flock(*_):
+            raise OSError(errno.ENOLCK, 'No locks available')
+
+        monkeypatch.setattr(fcntl, 'flock', flock)
+    return str(tmp_path / 'new' / 'folder')
+
+
+def lock_files(folder):
+    return [path for path in files.path(folder).glob('*') if locks.is_lock(path)]
+
+
+def test_a_second_writer_is_told_who_the_first_one_is(folder):
+    for _ in range(2):
+        with locks.writer(folder):
+            assert len(lock_files(folder)) == 1
+            for _ in range(2):
+                with pytest.raises(InputError, match=f'{re.escape(folder)} {REFUSED}'), locks.writer(folder):
+                    pass
+            assert len(lock_files(folder)) == 1
+        assert lock_files(folder) == []
+
+
+def test_an_error_of_the_writer_gives_the_folder_free(folder):
+    with pytest.raises(ZeroDivisionError), locks.writer(folder):
+        1 / 0  # noqa: B018
+    with locks.writer(folder):
+        pass
+
+
+def test_of_many_writers_never_two_write_at_a_time(folder):
+    writing, wrote, overlaps = [], [], []
+
+    def write(number):
+        try:
+            with locks.writer(folder):
+                writing.append(number)
+                overlaps.append(len(writing))
+                time.sleep(0.01)
+                writing.remove(number)
+            wrote.append(number)
+        except InputError as error:
+            assert 'is being written by' in str(error)
+
+    for start in range(3):
+        threads = [threading.Thread(target=write, args=(start * 4 + i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert set(overlaps) <= {1} and len(wrote) == len(overlaps)
+    with locks.writer(folder):
+        pass
+    assert lock_files(folder) == []
+
+
+def test_a_writer_that_removes_its_folder_leaves_the_lock_of_the_next_one_alone(tmp_path):
+    folder = tmp_path / 'folder'
+    with locks.writer(folder):
+        shutil.rmtree(folder)
+        with locks.writer(folder):
+            pass
+        other = locks.writer(folder)
+        other.__enter__()
+    with pytest.raises(InputError, match=REFUSED), locks.writer(folder):
+        pass
+    other.__exit__(None, None, None)
+    assert [*folder.iterdir()] == []
+
+
+def test_a_killed_writer_holds_nothing(tmp_path):
+    command = [sys.executable, '-c', HOLD, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {'PYTHONPATH': ':'.join(sys.path)}
+    ) as other:
+        assert other.stdout.readline() == 'held\n'
+        with pytest.raises(InputError, match=rf'process {other.pid} on .* \(-c {tmp_path}\)'), locks.writer(tmp_path):
+            pass
+        other.send_signal(signal.SIGKILL)
+    assert len(lock_files(tmp_path)) == 1
+    with locks.writer(tmp_path):
+        assert json.loads((tmp_path / '.lock').read_text())['pid'] == os.getpid()
+    assert lock_files(tmp_path) == []
+
+
+def test_a_file_is_no_folder_to_write(tmp_path):
+    (tmp_path / 'file').write_text('')
+    for where in ('file', 'file/folder'):
+        with pytest.raises(InputError, match=f'{tmp_path}/{where} is a file, or lies in one: give a folder'):
+            with locks.writer(tmp_path / where):
+                pass
+
+
+def test_a_lease_that_nobody_renews_is_waited_for_and_ends(folder):
+    if not folder.startswith('gs://'):
+        pytest.skip('the same on a disk')
+    files.path(f'{folder}/.lock-killed').write_text('{"renewals": 7}')
+    started = time.monotonic()
+    with locks.writer(folder):
+        assert time.monotonic() - started > 0.3
+        assert [path.name for path in lock_files(folder)] != ['.lock-killed']
+    assert lock_files(folder) == []
+
+
+@pytest.mark.parametrize('end', ['removed', 'cut off'])
+def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
+    monkeypatch.setattr(locks, '_RENEWAL_SECONDS', 0.01)
+    monkeypatch.setattr(locks, '_LEASE_SECONDS', 0.1)
+    monkeypatch.setattr(os, '_exit', lambda code: codes.append(code) or sys.exit())
+    codes, own = [], tmp_path / '.lock-1'
+
+    def sign():
+        if end == 'cut off':
+            raise ConnectionError('no route')
+        own.unlink()
+
+    own.write_text('')
+    with pytest.raises(SystemExit):
+        locks._renew(own, sign, threading.Event())
+    assert codes == [1] and f'{own} was lost' in capsys.readouterr().err
 
 
 def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
@@ -13,8 +173,3 @@ def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
         assert locked
         with locks.try_exclusive(tmp_path) as another:
             assert not another
-
-
-def test_a_bucket_has_no_locks():
-    with locks.try_exclusive('gs://b/folder') as locked:
-        assert locked

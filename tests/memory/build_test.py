@@ -167,7 +167,7 @@ def test_a_directory_with_other_files_is_left_alone(tmp_path):
 
 def test_two_builds_of_one_directory_at_a_time_are_refused(tmp_path):
     def encode(rows):
-        with pytest.raises(InputError, match='another process is building'):
+        with pytest.raises(InputError, match='is being written by process'):
             make(tmp_path)
         return relations_of(rows)
 

@@ -237,7 +237,7 @@ def test_two_writers_at_a_time_are_refused(tmp_path):
 
     def encode(rows):
         for update in UPDATES.values():
-            with pytest.raises(InputError, match='another process is building or changing'):
+            with pytest.raises(InputError, match='is being written by process'):
                 update(tmp_path)
         return relations_of(rows)
 

@@ -1,0 +1,27 @@
+"""Functions of a program in several processes, as one process sees them; tests/training/several_processes_test.py has real ones."""
+
+import pytest
+
+from opql_jax.core import distributed, locks
+from opql_jax.core.errors import InputError
+
+
+def test_all_processes_are_told_that_another_program_writes_the_folder(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(distributed, 'process_count', lambda: 2)
+    monkeypatch.setattr(distributed, 'broadcast', lambda number: told.append(number) or told[0])
+    with locks.writer(tmp_path):
+        for index, message in ((0, 'is being written by process'), (1, 'is not free to be written, as process 0 says')):
+            monkeypatch.setattr(distributed, 'process_index', lambda index=index: index)
+            with pytest.raises(InputError, match=f'{tmp_path} {message}'), distributed.writer(tmp_path):
+                pass
+    assert told == [True, False]
+
+
+def test_process_0_holds_the_lock_of_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed, 'process_count', lambda: 2)
+    monkeypatch.setattr(distributed, 'broadcast', lambda number: 0)
+    for index in (0, 1):
+        monkeypatch.setattr(distributed, 'process_index', lambda index=index: index)
+        with distributed.writer(tmp_path):
+            assert [path.name for path in tmp_path.iterdir()] == ['.lock'] * (index == 0)

@@ -1,0 +1,137 @@
+"""Every folder that a command writes has one writer at a time: a second one is told who the first is, and changes nothing."""
+
+import concurrent.futures
+import os
+import pathlib
+import time
+
+import pytest
+
+from opql_jax.core import locks
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.question_sets import evaluate, write_answers
+from opql_jax.memory import ann_build
+from opql_jax.memory.format import Memory
+from opql_jax.recipes import recipe
+from opql_jax.training.checkpoints import Checkpoints
+
+import ann_memories
+import memory_tables
+import prepare_by_parts
+import tiny_training
+import tiny_updates
+from graph_kb import QUESTIONS, ring
+
+REFUSED = rf'is being written by process {os.getpid()} on '
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    return tiny_training.write_world(tmp_path_factory.mktemp('world'))
+
+
+def corpus(folder, name):
+    """A file of passages about a person of this name."""
+    path = folder / f'{name}.jsonl'
+    path.write_text(
+        ''.join(
+            f'{{"id": "{i}", "title": "{name}", "title_entity": "{name}", "text": "{name} knows Eve since {1900 + i}.", "mentions": '
+            f'[{{"start": 0, "end": {len(name)}, "entity": "{name}"}}, '
+            f'{{"start": {len(name) + 7}, "end": {len(name) + 10}, "entity": "Eve"}}]}}\n'
+            for i in range(8)
+        )
+    )
+    return path
+
+
+def write_index(folder):
+    memory = ann_memories.make_memory(folder.parent / 'indexed', 50)
+    ann_build.build_index(folder, memory, ann_memories.TABLE)
+
+
+@pytest.mark.parametrize(
+    'command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'eval', 'recipe']
+)
+def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
+    prepared, model, memory = map(str, world)
+    folder = tmp_path / 'folder'
+    if command in tiny_updates.UPDATES:
+        tiny_updates.make(folder).close()
+    calls = {
+        'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
+        'train': lambda: tiny_training.run(prepared, folder),
+        'build_memory': lambda: memory_tables.make(folder),
+        **{name: lambda update=update: update(folder) for name, update in tiny_updates.UPDATES.items()},
+        'index': lambda: write_index(folder),
+        'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
+        'eval': lambda: evaluate(
+            prepared_dir=prepared, model_dir=model, memory_dir=memory, questions='2-hop/dev', output_dir=str(folder)
+        ),
+        'recipe': lambda: recipe.run(
+            [recipe.Function('s', write_one, {'path': '{out}/s'}, 's')], recipe.Options(folder, tmp_path)
+        ),
+    }
+    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(command, folder)
+    with locks.writer(held):
+        before = memory_tables.digest_of_tree(folder)
+        with pytest.raises(InputError, match=f'{held} {REFUSED}'):
+            calls[command]()
+        assert memory_tables.digest_of_tree(folder) == before
+    calls[command]()
+    assert not [path for path in tmp_path.rglob('*') if locks.is_lock(path)]
+
+
+def write_one(path):
+    pathlib.Path(path).write_text('1')
+
+
+def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_and_the_other_is_told(tmp_path):
+    corpora = [corpus(tmp_path, name) for name in ('Ann', 'Bob')]
+    for number, delay in enumerate((0, 0.01, 0.05, 0.2)):
+        folder = tmp_path / str(number)
+
+        def run(path, wait, folder=folder):
+            time.sleep(wait)
+            return prepare_by_parts.run(folder, path)
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]
+        errors = [run.exception() for run in runs]
+        (error,) = filter(None, errors)
+        assert isinstance(error, InputError) and (
+            'is being written by' in str(error) or 'was prepared with another' in str(error)
+        )
+        prepared = Prepared(folder)
+        prepared_name = ('Ann', 'Bob')[errors.index(None)]
+        assert set(prepared.vocab.names) == {prepared_name, 'Eve'}
+        assert all(title == prepared_name for title in prepared.passages['title'].to_pylist())
+
+
+def test_a_second_training_run_into_a_folder_does_not_touch_the_checkpoints_of_the_first(world, tmp_path):
+    prepared, refused = world[0], []
+
+    def train_too(step):
+        with pytest.raises(InputError, match=REFUSED):
+            tiny_training.run(prepared, tmp_path, seed=2)
+        refused.append(step)
+        return {}
+
+    tiny_training.run(prepared, tmp_path, seed=1, checkpoint_every=1, on_checkpoint=train_too)
+    assert refused == [1, 2, 3]
+    with Checkpoints(tmp_path, read_only=True) as checkpoints:
+        assert checkpoints.meta()['seed'] == 1 and checkpoints.steps() == [2, 3]
+
+
+def test_a_reader_keeps_the_version_that_it_opened_while_a_writer_works(tmp_path):
+    tiny_updates.make(tmp_path).close()
+    reader = Memory.open(tmp_path)
+    before = tiny_updates.entries_of(reader)
+    with locks.writer(tmp_path):
+        opened = Memory.open(tmp_path)
+        assert opened.hash() == reader.hash()
+        opened.close()
+    for update in tiny_updates.UPDATES.values():
+        update(tmp_path)
+    assert tiny_updates.entries_of(reader) == before
+    reader.close()

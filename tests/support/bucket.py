@@ -1,0 +1,34 @@
+"""A bucket in main memory, which tests put in the place of gs://."""
+
+from etils.epath import backend, gpath
+from fsspec.implementations.memory import MemoryFileSystem
+
+
+class Bucket(MemoryFileSystem):
+    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of names, and what is empty is none."""
+
+    protocol = ('gcs', 'gs')
+    store: dict = {}
+    pseudo_dirs = ['']
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.removeprefix('gs://'))
+
+    def mkdir(self, path, create_parents=True, **_):
+        pass
+
+    def makedirs(self, path, exist_ok=False):
+        pass
+
+    def mv(self, path1, path2, **_):
+        self.cp_file(path1, path2)  # by the bucket itself, whole or not at all
+        self.rm_file(path1)
+
+
+def use_bucket(monkeypatch):
+    """Makes gs:// an empty bucket."""
+    monkeypatch.setattr(Bucket, 'store', {})
+    monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
+    monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)  # or its own code for buckets would be used
+    monkeypatch.setattr(type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket())
