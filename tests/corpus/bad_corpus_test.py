@@ -154,7 +154,7 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     no_pair_mode=(lambda f: f.jsonl(**{'prepare.prepare.pair_mode': 'some'}), "'some' is not one of title, all"),
     an_output_that_is_a_file=(
         lambda f: f.jsonl(PREPARED_DIR=f.file('mine.txt', 'x')),
-        r"File exists: '.*/mine\.txt'",
+        r'/mine\.txt is a file, or lies in one: give a folder',
     ),
     an_output_with_other_files=(
         lambda f: f.jsonl(PREPARED_DIR=f.file('mine/notes.txt', 'x').parent),
