@@ -36,23 +36,18 @@ need() { [ -n "${!1-}" ] || fail "$1 is not set; for example: $1=$2"; }
 find_python() {
   local candidate
   while IFS= read -r candidate; do
-    if "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-      printf '%s\n' "$candidate"
-      return
-    fi
+    "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue
+    printf '%s\n' "$candidate"
+    return
   done < <(type -aP python3.11 python3.12 python3.13 python3 || true)
-  fail "no Python of at least 3.11 with venv and ensurepip on PATH; install one (Debian and Ubuntu: apt-get install python3.11-venv)"
+  fail "no Python of at least 3.11 with venv and ensurepip on PATH; install one (on Debian: apt-get install python3.11-venv)"
 }
 
 make_venv() {
   local base
-  if "$PYTHON" -I -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-    return
-  fi
+  "$PYTHON" -I -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && return
   base=$(find_python)
-  if [ -e "$VENV" ]; then
-    say "$VENV does not work: making it anew"
-  fi
+  [ ! -e "$VENV" ] || say "$VENV does not work: making it anew"
   say "creating $VENV with $("$base" --version)"
   "$base" -m venv --clear "$VENV"
 }
@@ -81,13 +76,10 @@ setup_env() {
   fi
   say "installing opql_jax (${extras:-core}) with the versions of requirements-lock.txt into $VENV;" \
     "this downloads packages and takes minutes the first time (log: $VENV/install.log)"
-  (
-    cd -- "$ROOT"
-    pip_install -e ".${extras:+[$extras]}"
-    if [ $# -gt 0 ]; then
-      pip_install --no-deps "$@"
-    fi
-  )
+  cd -- "$ROOT"
+  pip_install -e ".${extras:+[$extras]}"
+  [ $# -eq 0 ] || pip_install --no-deps "$@"
+  cd -- "$OLDPWD"
   printf '%s\n' "$wanted" >"${stamps[0]}"
   say "installed in $((SECONDS - started)) s"
 }

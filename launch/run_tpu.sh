@@ -2,21 +2,18 @@
 # Runs a binary on all workers of a Cloud TPU that launch/setup_tpu.sh has made, and runs it again where it was preempted.
 #   launch/run_tpu.sh [--all_logs] [--detach] [--dry_run] BINARY [FLAG...]
 #   launch/run_tpu.sh [--dry_run] --logs [--all_logs] | --stop | --delete
-#   BINARY      train, build_memory, eval, ...: python -m opql_jax.BINARY FLAG...; paths in its flags are those of the workers,
-#               in ~/opql_jax where they are relative. What it writes has to be on storage that all workers see and that
-#               outlives them
+#   BINARY      train, build_memory, eval, ...: python -m opql_jax.BINARY FLAG..., in ~/opql_jax on each worker. What it writes
+#               has to be on storage that all workers see and that outlives them
 #   --all_logs  shows the output of all workers, each line with its host, and not only that of worker 0
 #   --detach    starts it and returns: nothing restarts it then
 #   --logs      shows the output of the job and waits for its end; interrupting this script always leaves the job running
 #   --stop      asks the job to save its state and end
 #   --delete    deletes the TPU, and its queued resource where it has one
 #   --dry_run   prints the commands, one on a line, as for a TPU that is ready, and runs none of them
-# On each worker the output goes to ~/opql_jax_jobs/JOB.log too, and OPQL_DISTRIBUTED=1 tells the binary to call
-# jax.distributed.initialize, which finds the other workers by itself.
-# Code 75 of the job (it was asked to stop, and has saved its state), or a worker that lost it, starts it again; a TPU that was
-# preempted is first created again by launch/setup_tpu.sh, with the same commit. Any other code is that of this script.
-# Environment variables: those of launch/setup_tpu.sh, and
-#   COMMIT        the commit that the TPU has to have (default: HEAD)
+# On each worker the output goes to ~/opql_jax_jobs/JOB.log too, and OPQL_DISTRIBUTED=1 makes JAX find the other workers.
+# Code 75 of the job (it saved its state when asked to stop), or a worker that lost it, starts it again; a preempted TPU is
+# first created again by launch/setup_tpu.sh, with the same commit. Any other code is that of this script.
+# Environment variables: those of launch/setup_tpu.sh, where COMMIT is the commit that the TPU has to have, and
 #   MAX_RESTARTS  how often the job is started again (default: 100); an attempt to create the TPU counts
 #   GRACE         seconds between TERM and KILL (default: 60)
 #   POLL          seconds between looks at the job and the TPU (default: 30)
@@ -26,8 +23,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/tpu.sh"
 
 USAGE='usage: launch/run_tpu.sh [--all_logs] [--detach] [--dry_run] BINARY [FLAG...], or one of --logs, --stop, --delete'
 MAX_RESTARTS=${MAX_RESTARTS:-100}
-[[ $GRACE =~ ^[0-9]+$ && $POLL =~ ^[0-9]+$ && $MAX_RESTARTS =~ ^[0-9]+$ ]] ||
-  fail "GRACE=$GRACE, POLL=$POLL and MAX_RESTARTS=$MAX_RESTARTS have to be whole numbers"
+[[ $MAX_RESTARTS =~ ^[0-9]+$ ]] || fail "MAX_RESTARTS=$MAX_RESTARTS has to be a whole number"
 # Looks in a row at which the workers may not answer, or some of them have ended and others have not.
 PATIENCE=10
 action=
@@ -47,118 +43,70 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-if [ -n "$action" ]; then
-  [ $# -eq 0 ] || fail "$action takes no binary; $USAGE"
-else
-  [ $# -gt 0 ] || fail "name a binary; $USAGE"
-fi
+[ -n "$action" ] || [ $# -gt 0 ] || fail "name a binary; $USAGE"
+[ -z "$action" ] || [ $# -eq 0 ] || fail "$action takes no binary; $USAGE"
 place
 
-# verdict CODE...: sets ENDED to what the codes of the workers come to, or to nothing where all run
-verdict() {
+# STATUSES becomes what each worker says of the job, or nothing where one does not answer; ENDED what that comes to: preempted
+# (the TPU is gone), stopped (by --stop), again (a worker was preempted, or lost the job), a failure's code, 0, or nothing.
+look_at_job() {
   local code
-  ENDED=
-  for code in "$@"; do
-    case $code in
-      running) ;;
-      stopped)
-        ENDED=stopped
-        return
-        ;;
-      75 | lost) ENDED=again ;;
-      0) ENDED=${ENDED:-0} ;;
-      *) [ "${ENDED:-0}" != 0 ] || ENDED=$code ;;
-    esac
-  done
+  ENDED='' STATUSES=''
+  look READY || return 0
+  [ "$STATE" = READY ] || { ENDED=preempted; return; }
+  STATUSES=" $(on_workers all worker_status | tr '\n' ' ')" || STATUSES=''
+  case $STATUSES in
+    *' stopped '*) ENDED=stopped ;;
+    *' 75 '* | *' lost '*) ENDED=again ;;
+    *) for code in ${STATUSES//running/}; do [ "${ENDED:-0}" != 0 ] || ENDED=$code; done ;;
+  esac
 }
 
 FOLLOWER=
-start_following() {
-  # In a process group of its own, so that it can be ended with what it has started.
-  set -m
-  on_workers "${follow[@]}" </dev/null &
-  FOLLOWER=$!
-  set +m
-}
+stop_following() { [ -z "$FOLLOWER" ] || kill -- "-$FOLLOWER" 2>/dev/null || true; }
 
-stop_following() {
-  if [ -n "$FOLLOWER" ]; then
-    kill -- "-$FOLLOWER" 2>/dev/null || true
-    wait "$FOLLOWER" 2>/dev/null || true
-    FOLLOWER=
-  fi
-}
-
-# watch: shows the output of the job until it has ended on all workers, and sets ENDED to its exit code, or to
-#   stopped (by --stop), again (it saved its state, or a worker lost it) or preempted (the TPU is gone)
+# Shows the output of the job until it has ended, and sets ENDED; exits if all went well, or --stop was called.
 watch() {
-  local codes waited broken='' strange=0
+  local waited odd=0
   if [ -n "$DRY_RUN" ]; then
     on_workers "${follow[@]}"
     look READY
     on_workers all worker_status
-    ENDED=0
-    return
+    exit
   fi
   trap 'stop_following; say "the job goes on: launch/run_tpu.sh --logs shows it, --stop ends it"; exit 130' INT TERM HUP
-  start_following
-  while :; do
+  while [ "$odd" -lt "$PATIENCE" ]; do
+    if [ "$odd" -eq 0 ] && ! kill -0 "$FOLLOWER" 2>/dev/null; then
+      # In a process group of its own, so that it can be ended with what it has started.
+      set -m
+      on_workers "${follow[@]}" </dev/null &
+      FOLLOWER=$!
+      set +m
+    fi
     for ((waited = 0; waited < POLL; waited++)); do
       sleep 1
-      if [ -n "$FOLLOWER" ] && ! kill -0 "$FOLLOWER" 2>/dev/null; then
-        if wait "$FOLLOWER"; then
-          # The job has ended there, which is worth a look.
-          FOLLOWER=
-          break
-        fi
-        FOLLOWER=
-        broken=1
-      fi
+      # It ends with the job there, which is worth a look, or with the connection.
+      [ "$odd" -gt 0 ] || kill -0 "$FOLLOWER" 2>/dev/null || break
     done
-    codes=
-    if look READY; then
-      if [ "$STATE" != READY ]; then
-        ENDED=preempted
-        break
-      fi
-      codes=$(on_workers all worker_status) || codes=
-    fi
-    # shellcheck disable=SC2086  # one word for each worker
-    verdict $codes
-    case "$codes" in
-      '') ;;
-      *running*)
-        # A worker that has ended well may leave work to another; one that has failed leaves the others waiting for it.
-        if [ "${ENDED:-0}" = 0 ]; then
-          strange=0
-          if [ -n "$broken" ]; then
-            start_following
-            broken=
-          fi
-          continue
-        fi
-        ;;
-      *) break ;;
-    esac
-    strange=$((strange + 1))
-    if [ "$strange" -ge "$PATIENCE" ]; then
-      [ -n "$codes" ] || fail "the workers of $TPU_NAME do not answer; --logs tries again"
-      break
-    fi
+    look_at_job
+    if [ "$ENDED" = preempted ] || [[ -n $STATUSES && $STATUSES != *running* ]]; then break; fi
+    # A worker that has ended well may leave work to another; one that has failed leaves the others waiting for it.
+    odd=$((odd + 1))
+    [ -z "$STATUSES" ] || [ "${ENDED:-0}" != 0 ] || odd=0
   done
-  if [ "$ENDED" != preempted ] && [ -n "$FOLLOWER" ]; then
-    # Its last lines.
-    sleep 2
-  fi
+  # Its last lines.
+  ! kill -0 "$FOLLOWER" 2>/dev/null || sleep 2
   stop_following
   trap - INT TERM HUP
+  case $ENDED in
+    '') fail "the workers of $TPU_NAME do not answer; --logs tries again" ;;
+    0) exit ;;
+    stopped) fail 'the job was stopped with --stop' ;;
+  esac
 }
 
 case $action in
-  --stop)
-    on_workers all worker_stop "$GRACE"
-    exit
-    ;;
+  --stop) on_workers all worker_stop "$GRACE"; exit ;;
   --delete)
     look READY
     [ "$STATE" != ABSENT ] || fail "there is no TPU $TPU_NAME in $ZONE"
@@ -167,74 +115,52 @@ case $action in
     ;;
   --logs)
     watch
-    case $ENDED in
-      stopped) fail 'the job was stopped with --stop' ;;
-      again | preempted)
-        say "the job is to be run again: launch/run_tpu.sh BINARY [FLAG...]"
-        exit 75
-        ;;
-    esac
-    exit "$ENDED"
+    [[ ! $ENDED =~ ^[0-9]+$ ]] || exit "$ENDED"
+    say "the job is to be run again: launch/run_tpu.sh BINARY [FLAG...]"
+    exit 75
     ;;
 esac
 
-[ -n "$detach" ] || machine
-if [ -z "${COMMIT-}" ] && [ -n "$(git -C "$ROOT" status --porcelain)" ]; then
-  say 'there are uncommitted changes, which are not on the TPU' >&2
-fi
-wanted=${COMMIT:-HEAD}
-COMMIT=$(git -C "$ROOT" rev-parse --verify --quiet "$wanted^{commit}") || fail "no commit $wanted in $ROOT"
+machine
 export COMMIT
+[ -z "$CHANGES" ] || say 'there are uncommitted changes, which are not on the TPU' >&2
 look READY
-queued=${QUEUED-}
 ENDED=
 if [ "$STATE" != READY ]; then
   [ "$STATE" != ABSENT ] && [ -z "$detach" ] || fail "$TPU_NAME is $STATE: launch/setup_tpu.sh creates it"
   ENDED=preempted
 fi
 
-job=
 for ((restarts = 0; restarts <= MAX_RESTARTS; restarts++)); do
   if [ "$restarts" -gt 0 ]; then
     say "$1: $WHY; starting it again ($restarts of at most $MAX_RESTARTS)"
+    sleep "$POLL"
   fi
-  if [ "$ENDED" = preempted ]; then
+  if [ "$ENDED" = preempted ] && ! "$ROOT/launch/setup_tpu.sh" ${QUEUED:+"$QUEUED"}; then
     WHY='the TPU could not be made ready'
-    if ! "$ROOT/launch/setup_tpu.sh" ${queued:+"$queued"}; then
-      sleep "$POLL"
-      continue
-    fi
-  elif [ "$ENDED" = again ]; then
-    on_workers all worker_stop "$GRACE" "$job" || true
+    continue
   fi
   job=JOB
   [ -n "$DRY_RUN" ] || job=$(date -u +%Y%m%d-%H%M%S)-$$-$restarts
-  if ! on_workers all worker_start "$job" "$COMMIT" "$@"; then
-    # Where some have started, they wait for the others.
-    on_workers all worker_stop "$GRACE" "$job" || true
-    [ "$restarts" -gt 0 ] || exit 1
+  if on_workers all worker_start "$job" "$COMMIT" "$@"; then
+    if [ -n "$detach" ]; then
+      [ -n "$DRY_RUN" ] || say "$1 runs as job $job: launch/run_tpu.sh --logs shows it, --stop ends it"
+      exit
+    fi
+    watch
+    WHY='it was interrupted'
+    [ "$ENDED" != preempted ] || WHY='the TPU was preempted'
+  else
     WHY='it could not be started'
     ENDED=preempted
-    sleep "$POLL"
-    continue
+    [ "$restarts" -gt 0 ] || ENDED=1
   fi
-  if [ -n "$detach" ]; then
-    [ -n "$DRY_RUN" ] || say "$1 runs as job $job: launch/run_tpu.sh --logs shows it, --stop ends it"
-    exit
+  # Where one has ended, or did not start, others wait for it.
+  on_workers all worker_stop "$GRACE" "$job" || true
+  if [[ $ENDED =~ ^[0-9]+$ ]]; then
+    say "$1 ended with code $ENDED; the logs are ~/opql_jax_jobs/$job.log on each worker" >&2
+    exit "$ENDED"
   fi
-  watch
-  case $ENDED in
-    again) WHY='it was interrupted' ;;
-    preempted) WHY='the TPU was preempted' ;;
-    stopped) fail "$1 was stopped with --stop" ;;
-    0) exit ;;
-    *)
-      # Where one has failed, others may wait for it.
-      on_workers all worker_stop "$GRACE" "$job" || true
-      say "$1 ended with code $ENDED; the logs are ~/opql_jax_jobs/$job.log on each worker" >&2
-      exit "$ENDED"
-      ;;
-  esac
 done
 say "$1 is to be run again, and MAX_RESTARTS=$MAX_RESTARTS restarts are done" >&2
 exit 75

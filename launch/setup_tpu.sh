@@ -6,12 +6,9 @@
 #   --queued   asks for the TPU as a queued resource of the same name, and waits until it is there
 #   --dry_run  prints the commands, one on a line, as for a TPU that is not there yet, and runs none of them
 # A TPU that was preempted (PREEMPTED, TERMINATED, SUSPENDED), or whose request failed, is deleted and created again.
-# Environment variables:
-#   TPU_NAME         its name, such as my-tpu
-#   PROJECT, ZONE    where it is, such as my-project and us-west4-a
-#   TPU_TYPE         such as v5litepod-8, which is one worker, or v5litepod-16, which is several
-#   RUNTIME_VERSION  such as v2-alpha-tpuv5-lite
-# and optional ones:
+# Environment variables, of which only the first five have to be set:
+#   TPU_NAME, PROJECT, ZONE  its name and where it is, such as my-tpu, my-project and us-west4-a
+#   TPU_TYPE, RUNTIME_VERSION  such as v5litepod-8 (one worker) or v5litepod-16 (several), and v2-alpha-tpuv5-lite
 #   SPOT=1           a spot VM: cheaper, and can be preempted at any time
 #   NETWORK, SUBNETWORK  where they are not the default ones
 #   COMMIT           the commit to install (default: HEAD, and then nothing may be uncommitted, as it would be left out)
@@ -32,51 +29,32 @@ for argument in "$@"; do
 done
 place
 machine
-git -C "$ROOT" rev-parse --git-dir >/dev/null 2>&1 || fail "$ROOT is no git checkout: only what is committed is installed"
-if [ -z "${COMMIT-}" ]; then
-  [ -z "$(git -C "$ROOT" status --porcelain)" ] ||
-    fail "there are uncommitted changes, which would not be installed: commit them, or choose a commit: COMMIT=HEAD"
-fi
-wanted=${COMMIT:-HEAD}
-COMMIT=$(git -C "$ROOT" rev-parse --verify --quiet "$wanted^{commit}") || fail "no commit $wanted in $ROOT"
+[ -z "$CHANGES" ] || fail "there are uncommitted changes, which would be left out: commit them, or choose a commit: COMMIT=HEAD"
 
 create_tpu() {
-  local given=(--accelerator-type="$TPU_TYPE")
-  [ "${SPOT:-0}" != 1 ] || given+=(--spot)
-  [ -z "${NETWORK-}" ] || given+=(--network="$NETWORK")
-  [ -z "${SUBNETWORK-}" ] || given+=(--subnetwork="$SUBNETWORK")
-  if [ -n "$queued" ]; then
-    run gcloud compute tpus queued-resources create "$TPU_NAME" --node-id="$TPU_NAME" "${PLACE[@]}" "${given[@]}" \
-      --runtime-version="$RUNTIME_VERSION" --quiet
-  else
-    run gcloud compute tpus tpu-vm create "$TPU_NAME" "${PLACE[@]}" "${given[@]}" --version="$RUNTIME_VERSION" --quiet
-  fi
+  local kind=(tpu-vm create "$TPU_NAME") version=--version options=("${PLACE[@]}" --accelerator-type="$TPU_TYPE")
+  [ -z "$queued" ] || { kind=(queued-resources create "$TPU_NAME" --node-id="$TPU_NAME"); version=--runtime-version; }
+  [ "${SPOT:-0}" != 1 ] || options+=(--spot)
+  [ -z "${NETWORK-}" ] || options+=(--network="$NETWORK")
+  [ -z "${SUBNETWORK-}" ] || options+=(--subnetwork="$SUBNETWORK")
+  run gcloud compute tpus "${kind[@]}" "${options[@]}" "$version=$RUNTIME_VERSION" --quiet
 }
 
 created=
-while [ "${STATE-}" != READY ]; do
-  # What a dry run takes for granted: a TPU that is not there, and then is.
-  if [ -n "$created" ]; then look READY; else look ABSENT; fi
-  case "$STATE $created" in
-    'READY '*) ;;
-    'ABSENT ')
+look ABSENT
+while [ "$STATE" != READY ]; do
+  case $STATE$created in
+    ABSENT)
       [ -n "$DRY_RUN" ] || say "creating $TPU_NAME"
       create_tpu
-      created=1
+      created=' after its creation'
       ;;
-    'PREEMPTED '* | 'TERMINATED '* | 'SUSPENDED '* | 'FAILED '*)
-      [ -z "$created" ] || fail "$TPU_NAME was created, and is $STATE already: try again later"
-      say "$TPU_NAME is $STATE: deleting it"
-      delete_tpu
-      ;;
-    'STOPPED '* | 'HIDDEN '* | 'UNKNOWN '*)
-      fail "$TPU_NAME is $STATE: start it with gcloud, or delete it with launch/run_tpu.sh --delete"
-      ;;
-    *)
-      say "$TPU_NAME is $STATE: waiting"
-      sleep "$POLL"
-      ;;
+    PREEMPTED | TERMINATED | SUSPENDED | FAILED) say "$TPU_NAME is $STATE: deleting it"; delete_tpu ;;
+    PREEMPTED* | TERMINATED* | SUSPENDED* | FAILED*) fail "$TPU_NAME is $STATE$created: try again later" ;;
+    STOPPED* | HIDDEN* | UNKNOWN*) fail "$TPU_NAME is $STATE: start it with gcloud, or launch/run_tpu.sh --delete deletes it" ;;
+    *) say "$TPU_NAME is $STATE: waiting"; sleep "$POLL" ;;
   esac
+  look READY
 done
 
 [ -n "$DRY_RUN" ] || say "installing $COMMIT on all workers of $TPU_NAME"
@@ -85,17 +63,15 @@ run mkdir -p "$ROOT/runs"
 run git -C "$ROOT" archive --format=tar.gz --output="$archive" "$COMMIT"
 run gcloud compute tpus tpu-vm scp "$archive" "$TPU_NAME:opql_jax.tar.gz" "${PLACE[@]}" --worker=all --quiet
 run rm -f "$archive"
+ssh=(gcloud compute tpus tpu-vm ssh "$TPU_NAME" "${PLACE[@]}" --worker=all --quiet)
 # The environment and the runs stay.
 # shellcheck disable=SC2016
-unpack='jobs=opql_jax_jobs
-if [ -f $jobs/current ] && read -r job pid <$jobs/current && [ ! -f "$jobs/$job.code" ] && kill -0 "$pid" 2>/dev/null; then
-  echo "job $job is running: launch/run_tpu.sh --stop ends it" >&2
+run "${ssh[@]}" --command='if [ "$(source opql_jax/launch/tpu.sh 2>/dev/null && worker_status)" = running ]; then
+  echo "a job is running: launch/run_tpu.sh --stop ends it" >&2
   exit 1
 fi
 mkdir -p opql_jax && find opql_jax -mindepth 1 -maxdepth 1 ! -name .venv ! -name runs -exec rm -rf {} + &&
   tar -xzf opql_jax.tar.gz -C opql_jax'
-run gcloud compute tpus tpu-vm ssh "$TPU_NAME" "${PLACE[@]}" --worker=all --quiet --command="$unpack"
 on_workers all worker_install "$COMMIT"
-[ -z "${WORKER_SETUP-}" ] ||
-  run gcloud compute tpus tpu-vm ssh "$TPU_NAME" "${PLACE[@]}" --worker=all --quiet --command="$WORKER_SETUP"
+[ -z "${WORKER_SETUP-}" ] || run "${ssh[@]}" --command="$WORKER_SETUP"
 [ -n "$DRY_RUN" ] || say "$TPU_NAME is ready: launch/run_tpu.sh BINARY [FLAG...]"

@@ -44,7 +44,7 @@ def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool 
     try:
         cluster = environ['OPQL_COORDINATOR'], int(environ['OPQL_PROCESSES']), int(environ['OPQL_PROCESS'])
     except KeyError as error:
-        raise InputError(f'OPQL_PROCESSES is set and {error.args[0]} is not: launch/run_local.sh sets all three') from None
+        raise InputError(f'OPQL_PROCESSES is set and {error.args[0]} is not: set all three') from None
     except ValueError as error:
         raise InputError(f'OPQL_PROCESSES and OPQL_PROCESS have to be whole numbers: {error}') from None
     jax.distributed.initialize(*cluster)

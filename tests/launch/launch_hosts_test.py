@@ -1,4 +1,4 @@
-"""The scripts that start binaries on this machine, on GPU machines and under Slurm, with stand-ins for what is not here."""
+"""The scripts that start binaries on GPU machines and under Slurm, with stand-ins for what is not here."""
 
 import os
 import pathlib
@@ -11,79 +11,46 @@ import pytest
 
 from stand_in_hosts import FLAGS, ROOT, Host
 
+GPU = {'JAX_PLATFORMS': 'cuda,cpu'}
+
 
 @pytest.fixture
 def host(tmp_path):
-    return Host(tmp_path)
-
-
-# On this machine.
-
-
-def test_a_dry_run_here_prints_the_commands(host):
-    python = str(host.python)
-    assert host.commands('run_local.sh', '--dry_run', 'train', *FLAGS, '--dry_run') == [
-        ['setup_env', ''],
-        [python, '-m', 'opql_jax.train', *FLAGS, '--dry_run'],
-    ]
-    several = host.commands(
-        'run_local.sh', '--processes', '2', '--devices=4', '--dry_run', 'eval', XLA_FLAGS='--a', PORT='2345'
-    )
-    shared = ['PYTHONUNBUFFERED=1', 'OPQL_COORDINATOR=127.0.0.1:2345', 'OPQL_PROCESSES=2']
-    devices = ['JAX_PLATFORMS=cpu', 'XLA_FLAGS=--a --xla_force_host_platform_device_count=4']
-    assert several[1:] == [['env', *devices, *shared, f'OPQL_PROCESS={i}', python, '-m', 'opql_jax.eval'] for i in (0, 1)]
+    """A host with a GPU."""
+    host = Host(tmp_path)
+    host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\n')
+    return host
 
 
 def test_a_binary_gets_its_flags_as_given_and_its_code_is_passed_on(host):
-    assert host('run_local.sh', 'train', *FLAGS)[0] == 0
-    assert host.started() == [[['opql_jax.train', *FLAGS], {}, os.getcwd()]]
-    assert host('run_local.sh', 'eval', CODES='0 3')[0] == 3
+    assert host('run_gpu.sh', 'train', *FLAGS)[0] == 0
+    assert host.started() == [[['opql_jax.train', *FLAGS], GPU, os.getcwd()]]
+    assert host('run_gpu.sh', 'eval', CODES='0 3')[0] == 3
 
 
 def test_a_real_binary_runs(host, tmp_path):
     flags = ['--gin_file=gin/data/synthetic.gin', f'--gin.PREPARED_DIR={tmp_path}/prepared', '--dry_run']
-    code, output = host('run_local.sh', 'prepare', *flags, REAL='1', PYTHONPATH=str(ROOT))
+    code, output = host('run_gpu.sh', 'prepare', *flags, REAL='1', PYTHONPATH=str(ROOT), JAX_PLATFORMS='cpu')
     assert code == 0 and '# operative configuration' in output and not (tmp_path / 'prepared').exists()
 
 
 def test_code_75_starts_the_same_command_again(host):
-    code, output = host('run_local.sh', 'train', *FLAGS, CODES='75 75 0')
+    code, output = host('run_gpu.sh', 'train', *FLAGS, CODES='75 75 0')
     assert code == 0 and [binary for binary, *_ in host.started()] == [['opql_jax.train', *FLAGS]] * 3
     assert '[opql_jax] train was preempted: running it again (2 of at most 100)' in output
 
 
 def test_restarts_have_a_limit(host):
-    assert host('run_local.sh', 'train', CODES='75 75 0', MAX_RESTARTS='1')[0] == 75
+    assert host('run_gpu.sh', 'train', CODES='75 75 0', MAX_RESTARTS='1')[0] == 75
     assert len(host.started()) == 2
 
 
-def test_several_processes_share_a_coordinator_and_their_lines_are_told_apart(host):
-    code, output = host('run_local.sh', '--processes=3', '--devices=2', 'train', CODES='75 0')
-    assert code == 0, output
-    lines = output.splitlines()
-    assert sorted(line for line in lines if line.endswith('attempt 1')) == [f'[{i}] attempt 1' for i in range(3)]
-    environments = [host.started(i)[-1][1] for i in range(3)]
-    assert [(given.pop('OPQL_PROCESS'), given['OPQL_PROCESSES']) for given in environments] == [(str(i), '3') for i in range(3)]
-    assert environments[0] == environments[1] == environments[2]
-    assert environments[0]['OPQL_COORDINATOR'].startswith('127.0.0.1:') and environments[0]['JAX_PLATFORMS'] == 'cpu'
-
-
-def test_the_first_process_that_fails_ends_the_others_with_its_code(host):
-    code, output = host('run_local.sh', '--processes=3', 'train', CODES='0', CODES_0='waits', CODES_1='3')
-    assert code == 3 and '[0] saved' in output and len(host.started(0)) == 1
-
-
-def test_a_process_that_does_not_end_is_killed(host):
-    assert host('run_local.sh', '--processes=2', 'train', CODES_0='deaf', CODES_1='3', GRACE='1')[0] == 3
-
-
-@pytest.mark.parametrize('processes', ('1', '2'))
-def test_stopped_from_outside_the_processes_save_and_nothing_starts_again(host, processes):
-    process = host.start('run_local.sh', '--processes', processes, 'train', CODES='waits 0')
-    wait_for(lambda: all(host.started(i) for i in range(int(processes))))
+def test_stopped_from_outside_the_process_saves_and_nothing_starts_again(host):
+    process = host.start('run_gpu.sh', 'train', CODES='waits 0')
+    wait_for(host.started)
     process.terminate()
     output, _ = process.communicate(timeout=30)
-    assert process.returncode == 75 and output.count('saved') == int(processes) and len(host.started()) == 1
+    assert process.returncode == 75 and output.count('saved') == 1 and len(host.started()) == 1
 
 
 def wait_for(condition):
@@ -95,53 +62,35 @@ def wait_for(condition):
 
 
 def test_what_is_asked_wrongly_is_named(host):
-    for script, arguments, variables, complaint in (
-        ('run_local.sh', (), {}, 'name a binary; usage: launch/run_local.sh'),
-        ('run_local.sh', ('--processes', '0', 'train'), {}, '--processes needs a number, from 1'),
-        ('run_local.sh', ('--device=1', 'train'), {}, 'unknown argument --device=1'),
-        ('run_local.sh', ('train',), {'GRACE': 'x'}, 'GRACE=x'),
-        ('run_gpu.sh', ('--processes=2', 'train'), {}, 'name a binary'),
-        ('run_gpu.sh', ('train',), {'NODES': '2'}, 'NODE_RANK is not set; for example: NODE_RANK=0'),
-        ('run_gpu.sh', ('train',), {'NODES': '2', 'NODE_RANK': '1'}, 'COORDINATOR is not set; for example: COORDINATOR=node'),
-        (
-            'run_gpu.sh',
-            ('train',),
-            {'NODES': '2', 'NODE_RANK': '2', 'COORDINATOR': 'h:1'},
-            'NODE_RANK=2 is not a number from 0 to 1',
-        ),
-        ('run_gpu.sh', ('train',), {'NODES': '2', 'NODE_RANK': '1', 'COORDINATOR': 'h'}, 'COORDINATOR=h is not HOST:PORT'),
+    for arguments, variables, complaint in (
+        ((), {}, 'name a binary; usage: launch/run_gpu.sh'),
+        (('--processes=2', 'train'), {}, 'name a binary, not --processes=2'),
+        (('train',), {'MAX_RESTARTS': 'x'}, 'MAX_RESTARTS=x is not a whole number'),
+        (('train',), {'NODES': '2'}, 'NODE_RANK is not set; for example: NODE_RANK=0'),
+        (('train',), {'NODES': '2', 'NODE_RANK': '1'}, 'COORDINATOR is not set; for example: COORDINATOR=node'),
+        (('train',), {'NODES': '2', 'NODE_RANK': '2', 'COORDINATOR': 'h:1'}, 'NODE_RANK=2 is not a number from 0 to 1'),
+        (('train',), {'NODES': '2', 'NODE_RANK': '1', 'COORDINATOR': 'h'}, 'COORDINATOR=h is not HOST:PORT'),
     ):
-        code, output = host(script, *arguments, **variables)
-        assert code == 1 and complaint in output, (script, arguments, output)
+        code, output = host('run_gpu.sh', *arguments, **variables)
+        assert code == 1 and complaint in output, (arguments, output)
     assert not list(host.fake.iterdir())
-
-
-# On machines with GPUs.
-
-
-def test_on_gpus_there_is_one_process_for_each_machine(host):
-    local = str(host.root / 'launch' / 'run_local.sh')
-    assert host.commands('run_gpu.sh', '--dry_run', 'train', *FLAGS) == [
-        ['setup_env', 'cuda'],
-        ['env', 'JAX_PLATFORMS=cuda,cpu', local, 'train', *FLAGS],
-    ]
-    nodes = {'NODES': '4', 'NODE_RANK': '3', 'COORDINATOR': 'node-0:1234'}
-    meeting = ['OPQL_COORDINATOR=node-0:1234', 'OPQL_PROCESSES=4', 'OPQL_PROCESS=3']
-    assert host.commands('run_gpu.sh', '--dry_run', 'train', **nodes)[1] == [
-        'env',
-        'JAX_PLATFORMS=cuda,cpu',
-        *meeting,
-        local,
-        'train',
-    ]
-
     host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\nexit 6\n')
     code, output = host('run_gpu.sh', 'train')
-    assert code == 1 and 'nvidia-smi finds no GPU' in output
-    host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\n')
+    assert code == 1 and 'nvidia-smi finds no GPU; on a CPU run the binary itself: python -m opql_jax.train' in output
+
+
+def test_there_is_one_process_for_each_machine(host):
+    command = [str(host.python), '-m', 'opql_jax.train', *FLAGS, '--dry_run']
+    assert host.commands('run_gpu.sh', '--dry_run', 'train', *FLAGS, '--dry_run') == [
+        ['setup_env', 'cuda'],
+        ['env', 'JAX_PLATFORMS=cuda,cpu', *command],
+    ]
+    nodes = {'NODES': '4', 'NODE_RANK': '3', 'COORDINATOR': 'node-0:1234'}
+    meeting = {'OPQL_COORDINATOR': 'node-0:1234', 'OPQL_PROCESSES': '4', 'OPQL_PROCESS': '3'}
+    variables = [f'{name}={value}' for name, value in (GPU | meeting).items()]
+    assert host.commands('run_gpu.sh', '--dry_run', 'train', **nodes)[1] == ['env', *variables, *command[:3]]
     assert host('run_gpu.sh', 'train', *FLAGS, CODES_3='75 0', **nodes)[0] == 0
-    given = dict(variable.split('=') for variable in ['JAX_PLATFORMS=cuda,cpu', *meeting])
-    assert [(binary, environment) for binary, environment, _ in host.started(3)] == [(['opql_jax.train', *FLAGS], given)] * 2
+    assert [(binary, given) for binary, given, _ in host.started(3)] == [(['opql_jax.train', *FLAGS], GPU | meeting)] * 2
 
 
 SRUN = """#!/usr/bin/env bash
@@ -160,7 +109,7 @@ if [ "$1" = show ]; then printf 'n7\\nn8\\n'; else printf '%s\\n' "$*" >>"$FAKE/
 
 
 def test_under_slurm_nodes_meet_at_the_first_and_a_preempted_job_is_queued_again(host, tmp_path):
-    for name, text in {'srun': SRUN, 'scontrol': SCONTROL, 'nvidia-smi': '#!/bin/sh\n'}.items():
+    for name, text in {'srun': SRUN, 'scontrol': SCONTROL}.items():
         host.stand_in(host.bin / name, text)
     job = {'SLURM_SUBMIT_DIR': str(host.root), 'SLURM_JOB_NODELIST': 'n[7-8]', 'SLURM_JOB_NUM_NODES': '2', 'SLURM_JOB_ID': '41'}
     copy = shutil.copy(host.root / 'launch' / 'slurm.sbatch', tmp_path / 'slurm_script')
@@ -169,7 +118,7 @@ def test_under_slurm_nodes_meet_at_the_first_and_a_preempted_job_is_queued_again
         ((binary, given, folder),) = host.started(rank)
         assert (binary, folder) == (['opql_jax.train', *FLAGS], str(host.root))
         meeting = {'OPQL_COORDINATOR': 'n7:20041', 'OPQL_PROCESSES': '2', 'OPQL_PROCESS': str(rank)}
-        assert given == {'JAX_PLATFORMS': 'cuda,cpu', **meeting}
+        assert given == GPU | meeting
     assert host(copy, 'train', CODES='0 75', **job)[0] == 75
     assert (host.fake / 'requeued').read_text() == 'requeue 41\n' and len(host.started()) == 2
     assert host(copy, 'train', CODES='0 0 75', MAX_RESTARTS='2', SLURM_RESTART_COUNT='2', **job)[0] == 75
