@@ -13,6 +13,7 @@ import glob
 import gzip
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import logging
 import os
@@ -51,7 +52,7 @@ PAGES = pa.schema(
 )
 
 _PART = re.compile(r'\.xml(?:-p\d+p\d+)?(\.bz2|\.gz)?$')
-BATCH_PAGES, _BATCH_CHARACTERS = 1024, 1 << 23
+BATCH_PAGES = 1024
 
 _log = logging.getLogger(__name__)
 
@@ -78,12 +79,13 @@ class SkipPatterns(NamedTuple):
     titles: str = ''
     templates: str = ''
 
-    def matcher(self) -> Callable[[str, set[str]], bool]:
-        """A function of a title and a set of template names that says whether the page is skipped."""
-        title, template = (
-            re.compile('|'.join(fnmatch.translate(p) for p in patterns.split('|')) if patterns else '(?!)') for patterns in self
-        )
-        return lambda name, names: bool(title.match(name) or any(map(template.match, names)))
+    def match(self, title: str, templates: Iterable[str]) -> bool:
+        """Whether a page is skipped."""
+        return _matches_any([title], self.titles) or _matches_any(templates, self.templates)
+
+
+def _matches_any(names: Iterable[str], patterns: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns.split('|'))
 
 
 def part_files(path: str | os.PathLike) -> list[Path]:
@@ -125,14 +127,10 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
                     yield site, page
             except (EOFError, zlib.error, OSError) as error:
                 raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
-            except (ElementTree.ParseError, _NotADump) as error:
+            except ElementTree.ParseError as error:
                 raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
     except FileNotFoundError as error:
         raise CorpusError(f'{path}: no such file') from error
-
-
-class _NotADump(Exception):
-    """An element does not have the form it has in a dump."""
 
 
 def _pages(source) -> Iterator[tuple[Site, Page]]:
@@ -141,7 +139,7 @@ def _pages(source) -> Iterator[tuple[Site, Page]]:
         if root is None:
             root = element
             if _name(root) != 'mediawiki':
-                raise _NotADump(f'the outermost element is {_name(root)!r}')
+                raise ElementTree.ParseError(f'the outermost element is {_name(root)!r}')
         elif event == 'end':
             if _name(element) == 'siteinfo':
                 site = _site(element)
@@ -165,7 +163,7 @@ def _page(page) -> Page:
     title, namespace, id = (page.findtext(f'{{*}}{name}') for name in ('title', 'ns', 'id'))
     revision = page.findall('{*}revision')
     if not title or not id or not revision or not re.fullmatch(r'-?\d+', namespace or ''):
-        raise _NotADump(
+        raise ElementTree.ParseError(
             f'a page needs title, ns, id and revision; here they are {title!r}, {namespace!r}, {id!r}, {len(revision)}'
         )
     redirect = page.find('{*}redirect')
@@ -223,7 +221,6 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
 def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
     """The columns of `PAGES` for each page of the main namespace."""
     last_site: Site | None = None
-    skipped = skip.matcher()
     for site, page in site_pages:
         if site is not last_site:
             last_site, converter = site, Converter(site)
@@ -237,7 +234,7 @@ def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterat
         else:
             try:
                 text, links, templates = converter.convert(page.text)
-                if skipped(page.title, templates):
+                if skip.match(page.title, templates):
                     text, links, kind = '', [], 'skipped'
             except CorpusError as error:
                 kind, reason = 'rejected', str(error)
@@ -245,16 +242,7 @@ def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterat
 
 
 def _batches(rows: Iterable[tuple]) -> Iterator[pa.RecordBatch]:
-    waiting, characters = [], 0
-    for row in rows:
-        waiting.append(row)
-        characters += len(row[5])
-        if len(waiting) == BATCH_PAGES or characters >= _BATCH_CHARACTERS:
-            yield _batch(waiting)
-            waiting, characters = [], 0
-    if waiting:
-        yield _batch(waiting)
-
-
-def _batch(rows: list[tuple]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(c, field.type) for c, field in zip(zip(*rows), PAGES)], schema=PAGES)
+    rows = iter(rows)
+    while some := list(itertools.islice(rows, BATCH_PAGES)):
+        columns = [pa.array(column, field.type) for column, field in zip(zip(*some), PAGES)]
+        yield pa.RecordBatch.from_arrays(columns, schema=PAGES)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -63,16 +62,13 @@ class Wikipedia:
     def read(self, rejected_path):
         parts = dump.part_files(self.path)
         skip = dump.SkipPatterns(self.skip_titles, self.skip_templates)
-        pages = _Pages(dump.read_parts(parts, self.work_folder, skip, self.processes))
-        rejected = pages.index([part.name for part in parts], rejected_path)
-        total = len(pages.titles) + len(rejected)
+        articles = _Articles(dump.read_parts(parts, self.work_folder, skip, self.processes))
+        rejected = articles.index([part.name for part in parts], rejected_path)
+        total = len(articles.titles) + len(rejected)
         check_rejected(self.path, rejected, 'articles', total, self.max_reject_fraction, rejected_path)
-        keys = pages.most_linked(self.min_links, self.max_entities)
-        documents = _Articles(pages, set(keys))
-        _log.info(
-            f'{len(documents):,} articles with text, {documents.mentions:,} mentions of {len(keys):,} of {len(pages.titles):,} pages'
-        )
-        return EntityVocab(keys, keys, [[]] * len(keys)), documents
+        keys = articles.choose_entities(self.min_links, self.max_entities)
+        _log.info(f'{len(articles):,} articles with text; {len(keys):,} of {len(articles.titles):,} pages are entities')
+        return EntityVocab(keys, keys, [[]] * len(keys)), articles
 
     def questions(self, vocab):
         return {}
@@ -82,40 +78,21 @@ class _Articles:
     """The documents of all parts, read from the work folder whenever they are iterated: they need not fit into memory.
 
     Attributes:
-        mentions: the number of their mentions.
-    """
-
-    def __init__(self, pages: _Pages, entities: set[str]):
-        self._pages, self._entities = pages, entities
-        self._count = self.mentions = 0
-        for document in self:
-            self._count += 1
-            self.mentions += len(document.mentions or ())
-
-    def __iter__(self) -> Iterator[Document]:
-        return self._pages.documents(self._entities)
-
-    def __len__(self) -> int:
-        return self._count
-
-
-class _Pages:
-    """The pages of all parts together.
-
-    Attributes:
-        titles: the titles of the articles, by number.
-        number: the number of the article that a title leads to, redirects included.
+        titles: the titles of all articles, also of those without text.
+        article_of: the title of the article that a title leads to, be it its own or a redirect.
     """
 
     def __init__(self, files: Sequence[Path]):
-        """Takes the files of the parts, see `dump.read_parts`."""
+        """Takes the files of the parts, see `dump.read_parts`; call `index` and `choose_entities` before anything else."""
         self._files = files
         self.titles: list[str] = []
-        self.number: dict[str, int] = {}
+        self.article_of: dict[str, str] = {}
+        self._entities: set[str] = set()
         self._repeated: set[tuple[int, int]] = set()  # file and row
+        self._count = 0
 
     def index(self, names: Sequence[str], rejected_path: str | os.PathLike) -> list[str]:
-        """Numbers the articles and follows redirects.
+        """Collects the titles and follows redirects.
 
         Args:
             names: the names of the parts.
@@ -124,62 +101,59 @@ class _Pages:
         Returns:
             The reason for each rejected page.
         """
-        redirects, ids, reasons, skipped = {}, set(), [], 0
+        redirects: dict[str, str | None] = {}
+        ids, reasons, skipped = set(), [], 0
         os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
         with open(rejected_path, 'w', encoding='utf-8') as rejected:
-            for file, row, page in self._rows('id', 'title', 'kind', 'target', 'reason'):
-                id, title, kind, target, reason = page
-                if kind in ('article', 'redirect') and (id in ids or title in self.number or title in redirects):
-                    kind, reason = 'rejected', 'another page before it has its id or title'
-                    self._repeated.add((file, row))
-                if kind == 'rejected':
+            for file, row, (id, title, kind, target, reason) in self._rows('id', 'title', 'kind', 'target', 'reason'):
+                if kind in ('article', 'redirect'):
+                    if id in ids or title in self.article_of or title in redirects:
+                        kind, reason = 'rejected', 'another page before it has its id or title'
+                        self._repeated.add((file, row))
+                    ids.add(id)
+                if kind == 'article':
+                    self.titles.append(title)
+                    self.article_of[title] = title
+                elif kind == 'redirect':
+                    redirects[title] = target
+                elif kind == 'rejected':
                     reasons.append(f'{names[file]}, page {title!r}: {reason}')
                     record = {'part': names[file], 'page': id, 'title': title, 'reason': reason}
                     rejected.write(json.dumps(record, ensure_ascii=False) + '\n')
-                elif kind == 'redirect':
-                    redirects[title] = target
-                    ids.add(id)
-                elif kind == 'article':
-                    self.number[title] = len(self.titles)
-                    self.titles.append(title)
-                    ids.add(id)
                 else:
                     skipped += 1
-        ends = {title: self._end(title, redirects) for title in redirects}
-        self.number |= {title: end for title, end in ends.items() if end is not None}
+        for title in redirects:
+            if (end := _end(title, redirects)) in self.article_of:
+                self.article_of[title] = end
         _log.info(
             f'{len(self.titles):,} articles, {len(redirects):,} redirects, {skipped:,} pages skipped, {len(reasons):,} rejected'
         )
         return reasons
 
-    def _end(self, title: str | None, redirects: dict[str, str | None]) -> int | None:
-        """The number of the article at the end of a chain of redirects; None for a circle and for a chain that leads nowhere."""
-        seen = set()
-        while title in redirects and title not in seen:
-            seen.add(title)
-            title = redirects[title]
-        return None if title is None else self.number.get(title)
-
-    def most_linked(self, min_links: int, max_entities: int) -> list[str]:
-        """Titles of the articles with the most links, most linked first."""
-        counts = np.zeros(len(self.titles), np.int64)
+    def choose_entities(self, min_links: int, max_entities: int) -> list[str]:
+        """Titles of the articles with the most links, most linked first; documents mention no others from now on."""
+        counts = dict.fromkeys(self.titles, 0)
         for _, _, batch in self._batches('links'):
             linked = pc.value_counts(batch['links'].flatten().field('title'))
             for title, count in zip(linked.field('values').to_pylist(), linked.field('counts').to_pylist()):
-                if (number := self.number.get(title)) is not None:
-                    counts[number] += count
-        order = sorted(np.flatnonzero(counts >= min_links).tolist(), key=lambda number: (-counts[number], self.titles[number]))
-        return [self.titles[number] for number in order[:max_entities]]
+                if title in self.article_of:
+                    counts[self.article_of[title]] += count
+        chosen = sorted((title for title in counts if counts[title] >= min_links), key=lambda title: (-counts[title], title))
+        self._entities = set(chosen[:max_entities])
+        self._count = sum(1 for _ in self)
+        return chosen[:max_entities]
 
-    def documents(self, entities: set[str]) -> Iterator[Document]:
-        """The articles that have text, with mentions of `entities`."""
-        key = {title: self.titles[number] for title, number in self.number.items() if self.titles[number] in entities}
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Document]:
+        key_of = {title: article for title, article in self.article_of.items() if article in self._entities}
         for file, row, (id, title, kind, text, links) in self._rows('id', 'title', 'kind', 'text', 'links'):
             if kind == 'article' and text and (file, row) not in self._repeated:
-                mentions = tuple(
-                    Mention(link['start'], link['end'], key[link['title']]) for link in links if link['title'] in key
+                mentions = (
+                    Mention(link['start'], link['end'], key_of[link['title']]) for link in links if link['title'] in key_of
                 )
-                yield Document(id, title, text, mentions, title if title in entities else None)
+                yield Document(id, title, text, tuple(mentions), title if title in self._entities else None)
 
     def _rows(self, *columns: str) -> Iterator[tuple[int, int, tuple]]:
         """File, row in it and the values of the columns, for every page."""
@@ -188,9 +162,19 @@ class _Pages:
                 yield file, row, values
 
     def _batches(self, *columns: str) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """File, first row and batch."""
         for number, path in enumerate(self._files):
             row = 0
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(dump.BATCH_PAGES, columns=list(columns)):
                     yield number, row, batch
                     row += batch.num_rows
+
+
+def _end(title: str | None, redirects: dict[str, str | None]) -> str | None:
+    """Where a chain of redirects ends: a page that is no redirect, if it exists at all; a circle ends at one of its redirects."""
+    seen = set()
+    while title in redirects and title not in seen:
+        seen.add(title)
+        title = redirects[title]
+    return title
