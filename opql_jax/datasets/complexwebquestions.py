@@ -1,7 +1,5 @@
 """ComplexWebQuestions (Talmor and Berant, 2018): compositions of WebQSP's questions, with SPARQL queries over Freebase."""
 
-from __future__ import annotations
-
 import os
 import re
 

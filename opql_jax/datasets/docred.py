@@ -5,8 +5,6 @@ sentences, the mentions of each entity (offsets count tokens of a sentence), and
 indices in `vertexSet`. `labels` may be missing, and a cluster may be empty.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import json

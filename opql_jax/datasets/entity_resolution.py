@@ -3,8 +3,6 @@
 Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs and Wikidata QIDs.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -7,8 +7,6 @@
 Head or subject is the topic, tail or object the target.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import pathlib

@@ -4,8 +4,6 @@ The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA en
 `{1,2,3}-hop/<split>.txt`. The knowledge base that MetaQA comes with is not read: all facts come from the text.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from pathlib import Path

@@ -7,8 +7,6 @@
 `wikidata_id` is a QID, a number for a date, and null where a mention is not linked.
 """
 
-from __future__ import annotations
-
 import os
 
 from opql_jax.corpus.documents import CorpusError, Document, Mention, validate

@@ -1,7 +1,5 @@
 """Converts files of WebQSP, ComplexWebQuestions and MetaQA to question files (see `corpus.questions`)."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

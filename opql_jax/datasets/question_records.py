@@ -1,7 +1,5 @@
 """Questions of public data sets as records of question files (see `corpus.questions`), and how much of them a vocabulary covers."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import os

@@ -4,8 +4,6 @@ A query names a topic and one relation for each hop. The entities after a hop ar
 the entities before it, without the topic, to which a path never returns; those after the last hop are the answers.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

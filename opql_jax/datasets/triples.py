@@ -4,8 +4,6 @@ A file has a line `head|relation|tail` for each fact; head and tail are names (o
 of the relation are read as spaces. Both readers build on a reader of text, whose entities and questions they keep.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -1,7 +1,5 @@
 """WebQuestionsSP (Yih et al., 2016): questions with semantic parses over Freebase."""
 
-from __future__ import annotations
-
 import os
 
 from opql_jax.corpus.documents import CorpusError

@@ -5,8 +5,6 @@ its title. Questions are lines `1 what does Grégoire Colin appear in?<TAB>Befor
 by commas, which names may contain too; `knowledge_source/entities.txt` lists the names, one a line.
 """
 
-from __future__ import annotations
-
 import os
 
 from opql_jax.corpus.documents import CorpusError, Document

@@ -5,8 +5,6 @@ target page, URL-encoded). The data do not say where in an article a link is: a 
 article's text has it.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import gzip

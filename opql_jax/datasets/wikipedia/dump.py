@@ -4,8 +4,6 @@ A part is read as a stream. Its Parquet file stays in a work folder under a name
 options, so a run that was killed reads only the parts that it had not finished.
 """
 
-from __future__ import annotations
-
 import bz2
 import fnmatch
 import functools

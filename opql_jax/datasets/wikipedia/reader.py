@@ -1,7 +1,5 @@
 """The reader of MediaWiki dumps, such as Wikipedia's: articles with their hyperlinks as mentions."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

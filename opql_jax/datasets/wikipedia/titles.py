@@ -1,7 +1,5 @@
 """Titles of wiki pages: which page a link leads to, and whether the text shows the link at all."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

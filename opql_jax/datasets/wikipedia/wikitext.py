@@ -4,8 +4,6 @@ A paragraph or list item is a line of the text. The parser is mwparserfromhell's
 is nested here, because the tree that the package builds from it takes six times as long.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator
