@@ -28,10 +28,8 @@ class MetaQA:
     folder: str
 
     def files(self):
-        names = ['passages.jsonl', 'entities.txt']
-        return {name: Path(self.folder, name) for name in names} | {
-            f'{path.parent.name}/{path.name}': path for path in self._question_files()
-        }
+        paths = [Path(self.folder, 'passages.jsonl'), Path(self.folder, 'entities.txt'), *self._question_files()]
+        return {str(path.relative_to(self.folder)): path for path in paths}
 
     def read(self, rejected_path):
         vocab = entity_vocab(self.folder)

@@ -51,6 +51,5 @@ def convert(
         raise CorpusError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
     write_questions(output, records)
     with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
-        counts = {**dataclasses.asdict(coverage), 'no_mention': coverage.no_mention}
-        partial.write_text(json.dumps(counts, indent=2) + '\n', encoding='utf-8')
+        partial.write_text(json.dumps(dataclasses.asdict(coverage), indent=2) + '\n', encoding='utf-8')
     return coverage

@@ -43,7 +43,7 @@ class Coverage:
 
     Attributes:
         questions: all questions of the file.
-        with_mention: those whose text names a topic; only these are written.
+        no_mention: those whose text names no topic; they are not written.
         with_topic_in_vocabulary: those that name a topic which the vocabulary has.
         with_answer_in_vocabulary: those with at least one answer that the vocabulary has, whether they name a topic or not.
         answers: the answers of all questions.
@@ -51,29 +51,19 @@ class Coverage:
     """
 
     questions: int = 0
-    with_mention: int = 0
+    no_mention: int = 0
     with_topic_in_vocabulary: int = 0
     with_answer_in_vocabulary: int = 0
     answers: int = 0
     answers_in_vocabulary: int = 0
 
-    @property
-    def no_mention(self) -> int:
-        """The questions that are not written."""
-        return self.questions - self.with_mention
-
     def report(self) -> str:
         """A line for each count, with its share of all questions or answers."""
-        rows = [
-            ('questions', self.questions, None),
-            ('with a mention', self.with_mention, self.questions),
-            ('without a mention, left out', self.no_mention, self.questions),
-            ('with a topic in the vocabulary', self.with_topic_in_vocabulary, self.questions),
-            ('with an answer in the vocabulary', self.with_answer_in_vocabulary, self.questions),
-            ('answers', self.answers, None),
-            ('answers in the vocabulary', self.answers_in_vocabulary, self.answers),
-        ]
-        return '\n'.join(f'{name:<33}{n:>9,}' + (f'{100 * n / of:>8.1f} %' if of else '') for name, n, of in rows)
+        lines = []
+        for name, count in dataclasses.asdict(self).items():
+            total = self.answers if name.startswith('answers') else self.questions
+            lines.append(f'{name.replace("_", " "):<26}{count:>9,}{100 * count / max(total, 1):>8.1f} %')
+        return '\n'.join(lines)
 
 
 def convert_records(
@@ -101,8 +91,8 @@ def with_topics(records: Iterable[dict], vocab: EntityVocab) -> tuple[list[dict]
     for record in records:
         known = sum(answer in vocab.id_of_key for answer in record['answers'])
         counts.update(questions=1, answers=len(record['answers']))
-        counts.update(with_answer_in_vocabulary=known > 0, answers_in_vocabulary=known)
+        counts.update(with_answer_in_vocabulary=known > 0, answers_in_vocabulary=known, no_mention=not record['topics'])
         if record['topics']:
             kept.append(record)
-            counts.update(with_mention=1, with_topic_in_vocabulary=any(e in vocab.id_of_key for e in record['entities']))
+            counts.update(with_topic_in_vocabulary=any(entity in vocab.id_of_key for entity in record['entities']))
     return kept, Coverage(**{name: int(count) for name, count in counts.items()})

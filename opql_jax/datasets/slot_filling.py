@@ -22,6 +22,8 @@ from opql_jax.datasets import docred
 from opql_jax.datasets.docred import Fact
 
 HOPS = (1, 2, 3)
+# How many of the most frequent relations are cut down, see `balance`.
+BALANCED = 8
 
 _log = logging.getLogger(__name__)
 
@@ -37,9 +39,7 @@ class SlotFilling:
         relations: names of the relations, a JSON object.
         part: 'train' or 'dev' for the documents of one part, 'all' for both.
         dev_fraction: share of the documents that are in dev; 1 makes a test corpus of the file, 0 trains on all of it.
-        balanced: how many of the most frequent relations are cut down (see `balance`).
         seed: of the split and of the balancing.
-        max_reject_fraction: share of bad documents above which the corpus is refused.
     """
 
     paths: ClassVar = ('path', 'relations')
@@ -47,9 +47,7 @@ class SlotFilling:
     relations: str
     part: str = 'all'
     dev_fraction: float = 0.2
-    balanced: int = 8
     seed: int = 0
-    max_reject_fraction: float = 0.01
 
     def __post_init__(self):
         if self.part not in ('train', 'dev', 'all') or not 0 <= self.dev_fraction <= 1:
@@ -76,14 +74,10 @@ class SlotFilling:
         relations, splits = docred.read_relations(self.relations), {}
         for (part, documents), hops in itertools.product(self._parts(os.devnull).items(), HOPS):
             every = queries([fact for document in documents for fact in document.facts], hops)
-            chosen = balance(every, self.balanced, self.seed)
-            before, after = relation_counts(every), relation_counts(chosen)
-            frequent = ', '.join(
-                f'{relation} {n:,} -> {after[relation]:,}' for relation, n in before.most_common(self.balanced)
-            )
-            _log.info(f'{hops}-hop/{part}: {len(chosen):,} of {len(every):,} queries chosen; by relation: {frequent}')
+            chosen = balance(every, BALANCED, self.seed)
+            name = f'{hops}-hop/{part}'
+            _log.info(f'{name}: {len(chosen):,} of {len(every):,} queries chosen')
             if chosen:
-                name = f'{hops}-hop/{part}'
                 splits[name] = [question(query, vocab, relations, f'{name}/{i}') for i, query in enumerate(chosen, 1)]
         if not splits:
             raise CorpusError(
@@ -94,9 +88,7 @@ class SlotFilling:
     def _parts(self, rejected_path) -> dict[str, list[docred.AnnotatedDocument]]:
         """The documents of the chosen parts."""
         relations = docred.read_relations(self.relations)
-        documents = docred.read_documents(
-            self.path, relations, rejected_path=rejected_path, max_reject_fraction=self.max_reject_fraction
-        )
+        documents = docred.read_documents(self.path, relations, rejected_path=rejected_path)
         parts: dict[str, list[docred.AnnotatedDocument]] = {'train': [], 'dev': []}
         for document in documents:
             parts['dev' if in_dev(document.document.title, self.dev_fraction, self.seed) else 'train'].append(document)

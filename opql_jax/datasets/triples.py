@@ -89,16 +89,8 @@ def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document
 
 
 @dataclasses.dataclass(frozen=True)
-class WithTriples:
-    """A text with additional questions that its KB answers: distant supervision for a KB-supervised baseline.
-
-    The questions of all triples are the split `SPLIT`. Training aligns them with the text, so facts that no passage can state
-    teach nothing.
-
-    Attributes:
-        text: a reader.
-        path: the triples.
-    """
+class _TextAndTriples:
+    """The entities, documents and questions of a text, beside a file of triples."""
 
     paths: ClassVar = ('path',)
     text: Reader
@@ -111,11 +103,26 @@ class WithTriples:
         return self.text.read(rejected_path)
 
     def questions(self, vocab):
-        return {**self.text.questions(vocab), SPLIT: questions_of(read_triples(self.path, vocab), vocab)}
+        return self.text.questions(vocab)
+
+
+class WithTriples(_TextAndTriples):
+    """A text with additional questions that its KB answers: distant supervision for a KB-supervised baseline.
+
+    The questions of all triples are the split `SPLIT`. Training aligns them with the text, so facts that no passage can state
+    teach nothing.
+
+    Attributes:
+        text: a reader.
+        path: the triples.
+    """
+
+    def questions(self, vocab):
+        return {**super().questions(vocab), SPLIT: questions_of(read_triples(self.path, vocab), vocab)}
 
 
 @dataclasses.dataclass(frozen=True)
-class Triples:
+class Triples(_TextAndTriples):
     """A KB in place of a text: every triple is a passage, so that a memory made of it holds the KB's facts (FaE's memory).
 
     Attributes:
@@ -124,21 +131,12 @@ class Triples:
         about_text: only triples whose head is the title entity of a document, for questions that are restricted alike.
     """
 
-    paths: ClassVar = ('path',)
-    text: Reader
-    path: str
     about_text: bool = False
 
-    def files(self):
-        return {**self.text.files(), 'triples': self.path}
-
     def read(self, rejected_path):
-        vocab, documents = self.text.read(rejected_path)
+        vocab, documents = super().read(rejected_path)
         triples = read_triples(self.path, vocab)
         if self.about_text:
-            about = {vocab.id_of_key[document.title_entity] for document in documents if document.title_entity is not None}
-            triples = [triple for triple in triples if triple.head in about]
+            about = {document.title_entity for document in documents}
+            triples = [triple for triple in triples if vocab.keys[triple.head] in about]
         return vocab, documents_of(triples, vocab)
-
-    def questions(self, vocab):
-        return self.text.questions(vocab)

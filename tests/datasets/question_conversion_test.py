@@ -169,13 +169,12 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
     ]
     assert coverage == Coverage(
         questions=4,
-        with_mention=3,
+        no_mention=1,
         with_topic_in_vocabulary=2,
         with_answer_in_vocabulary=2,  # one of them without a mention
         answers=5,
         answers_in_vocabulary=2,
     )
-    assert coverage.no_mention == 1
 
 
 LINES = [
@@ -219,7 +218,7 @@ def test_webqsp_lines_find_the_topic_by_its_names(file, resolve):
         ('l1', ['tommy'], ['Q2'], [], 1, ''),
         ('l3', ['hill'], ['Hill Oak'], ['Bob'], 1, 'a'),
     ]
-    assert coverage == Coverage(4, 3, 2, 2, 5, 3)
+    assert coverage == Coverage(4, 1, 2, 2, 5, 3)
 
 
 def complex_question(number, kind, text, sparql, *answers):
@@ -251,7 +250,7 @@ def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
         ('C-2', ['elsewhere'], ['Elsewhere'], ['Sue'], 1, 'superlative'),
     ]
     assert records[0]['topics'] == [[9, 14], [19, 28], [35, 41]]
-    assert coverage == Coverage(4, 3, 2, 1, 3, 1)
+    assert coverage == Coverage(4, 1, 2, 1, 3, 1)
 
 
 def test_metaqa_lines_keep_topic_and_answers(file):
@@ -277,7 +276,7 @@ def test_metaqa_lines_keep_topic_and_answers(file):
             'type': '',
         },
     ]
-    assert coverage == Coverage(2, 2, 1, 2, 3, 2)
+    assert coverage == Coverage(2, 0, 1, 2, 3, 2)
 
 
 def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve):
@@ -286,21 +285,19 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
     coverage = convert(format='complexwebq', path=file('c.json', COMPLEX), vocab=VOCAB, output=output, **tables)
     assert json.loads((tmp_path / 'out' / 'dev.jsonl.coverage.json').read_text()) == {
         'questions': 4,
-        'with_mention': 3,
+        'no_mention': 1,
         'with_topic_in_vocabulary': 2,
         'with_answer_in_vocabulary': 1,
         'answers': 3,
         'answers_in_vocabulary': 1,
-        'no_mention': 1,
     }
     assert [line.split() for line in coverage.report().splitlines()] == [
-        'questions 4'.split(),
-        'with a mention 3 75.0 %'.split(),
-        'without a mention, left out 1 25.0 %'.split(),
-        'with a topic in the vocabulary 2 50.0 %'.split(),
-        'with an answer in the vocabulary 1 25.0 %'.split(),
-        'answers 3'.split(),
-        'answers in the vocabulary 1 33.3 %'.split(),
+        'questions 4 100.0 %'.split(),
+        'no mention 1 25.0 %'.split(),
+        'with topic in vocabulary 2 50.0 %'.split(),
+        'with answer in vocabulary 1 25.0 %'.split(),
+        'answers 3 100.0 %'.split(),
+        'answers in vocabulary 1 33.3 %'.split(),
     ]
     first, _, last = read_questions(output, VOCAB)
     assert (first.entities, first.answers, first.unknown_answers) == ((1, 6, 5), (0,), ('m.0405',))
@@ -366,7 +363,7 @@ def test_the_real_questions_are_marked_and_covered_as_measured(shared_data, tmp_
         title = (topic['wikipedia'] or '').rpartition('/')[2].replace('_', ' ')
         named += question.text[start:end].lower() in {s.lower() for s in (topic['label'], title, *topic['alternatives'])}
     # 60.7 % have a mention (1,121 questions have no topic but its MID), 34.2 % one of an article, 25.5 % an answer that is one.
-    assert plain == Coverage(2933, 1779, 1002, 749, 7285, 1418)
+    assert plain == Coverage(2933, 1154, 1002, 749, 7285, 1418)
     assert (len(questions), named) == (1779, 1676)
     with_table = convert(format='webqsp_lines', path=path, vocab=vocab, output=tmp_path / 'q.jsonl', qid_labels=labels)
-    assert with_table == Coverage(2933, 1798, 1021, 749, 7285, 1418)
+    assert with_table == Coverage(2933, 1135, 1021, 749, 7285, 1418)
