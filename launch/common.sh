@@ -2,7 +2,8 @@
 # Sourced by the scripts beside it: makes the environment they run in, and nothing twice.
 #
 #   setup_env EXTRAS [PACKAGE...]   .venv with opql_jax and its EXTRAS (comma separated, '' for the core);
-#                                   each PACKAGE is added without its dependencies
+#                                   each PACKAGE is added without its dependencies. What is installed has the
+#                                   versions and hashes of requirements-lock.txt
 #   quoted COMMAND...               prints the command as a line that a shell reads back: what --dry_run shows
 #   need NAME EXAMPLE               fails unless the environment variable NAME is set
 #   say, fail                       messages
@@ -55,14 +56,23 @@ make_venv() {
 # Runs pip with its output in a log, which is shown only when something goes wrong.
 pip_install() {
   local log=$VENV/install.log
-  if ! "$PYTHON" -m pip install --disable-pip-version-check -c requirements-lock.txt "$@" >"$log" 2>&1; then
+  if ! "$PYTHON" -m pip install --disable-pip-version-check "$@" >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     fail "pip install $* failed; the whole log is $log"
   fi
 }
 
+# What setup.py asks for, one requirement a line: for the core, and for EXTRAS (comma separated).
+requirements_of() {
+  "$PYTHON" -B -c 'if True:
+    import sys, setup
+    extras = filter(None, sys.argv[1].split(","))
+    print(*setup.CORE, *(name for extra in extras for name in setup.EXTRAS[extra]), sep="\n")' "$1"
+}
+
 setup_env() {
-  local extras=$1 stamps wanted started=$SECONDS
+  local extras=$1 stamps wanted requirements started=$SECONDS
+  local locked=(--require-hashes --no-build-isolation -c requirements-lock.txt)
   shift
   make_venv
   # One stamp per set of extras, since one environment serves them all, and each set holds the core. The path
@@ -77,8 +87,21 @@ setup_env() {
   say "installing opql_jax (${extras:-core}) with the versions of requirements-lock.txt into $VENV;" \
     "this downloads packages and takes minutes the first time (log: $VENV/install.log)"
   cd -- "$ROOT"
-  pip_install -e ".${extras:+[$extras]}"
-  [ $# -eq 0 ] || pip_install --no-deps "$@"
+  # First what installs the rest, since the pip that Python brings may not take hashes from constraints, and build
+  # requirements would come unchecked into an isolated build.
+  awk '/^(pip|setuptools)==/, !/\\$/' requirements-lock.txt >"$VENV/installers.txt"
+  pip_install --require-hashes -r "$VENV/installers.txt"
+  requirements=$(requirements_of "$extras")
+  # pip prefers what its index has the hash of, the build with the CUDA libraries, to a CPU build in a folder (PIP_FIND_LINKS).
+  if [[ $requirements =~ torch==[0-9.]+ ]]; then
+    "$PYTHON" -m pip install "${locked[@]}" --no-deps "${BASH_REMATCH[0]}+cpu" >"$VENV/install.log" 2>&1 ||
+      say "pip finds no CPU build of PyTorch with a hash of the lock: the default one brings gigabytes of CUDA libraries"
+  fi
+  mapfile -t requirements <<<"$requirements"
+  pip_install "${locked[@]}" "${requirements[@]}"
+  [ $# -eq 0 ] || pip_install "${locked[@]}" --no-deps "$@"
+  # A folder has no hash.
+  pip_install --no-deps --no-build-isolation -e .
   cd -- "$OLDPWD"
   printf '%s\n' "$wanted" >"${stamps[0]}"
   say "installed in $((SECONDS - started)) s"

@@ -19,7 +19,11 @@ FLAGS = ['--gin_file=gin/runs/eval.gin', '--gin.QUESTIONS=(\'2-hop/dev\', "a $HO
 
 INTERPRETER = """#!{python} -SE
 import json, os, pathlib, shutil, signal, sys, time
-if '--version' in sys.argv or '-c' in sys.argv or sys.argv[1:3] == ['-m', 'pip']:
+if sys.argv[1:4] == ['-m', 'pip', 'install']:
+    with open(pathlib.Path(sys.argv[0]).parents[1] / 'installs', 'a') as file:
+        file.write(json.dumps(sys.argv[4:]) + '\\n')
+    sys.exit()
+if '--version' in sys.argv or '-c' in sys.argv:
     sys.exit()
 if sys.argv[1:3] == ['-m', 'venv']:
     (folder := pathlib.Path(sys.argv[-1], 'bin')).mkdir(parents=True)
@@ -139,6 +143,10 @@ class Host:
         """[binary and flags, environment, folder] for each time that process or worker `number` was started."""
         log = self.fake / f'started-{number}'
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def installs(self):
+        """What pip was told to install, each time, into the environment."""
+        return [json.loads(line) for line in (self.root / '.venv' / 'installs').read_text().splitlines()]
 
     def calls(self, *verbs):
         """What gcloud was called with, of these verbs."""

@@ -1,0 +1,154 @@
+"""requirements-lock.txt: it pins and hashes all that setup.py asks for, pip refuses any other file, and it can be audited."""
+
+import http.server
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import threading
+import zipfile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from stand_in_hosts import ROOT, Host
+
+LOCK = ROOT / 'requirements-lock.txt'
+LISTS = runpy.run_path(str(ROOT / 'setup.py'), run_name='setup')
+
+
+def locked(text):
+    """{name: (pinned requirements, hashes)} of a lock; whatever is neither a pin, a hash nor a comment fails."""
+    pins: dict[str, tuple[list, list]] = {}
+    name = ''
+    for line in text.splitlines():
+        if line.startswith('    '):
+            digest = re.fullmatch(r' {4}--hash=sha256:([0-9a-f]{64})( \\)?', line)
+            assert digest, line
+            pins[name][1].append(digest[1])
+        elif not line.startswith('#'):
+            requirement = Requirement(line.removesuffix(' \\'))
+            assert re.fullmatch(r'==[^*,]+', str(requirement.specifier)) and not requirement.url, line
+            name = canonicalize_name(requirement.name)
+            pins.setdefault(name, ([], []))[0].append(requirement)
+    return pins
+
+
+@pytest.mark.parametrize('extra', ['core', *LISTS['EXTRAS']])
+def test_what_setup_asks_for_is_pinned_within_its_bounds(extra):
+    pins = locked(LOCK.read_text(encoding='utf-8'))
+    for line in LISTS['CORE'] if extra == 'core' else LISTS['EXTRAS'][extra]:
+        asked = Requirement(line)
+        versions = [str(pin.specifier)[2:] for pin in pins[canonicalize_name(asked.name)][0]]
+        assert versions and all(map(asked.specifier.contains, versions)), (line, versions)
+
+
+def test_each_pin_has_hashes():
+    pins = locked(LOCK.read_text(encoding='utf-8'))
+    assert {'pip', 'setuptools', 'jax', 'torch'} <= pins.keys()
+    assert [name for name, (_, hashes) in pins.items() if not hashes] == []
+
+
+def test_an_environment_is_installed_by_hashes_and_the_project_without_dependencies(tmp_path):
+    host = Host(tmp_path)
+    assert host('test.sh')[0] == 0
+    *locked_installs, project = host.installs()
+    assert len(locked_installs) == 3 and all('--require-hashes' in install for install in locked_installs)
+    assert all('--no-build-isolation' in install for install in locked_installs[1:])
+    assert project[-4:] == ['--no-deps', '--no-build-isolation', '-e', '.']
+
+
+def test_pip_refuses_a_dependency_that_differs_from_the_lock_or_is_not_in_it(tmp_path):
+    for name, needs in {'leaf': '', 'tree': 'Requires-Dist: leaf\n'}.items():
+        with zipfile.ZipFile(tmp_path / f'{name}-1-py3-none-any.whl', 'w') as wheel:
+            about = f'{name}-1.dist-info'
+            wheel.writestr(f'{about}/METADATA', f'Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{needs}')
+            wheel.writestr(f'{about}/WHEEL', 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+            wheel.writestr(f'{about}/RECORD', '')
+    digests = {
+        path.name.split('-')[0]: subprocess.check_output(['sha256sum', path], text=True).split()[0]
+        for path in tmp_path.glob('*.whl')
+    }
+
+    def install(digests):
+        (tmp_path / 'lock.txt').write_text(''.join(f'{name}==1 --hash=sha256:{value}\n' for name, value in digests.items()))
+        locations = ['--no-index', f'--find-links={tmp_path}', f'--target={tmp_path}/installed', '--isolated']
+        command = [sys.executable, '-m', 'pip', 'install', *locations, '--require-hashes', '-c', 'lock.txt', 'tree']
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    damaged = install({**digests, 'leaf': '0' * 64})
+    assert damaged.returncode and 'DO NOT MATCH THE HASHES' in damaged.stderr
+    assert not (tmp_path / 'installed').exists()
+    unlisted = install({'tree': digests['tree']})
+    assert unlisted.returncode and '--require-hashes mode' in unlisted.stderr
+    whole = install(digests)
+    assert whole.returncode == 0 and (tmp_path / 'installed' / 'leaf-1.dist-info').exists(), whole.stderr
+
+
+# The audit.
+
+
+def audit(lock, *arguments):
+    """What pip-audit finds in a lock: (whether it is clean, its report); skips the test where its service cannot be reached."""
+    flags = ['--require-hashes', '--disable-pip', '--progress-spinner=off', '--timeout=20', '--vulnerability-service=osv']
+    command = [sys.executable, '-m', 'pip_audit', *flags, *arguments, '-r', lock]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | {'NO_PROXY': '127.0.0.1'})
+    if re.search(r'requests\.exceptions\.(ConnectionError|ProxyError|SSLError|ConnectTimeout|ReadTimeout)', run.stderr):
+        pytest.skip(f'the service of vulnerabilities cannot be reached: {run.stderr.splitlines()[-1][:200]}')
+    assert run.returncode in (0, 1), run.stderr
+    return run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+def test_no_locked_version_has_a_known_vulnerability():
+    clean, report = audit(LOCK)
+    assert clean, report
+
+
+@pytest.fixture
+def service():
+    """A service on this machine that knows of a vulnerability in `leaf` and of none elsewhere; its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+            ranges = [{'type': 'ECOSYSTEM', 'events': [{'introduced': '0'}, {'fixed': '2'}]}]
+            affected = [{'package': {'name': 'leaf', 'ecosystem': 'PyPI'}, 'ranges': ranges, 'versions': ['1']}]
+            known = {'id': 'MADE-UP-1', 'summary': 'made up', 'details': 'made up', 'affected': affected}
+            answer = json.dumps({'vulns': [known]} if asked['package']['name'] == 'leaf' else {}).encode()
+            self.send_response(200)
+            self.send_header('Content-Length', str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f'http://127.0.0.1:{server.server_port}/'
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_audit_names_the_vulnerable_version(tmp_path, service):
+    lock = tmp_path / 'lock.txt'
+    lock.write_text(f'leaf==1 --hash=sha256:{"0" * 64}\ntree==1 --hash=sha256:{"1" * 64}\n')
+    clean, report = audit(lock, '--osv-url', service)
+    assert not clean and 'MADE-UP-1' in report and 'Found 1 known vulnerability in 1 package' in report
+    lock.write_text(f'tree==1 --hash=sha256:{"1" * 64}\n')
+    assert audit(lock, '--osv-url', service)[0]
+
+
+def test_the_audit_can_read_the_whole_lock(service):
+    assert audit(LOCK, '--osv-url', service)[0]
+
+
+def test_an_audit_is_skipped_where_its_service_cannot_be_reached():
+    with pytest.raises(pytest.skip.Exception, match='cannot be reached'):
+        audit(LOCK, '--osv-url', 'http://127.0.0.1:9/')
