@@ -50,6 +50,7 @@ CORE = [
     'safetensors>=0.8.0,<0.9',
     'tensorboardX>=2.6.5,<3',
     'etils[epath]>=1.15.0,<2',
+    'msgspec>=0.22.0,<0.23',
 ]
 
 WIKI = ['mwparserfromhell>=0.7.2,<0.8']

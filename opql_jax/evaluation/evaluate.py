@@ -85,7 +85,7 @@ def evaluate_predictions(
     if cases_path:
         with atomic_path(cases_path) as path, open(path, 'w', encoding='utf-8') as file:
             for case in sorted(cases, key=lambda case: case['right']):
-                file.write(json.dumps(case, ensure_ascii=False) + '\n')
+                file.write(json.dumps(case, ensure_ascii=False, allow_nan=False) + '\n')
     return out
 
 

@@ -15,6 +15,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
@@ -96,7 +98,13 @@ def _answer_chunks(missing: list[tuple], answer) -> int:
     for part, chunk in missing:
         with atomic_path(part) as path, open(path, 'w', encoding='utf-8') as file:
             for record in answer(chunk):
-                file.write(json.dumps(record, ensure_ascii=False) + '\n')
+                try:
+                    file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
+                except ValueError as error:
+                    raise PredictionError(
+                        f'question {record["id"]}: its answer has a number that is not finite; the training of the model'
+                        ' diverged, or its memory is damaged'
+                    ) from error
         answered += len(chunk)
         seconds = time.monotonic() - started
         if answered == total or seconds - logged > _LOG_EVERY_SECONDS:
@@ -126,10 +134,10 @@ def read_predictions(path) -> list[dict]:
     for number, line in enumerate(lines, 1):
         if line:
             try:
-                record = json.loads(line)
+                record = msgspec.json.decode(line)  # unlike json, without NaN and infinite numbers
                 record['id'], record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
                 [key + '' for hops in record.get('traces', []) for hop in hops for key in hop['entities']]
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
+            except (msgspec.DecodeError, KeyError, TypeError) as error:
                 raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
             records.append(record)
     return records

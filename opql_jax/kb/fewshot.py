@@ -97,7 +97,7 @@ def evaluate_fewshot(
     error = accuracies.std(ddof=1) / np.sqrt(episodes)
     out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
     with atomic_path(files.path(output_dir) / 'metrics.json') as path:
-        path.write_text(json.dumps(out, indent=2))
+        path.write_text(json.dumps(out, indent=2, allow_nan=False))
     print(
         f'{ways}-way {shots}-shot accuracy {out["accuracy"]:.4f} +- {error:.4f} ({episodes:,} episodes, {len(groups)} relations,'
         f' {settings["sentences"]:,} sentences)'

@@ -171,7 +171,7 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
         metrics[name] |= _with_unmarked(metrics[name], sources[name])
     # Atomic: its existence says that all sets were scored.
     with atomic_path(directory / 'metrics.json') as path:
-        path.write_text(json.dumps(metrics, indent=2))
+        path.write_text(json.dumps(metrics, indent=2, allow_nan=False))
     for name, questions in sets.items():
         for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
             gold = ', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers])

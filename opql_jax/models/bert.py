@@ -8,9 +8,10 @@ A checkpoint is a folder with config.json and model.safetensors; its tokenizer.j
     params = merge_pretrained(encoder.init(rng, tokens, r1, r2)['params'], loaded)
 """
 
-import json
+from typing import Annotated
 
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import safetensors
 from flax import traverse_util
@@ -29,15 +30,20 @@ _SUPPORTED = {
     'pad_token_id': 0,
     'is_decoder': False,
 }
-# RelationEncoder field: config key.
-_FIELDS = {
-    'vocab_size': 'vocab_size',
-    'hidden_size': 'hidden_size',
-    'num_layers': 'num_hidden_layers',
-    'num_heads': 'num_attention_heads',
-    'mlp_size': 'intermediate_size',
-    'max_length': 'max_position_embeddings',
-}
+_Size = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _Sizes(msgspec.Struct):
+    """The fields of `RelationEncoder` that a config.json determines, under the names that they have there."""
+
+    vocab_size: _Size
+    hidden_size: _Size
+    num_layers: _Size = msgspec.field(name='num_hidden_layers')
+    num_heads: _Size = msgspec.field(name='num_attention_heads')
+    mlp_size: _Size = msgspec.field(name='intermediate_size')
+    max_length: _Size = msgspec.field(name='max_position_embeddings')
+
+
 # Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
 
@@ -140,21 +146,20 @@ def _orthogonal(fresh):
 def _read_fields(file):
     """The encoder fields in a config.json."""
     try:
-        config = json.loads(file.read_text(encoding='utf-8'))
+        config = msgspec.json.decode(file.read_bytes(), type=dict)
+        for key, supported in _SUPPORTED.items():
+            if config.get(key, supported) != supported:
+                raise InputError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
+        sizes = msgspec.convert(config, _Sizes)
     except FileNotFoundError:
         raise InputError(f'{file}: no such file; a BERT checkpoint folder holds one.') from None
-    except ValueError as e:
-        raise InputError(f'{file}: not valid JSON ({e}).') from e
-    for key, supported in _SUPPORTED.items():
-        if config.get(key, supported) != supported:
-            raise InputError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
-    missing = [key for key in _FIELDS.values() if key not in config]
-    if missing:
-        raise InputError(f'{file}: lacks {", ".join(missing)}.')
-    hidden, heads = config['hidden_size'], config['num_attention_heads']
-    if hidden % heads:
-        raise InputError(f'{file}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}.')
-    return {field: config[key] for field, key in _FIELDS.items()}
+    except msgspec.ValidationError as error:
+        raise InputError(f'{file}: not the configuration of a BERT: {error}.') from error
+    except msgspec.DecodeError as error:
+        raise InputError(f'{file}: not valid JSON ({error}).') from error
+    if sizes.hidden_size % sizes.num_heads:
+        raise InputError(f'{file}: hidden_size {sizes.hidden_size} is not a multiple of num_attention_heads {sizes.num_heads}.')
+    return msgspec.structs.asdict(sizes)
 
 
 def _tensor_reader(file, tensors):
@@ -171,7 +176,10 @@ def _tensor_reader(file, tensors):
         value = tensors.get_tensor(stored_names[name])
         if len(value.shape) != len(shape) or any(size not in (None, n) for size, n in zip(shape, value.shape)):
             raise InputError(f'{file}: {name!r} is {list(value.shape)}, but config.json makes it {list(shape)}.')
-        return np.asarray(value, np.float32)
+        value = np.asarray(value, np.float32)
+        if not np.isfinite(value).all():
+            raise InputError(f'{file}: {name!r} has numbers that are not finite; copy the file again from where it came.')
+        return value
 
     return read
 

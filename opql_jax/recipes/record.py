@@ -39,7 +39,7 @@ def write(path, *, command, seconds: float, gin: str = '', metrics=None) -> None
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as partial:
-        partial.write_text(json.dumps(fields, indent=1, sort_keys=True), encoding='utf-8')
+        partial.write_text(json.dumps(fields, indent=1, sort_keys=True, allow_nan=False), encoding='utf-8')
 
 
 def read(path) -> dict:

@@ -134,7 +134,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     target = folder / group / row / 'run.json'
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(target) as partial:
-        partial.write_text(json.dumps(fields, indent=1, sort_keys=True) + '\n', encoding='utf-8')
+        partial.write_text(json.dumps(fields, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8')
     for name, text in configurations.items():
         gin = folder / group / 'gin' / f'{name}.gin'
         gin.parent.mkdir(exist_ok=True)

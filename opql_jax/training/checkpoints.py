@@ -107,7 +107,7 @@ class Checkpoints:
         saved = self._saved_shapes(step)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
         out = self._restore(step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore())
-        self._check_hash(step, out)
+        self._check_params(step, out)
         return out['params']
 
     def restore(self, params, opt_state, step: int | None = None):
@@ -126,13 +126,19 @@ class Checkpoints:
             opt_state=ocp.args.StandardRestore(plain(opt_state)),
             meta=ocp.args.JsonRestore(),
         )
-        self._check_hash(step, out)
+        self._check_params(step, out)
         return out['params'], out['opt_state'], out['meta']
 
-    def _check_hash(self, step: int, restored) -> None:
+    def _check_params(self, step: int, restored) -> None:
         # Orbax keeps no checksum of the arrays.
         if params_hash(restored['params']) != restored['meta']['params_hash']:
             raise self._unreadable(step, ValueError('the parameters are not those that were written'))
+        for name, array in traverse_util.flatten_dict(restored['params'], sep='/').items():
+            if not np.isfinite(array).all():
+                raise CheckpointError(
+                    f'checkpoint {self.directory / str(step)}: {name} has numbers that are not finite, so nothing can be scored'
+                    " with it: use an earlier step, or delete that step's folder and train on with a lower learning rate"
+                )
 
     def _saved_shapes(self, step: int):
         try:

@@ -190,6 +190,9 @@ DAMAGED = {
     'no answers': '{"id": "1", "question": "?"}',
     'answers without weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain"}]}',
     'a trace without entities': '{"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}',
+    'a weight that is not a number': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": NaN}]}',
+    'an infinite weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": -Infinity}]}',
+    'a weight beyond all floats': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": 1e999}]}',
     'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
 }
 
@@ -208,6 +211,17 @@ def test_an_answer_of_the_wrong_type_is_named(tmp_path, answer):
     (tmp_path / 'out.jsonl').write_text('{"id": "1", "question": "?", "answers": [%s]}\n' % answer)
     with pytest.raises(PredictionError, match='line 1'):
         predictions.read_predictions(tmp_path / 'out.jsonl')
+
+
+@pytest.mark.parametrize('weight', [float('nan'), float('inf')])
+def test_an_answer_that_is_not_finite_is_refused_with_its_question_and_not_written(tmp_path, weight):
+    def answer(chunk):
+        for number, question in enumerate(chunk):
+            yield {'id': question.id, 'answers': [{'entity': 'plain', 'weight': weight if number == 2 else 0.5}]}
+
+    with pytest.raises(PredictionError, match=f'question {QUESTIONS[2].id}: its answer has a number that is not finite'):
+        predictions.write_predictions(tmp_path / 'out.jsonl', QUESTIONS, 'x', answer)
+    assert not list(tmp_path.rglob('*.*jsonl'))
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):

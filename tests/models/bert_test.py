@@ -1,6 +1,7 @@
 """BERT checkpoints in the relation encoder, against torch's BertModel."""
 
 import json
+import re
 import shutil
 
 import jax
@@ -238,9 +239,29 @@ def test_missing_or_broken_files_are_named(tmp_path):
     shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
     with pytest.raises(InputError, match='model.safetensors: no such file. Only pytorch_model.bin is there'):
         load_bert(tmp_path)
-    (tmp_path / 'config.json').write_text(json.dumps({'model_type': 'bert'}))
-    with pytest.raises(InputError, match='config.json: lacks vocab_size, hidden_size'):
-        load_bert(tmp_path)
     (tmp_path / 'config.json').write_text('{')
     with pytest.raises(InputError, match='config.json: not valid JSON'):
         load_bert(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('config', 'said'),
+    [
+        ({'model_type': 'bert'}, 'missing required field `vocab_size`'),
+        ([], 'got `array`'),
+        (CONFIG | {'hidden_size': '8'}, 'Expected `int`, got `str` - at `$.hidden_size`'),
+        (CONFIG | {'num_attention_heads': 0}, '>= 1 - at `$.num_attention_heads`'),
+    ],
+)
+def test_a_field_of_a_configuration_that_is_missing_or_ill_typed_is_named(tmp_path, config, said):
+    (tmp_path / 'config.json').write_text(json.dumps(config))
+    with pytest.raises(InputError, match=f'config.json: not the configuration of a BERT: .*{re.escape(said)}'):
+        load_bert(tmp_path)
+
+
+@pytest.mark.parametrize('number', [np.nan, -np.inf])
+def test_numbers_that_are_not_finite_are_refused_with_their_tensor(tmp_path, number):
+    tensors = fake_tensors()
+    tensors['encoder.layer.1.output.dense.bias'][2] = number
+    with pytest.raises(InputError, match=r"model.safetensors: 'encoder.layer.1.output.dense.bias' has numbers that are not f"):
+        load_bert(write(tmp_path, tensors))

@@ -118,6 +118,23 @@ def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
     assert not (workdir / 'checkpoints').exists()
 
 
+@pytest.mark.parametrize('number', [np.nan, np.inf])
+@pytest.mark.parametrize('use', ['open', 'resume', 'init_from'])
+def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, use, number):
+    workdir = copied(world / 'model', tmp_path)
+    with Checkpoints(workdir) as checkpoints:
+        saved = jax.tree.map(np.array, dict(checkpoints._manager.restore(1).items()))
+        saved['params']['encoder']['w_r']['kernel'][3, 1] = number
+        checkpoints.save(3, saved['params'], saved['opt_state'], checkpoints.meta(1))
+    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite'):
+        if use == 'open':
+            model_config.load(workdir)
+        elif use == 'resume':
+            tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), num_steps=4)
+        else:
+            tiny_training.run(world / 'prepared', tmp_path / 'work', init_from=str(workdir))
+
+
 # The model card.
 
 
