@@ -74,8 +74,8 @@ EXTRAS = {
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # Folders in buckets, gs://.
     'gcs': ['gcsfs>=2026.9'],
-    # The pages of docs/ as HTML (`launch/docs.sh`).
-    'docs': ['sphinx>=9.0.4,<10', 'myst-parser>=5.2.0,<6', 'sphinx-book-theme>=1.4.0,<2'],
+    # The pages of docs/ as HTML (`launch/docs.sh`), with a notebook that ipykernel runs.
+    'docs': ['sphinx>=9.0.4,<10', 'myst-nb>=1.4.0,<2', 'sphinx-book-theme>=1.4.0,<2', 'ipykernel>=7.4.0,<8'],
     'tpu': ['jax[tpu]'],
     'cuda': ['jax[cuda12]'],
     # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore

@@ -56,7 +56,7 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
 def map_records(
     path: str | os.PathLike, records: Iterable[tuple[int, object]], convert: Callable[[dict], object], separator: str = ':'
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each record and `convert(record)`; CorpusErrors begin with `{path}{separator}{number}: `.
+    """Yields the number of each record and `convert(record)`; a CorpusError names path and number, with `separator` between.
 
     Raises:
         CorpusError: a record is no JSON object, or `convert` raised one.

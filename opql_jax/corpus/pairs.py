@@ -106,7 +106,7 @@ def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, n
         min_passages: pairs that fewer passages mention are left out; in a large corpus they are most pairs.
 
     Returns:
-        Columns [pairs], sorted by (low, high): low < high int32, the entities; `passages` int32, how many mention both;
+        Columns `[pairs]` sorted by (low, high), where low < high int32 are the entities; `passages` int32, how many mention both;
         `pmi` float64, their pointwise mutual information in nats over passages.
     """
     batches = list(_query(mutual_information_sql(len(passages), min_passages), passages))

@@ -82,7 +82,7 @@ def split_document(
             disjoint or nested. None begins or ends with space.
         title_entity: the entity the document is about, or -1.
         count_tokens: the number of tokens of a string, special tokens not counted.
-        max_tokens: the bound on the tokens of a passage, with `separate`d mentions. A passage has at most twice as many
+        max_tokens: the bound on the tokens of a passage, with mentions separated as `separate` does. A passage has at most twice as many
             mentions, which is more than nested ones can be of as many tokens.
         title_prefix: whether a passage that does not mention the title entity begins with "{title}: ", a mention of it, so
             that each passage holds pairs with it; not where the prefix would take more than half of the tokens.

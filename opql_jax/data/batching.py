@@ -165,7 +165,7 @@ def pack_masked(rows: Sequence[MaskedMention], packer: Packer, special: SpecialI
 
 
 def pad_rows(rows: Sequence | np.ndarray, count: int, shape: tuple[int, ...] = (), fill=0, dtype=np.int32) -> np.ndarray:
-    """Stacks rows of any sizes up to `shape` to an array [count, *shape], padded by `fill`."""
+    """Stacks rows of any sizes up to `shape` to an array `[count, *shape]`, padded by `fill`."""
     out = np.full((count, *shape), fill, dtype)
     for i, row in enumerate(rows):
         filled: tuple = (i, *map(slice, np.shape(row)))

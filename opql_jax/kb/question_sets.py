@@ -21,7 +21,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 
 def load_questions(name: str, prepared: Prepared) -> list[Question]:
-    """The questions of a set: of a JSON Lines file (*.jsonl, see `corpus.questions`), or else of a split of the prepared folder."""
+    """The questions of a set: of a JSON Lines file (`*.jsonl`, see `corpus.questions`), or else of a split of the prepared folder."""
     return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
 
 

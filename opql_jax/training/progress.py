@@ -29,6 +29,7 @@ class Progress:
     """Collects metrics, checks them for NaN, and reports their means to the log, TensorBoard, and Weights & Biases if configured.
 
     Each report covers the steps since the last one, its window. Beside the means of the metrics it has:
+
         steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
             been at work on earlier ones; and in which the state was written, before the window's first step.

@@ -311,7 +311,7 @@ def write_lm_world(
     """Writes a world with held-out and changed facts as files.
 
     {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's pages say, the held-out facts,
-    and what these have changed to. entities.jsonl has `{id, name}` of all entities, and questions/*.jsonl are QUESTION_FILES
+    and what these have changed to. entities.jsonl has `{id, name}` of all entities, and `questions/*.jsonl` are QUESTION_FILES
     (see `questions`). linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation encoder is
     aligned on.
 
