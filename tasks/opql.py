@@ -24,7 +24,7 @@ from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 
 def _with_settings(source, settings):
-    """Makes a source from the fields of its settings."""
+    """A source whose settings are given as fields."""
     return lambda prepared, *, seed=0, **fields: source(prepared, settings(**fields), seed)
 
 
@@ -33,14 +33,14 @@ def _read_open_questions(prepared: Prepared, *, questions: str | os.PathLike, **
     return open_questions.OpenQuestionSource(prepared, read_questions(questions, prepared.vocab), **fields)
 
 
-# For each kind of task what makes its source from a prepared folder, `seed` and the fields of `register`.
+# The source of each kind of task: a function of a prepared folder, `seed` and the fields of `register`.
 KINDS: dict[str, Callable] = {
     'entities': entities.EntitySource,
     'relations': _with_settings(relations.RelationSource, relations.RelationSettings),
     'align': _with_settings(align.AlignSource, align.AlignSettings),
     'align_passages': _with_settings(align_passages.PassageAlignSource, align_passages.PassageAlignSettings),
     'follow': follow.FollowSource,
-    'lm_cloze': cloze.ClozeSource,  # tasks open no memory: whoever has one gives its `entries`
+    'lm_cloze': cloze.ClozeSource,  # needs the `entries` of a memory, which the caller opens
     'lm_questions': _read_open_questions,
 }
 

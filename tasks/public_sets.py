@@ -102,7 +102,7 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
             disable_shuffling=True,  # the order of the files
         )
 
-    def _by_hand(self, dl_manager, *names):
+    def _manual_file(self, dl_manager, *names):
         """The first of some files that lies in the manual folder; InputError if none does."""
         paths = [dl_manager.manual_dir / name for name in names]
         found = next((path for path in paths if path.exists()), None)
@@ -110,7 +110,7 @@ class _PublicSet(tfds.core.GeneratorBasedBuilder):
             raise InputError(f'{paths[0]}: no such file. {self.MANUAL_DOWNLOAD_INSTRUCTIONS}')
         return found
 
-    def _unpacked(self, dl_manager, url):
+    def _unpacked_archive(self, dl_manager, url):
         """The folder of an archive, which is downloaded unless the manual folder has a copy.
 
         Raises:
@@ -150,8 +150,8 @@ class OpqlMetaqa(_PublicSet):
     def _split_generators(self, dl_manager):
         def read(split):
             hops = self.builder_config.name
-            path = self._by_hand(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
-            kinds = self._by_hand(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
+            path = self._manual_file(dl_manager, f'{hops}/vanilla/qa_{split}.txt')
+            kinds = self._manual_file(dl_manager, f'{hops}/qa_{split}_qtype.txt').read_text(encoding='utf-8').split('\n')
             records = metaqa.read_records(path, NO_ENTITIES, int(hops[0]))
             lines = [int(record['id'].rpartition('/')[2]) for record in records]
             if lines[-1] > len(kinds):
@@ -169,7 +169,7 @@ class OpqlWikimovies(_PublicSet):
     MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; wikimovies.tar.gz in the manual folder is used instead of a download.'
 
     def _split_generators(self, dl_manager):
-        folder = self._unpacked(dl_manager, WIKIMOVIES) / 'movieqa'
+        folder = self._unpacked_archive(dl_manager, WIKIMOVIES) / 'movieqa'
         if self.builder_config.name == 'passages':
             documents = wikimovies.documents(folder / 'knowledge_source' / 'wiki.txt')
             return {'train': self._generate_examples(map(_passage, documents))}
@@ -189,7 +189,7 @@ class OpqlWebqsp(_PublicSet):
     MANUAL_DOWNLOAD_INSTRUCTIONS = 'Nothing is needed; WebQSP.zip in the manual folder is used instead of a download.'
 
     def _split_generators(self, dl_manager):
-        folder, resolver = self._unpacked(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
+        folder, resolver = self._unpacked_archive(dl_manager, WEBQSP) / 'WebQSP' / 'data', self.builder_config.resolver()
         files = {split: webqsp.read(folder / f'WebQSP.{split}.json', resolver) for split in ('train', 'test')}
         return {split: self._generate_examples(with_topics(found, resolver.vocab)[0]) for split, found in files.items()}
 
@@ -207,7 +207,7 @@ class OpqlComplexwebq(_PublicSet):
     def _split_generators(self, dl_manager):
         resolver, splits = self.builder_config.resolver(), {}
         for split, name in {'train': 'train', 'validation': 'dev'}.items():
-            path = self._by_hand(dl_manager, f'ComplexWebQuestions_{name}.json')
+            path = self._manual_file(dl_manager, f'ComplexWebQuestions_{name}.json')
             records, coverage = with_topics(complexwebquestions.read(path, resolver), resolver.vocab)
             if not records:
                 raise InputError(
@@ -237,7 +237,7 @@ class OpqlMsf(_PublicSet):
             # The 1-hop files have the number of their part of Wikipedia in their name.
             part = '-0000{}-of-00010'.format(('train', 'test').index(split))
             name = 'paragraphs' if kind == 'passages' else 'queries'
-            path = self._by_hand(dl_manager, f'{folder}/{split}/{name}.json', f'{folder}/{split}/{name}{part}.json')
+            path = self._manual_file(dl_manager, f'{folder}/{split}/{name}.json', f'{folder}/{split}/{name}{part}.json')
             return map(_passage, msf.documents(path)) if kind == 'passages' else msf.queries(path)
 
         return {split: self._generate_examples(read(split)) for split in ('train', 'test')}

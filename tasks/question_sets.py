@@ -40,8 +40,9 @@ UNKNOWN = -2
 class EachQuestion(Source):
     """Each question once, in batches of one number of hops, few hops first.
 
-    Batches as of `OpenQuestionSource`, but `answers` are all answers, UNKNOWN in place of those that the vocabulary lacks (-1
-    where there is none, so only unused rows hold nothing else), and `label` is the first one, -1 if the vocabulary lacks them all.
+    Batches are like those of `OpenQuestionSource`, with all answers of a question in `answers`: first the entities, then UNKNOWN
+    for each answer that the vocabulary lacks, then -1 as padding. An unused row has nothing but padding. `label` is the first
+    entity, -1 if there is none.
     """
 
     def __init__(self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64):
@@ -90,7 +91,7 @@ class HopsPerRow(Source):
 
 
 class EvaluatedBatches(seqio.PassThroughFeatureConverter):
-    """SeqIO's converter that changes nothing, with what its evaluator asks of one besides."""
+    """SeqIO's pass-through converter with the attributes that its evaluator reads."""
 
     TASK_FEATURES = {}
     pack = False

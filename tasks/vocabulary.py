@@ -23,13 +23,8 @@ class WordPieceVocabulary(seqio.Vocabulary):
             path: see `tokenizer.load_tokenizer`.
         """
         super().__init__(extra_ids=0)
-        self._path = os.fspath(path)
         self._tokenizer = tokenizer_lib.load_tokenizer(path)
         self._special = tokenizer_lib.special_ids(self._tokenizer)
-
-    @property
-    def bos_id(self) -> int:
-        return self._special.cls
 
     @property
     def eos_id(self) -> int:
@@ -61,6 +56,3 @@ class WordPieceVocabulary(seqio.Vocabulary):
 
     def __eq__(self, other) -> bool:
         return isinstance(other, WordPieceVocabulary) and self._tokenizer.to_str() == other._tokenizer.to_str()
-
-    def __repr__(self) -> str:
-        return f'WordPieceVocabulary({self._path!r})'

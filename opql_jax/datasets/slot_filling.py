@@ -177,7 +177,7 @@ def in_dev(title: str, fraction: float, seed: int) -> bool:
     return int(_digest(seed, title)[:12], 16) < fraction * 16**12
 
 
-def portion(relations: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
+def random_share(relations: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
     """A random share of relations, to be held out from training (rounded up); a larger share contains a smaller one."""
     ordered = sorted(relations, key=lambda relation: _digest(seed, relation))
     return tuple(sorted(ordered[: math.ceil(share * len(ordered))]))

@@ -7,7 +7,7 @@ what needs one of them.
 import functools
 import json
 
-from opql_jax.datasets.slot_filling import portion
+from opql_jax.datasets.slot_filling import random_share
 from opql_jax.recipes.recipe import Options, Recipe, Step, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
@@ -36,7 +36,7 @@ def memory(name: str, model: str, prepared: str, **bindings) -> Step:
 def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:
     """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on."""
     relations = json.loads(open(options.file('redocred/rel_info.json'), encoding='utf-8').read())
-    held_out = portion(relations, percent_held_out / 100, options.seed) if percent_held_out else ()
+    held_out = random_share(relations, percent_held_out / 100, options.seed) if percent_held_out else ()
     suffix = f'-without{percent_held_out}' if percent_held_out else ''
     row = f'novel-relations/{system}/{percent_held_out}' if percent_held_out else system
     steps = [prepared(options, 'prepared', 'train', TOKENIZER='minilm')]

@@ -75,11 +75,11 @@ def test_a_document_is_in_dev_whatever_the_others_are_and_about_as_often_as_aske
 
 def test_larger_portions_of_relations_contain_smaller_ones():
     relations = [f'P{i}' for i in range(17)]
-    portions = [slot_filling.portion(relations, share, seed=0) for share in (0, 0.1, 0.5, 1)]
+    portions = [slot_filling.random_share(relations, share, seed=0) for share in (0, 0.1, 0.5, 1)]
     assert [len(p) for p in portions] == [0, 2, 9, 17]
     assert all(set(a) < set(b) for a, b in zip(portions, portions[1:]))
-    assert portions == [slot_filling.portion(relations[::-1], share, seed=0) for share in (0, 0.1, 0.5, 1)]
-    assert slot_filling.portion(relations, 0.5, seed=1) != portions[2]
+    assert portions == [slot_filling.random_share(relations[::-1], share, seed=0) for share in (0, 0.1, 0.5, 1)]
+    assert slot_filling.random_share(relations, 0.5, seed=1) != portions[2]
 
 
 # Prepared.

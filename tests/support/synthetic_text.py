@@ -18,6 +18,7 @@ def pattern(template):
 
 PATTERNS = [(relation.name, pattern(template)) for relation in RELATIONS.values() for template in relation.sentences]
 OTHER_PATTERNS = [pattern(template) for _, template in itertools.chain.from_iterable(PAGES['distractors'].values())]
+OTHER_PATTERNS += [pattern(template) for template in itertools.chain.from_iterable(PAGES['fillers'].values())]
 
 
 def sentences_of(document):

@@ -21,7 +21,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, in_turn, question_type, worded
+from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, question_type, round_robin, worded
 from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
 from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
 
@@ -33,7 +33,7 @@ MAX_CONJUNCTION_ANSWERS = 5
 QUESTION_FILES = ('train', 'dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
 
 
-def split_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
+def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Facts]:
     """Chooses the facts that the training text does not state.
 
     All facts of a subject in a relation are held out together, so that a question from subject to object is wholly known
@@ -79,7 +79,7 @@ class _Pages:
         return collections.Counter(mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions or ())
 
     def hide(self, name: str, subject: int) -> bool:
-        """Takes a group of facts from all pages, unless `split_facts` passes it over; returns whether it did."""
+        """Takes a group of facts from all pages, unless `hold_out_facts` passes it over; returns whether it did."""
         added, related = collections.defaultdict(set), _related(self.world, subject)
         for object in self.world.facts[name].objects_of(subject):
             shared = RELATIONS[name].symmetric and related.keys() & _related(self.world, object).keys()
@@ -139,7 +139,7 @@ def changed_facts(world: World, held_out: dict[str, Facts], seed: int = 0) -> di
 
 
 def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
-    """The pages of the world, stating only some of its facts; every page needs one that it states."""
+    """The pages of the world, stating only some of its facts, at least one on each page."""
     some = dataclasses.replace(world, facts=facts)
     for number, entity in enumerate(world.page_order):
         yield pages.page(world, f'page-{number}', entity, _stated(world, entity) - _stated(some, entity))
@@ -168,7 +168,7 @@ def questions(
 
     Args:
         world: all facts.
-        held_out: see `split_facts`.
+        held_out: see `hold_out_facts`.
         changed: see `changed_facts`.
         num_train: of each of 1 hop, 2 hops and two topics, at most.
         num_eval: in each other file, at most.
@@ -191,8 +191,8 @@ def questions(
         'two_hop': _about_one('two_hop', world, world, 2, ('test',)),
         'conjunction': _about_two('conjunction', world, world),
     }
-    files = {'train': [row for streams in train for row in itertools.islice(in_turn(streams), num_train)]}
-    files |= {name: list(itertools.islice(in_turn(streams), num_eval)) for name, streams in evaluation.items()}
+    files = {'train': [row for streams in train for row in itertools.islice(round_robin(streams), num_train)]}
+    files |= {name: list(itertools.islice(round_robin(streams), num_eval)) for name, streams in evaluation.items()}
     objects = {
         (question_type((name,)), subject): object
         for name, facts in changed.items()
@@ -319,7 +319,7 @@ def write_lm_world(
         directory: made if need be; files of these names are replaced.
         seed: of the world and of what is held out and changed.
         num_documents: of the world, and in train.
-        held_out: the share of facts to hold out, see `split_facts`.
+        held_out: the share of facts to hold out, see `hold_out_facts`.
         num_train: see `questions`.
         num_eval: see `questions`.
 
@@ -327,7 +327,7 @@ def write_lm_world(
         InputError: an argument is out of range.
     """
     directory, world = Path(directory), generate(seed, num_documents)
-    hidden = split_facts(world, held_out, seed)
+    hidden = hold_out_facts(world, held_out, seed)
     changed = changed_facts(world, hidden, seed)
     files = questions(world, hidden, changed, num_train=num_train, num_eval=num_eval)
     corpora = {

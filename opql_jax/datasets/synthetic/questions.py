@@ -45,7 +45,7 @@ def questions(world: World, split: str, hops: int) -> Iterator[Question]:
         )
     wordings = UNSEEN_WORDINGS if split == 'unseen_wording' else WORDINGS
     chains = [chain for chain in wordings if len(chain.split('>')) == hops]
-    types = in_turn([_of_type(world, split, chain, wordings[chain]) for chain in chains])
+    types = round_robin([_of_type(world, split, chain, wordings[chain]) for chain in chains])
     for number, question in enumerate(types, 1):
         yield dataclasses.replace(question, id=f'{hops}-hop/{split}/{number}')
 
@@ -91,7 +91,7 @@ def _fill(world: World, wording: str, topics: Sequence[int], answers: Sequence[i
     return Question('', text, places, tuple(topic for _, _, topic in spans), tuple(answers))
 
 
-def in_turn(streams: Sequence[Iterator]) -> Iterator:
+def round_robin(streams: Sequence[Iterator]) -> Iterator:
     """One item of each stream, then another of each, until all are used up."""
     while streams:
         drawn = [(stream, next(stream, None)) for stream in streams]

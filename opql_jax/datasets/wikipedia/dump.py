@@ -111,24 +111,21 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
 
     Raises:
-        CorpusError: the part is missing, truncated, damaged or no dump; names it and says where.
+        CorpusError: the part is truncated, damaged or no dump; names it and says where.
     """
     decompress: dict[str, Callable] = {'.bz2': bz2.open, '.gz': gzip.open}
     opened = decompress.get(Path(path).suffix, lambda file: file)
     last = 'before the first page'
-    try:
-        with open(path, 'rb') as file:
-            where = lambda: f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
-            try:
-                for site, page in _pages(opened(file)):
-                    last = f'after the page {page.title!r}'
-                    yield site, page
-            except (EOFError, zlib.error, OSError) as error:
-                raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
-            except ElementTree.ParseError as error:
-                raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
-    except FileNotFoundError as error:
-        raise CorpusError(f'{path}: no such file') from error
+    with open(path, 'rb') as file:
+        where = lambda: f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
+        try:
+            for site, page in _pages(opened(file)):
+                last = f'after the page {page.title!r}'
+                yield site, page
+        except (EOFError, zlib.error, OSError) as error:
+            raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
+        except ElementTree.ParseError as error:
+            raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
 
 
 def _pages(source) -> Iterator[tuple[Site, Page]]:

@@ -105,7 +105,7 @@ def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(c
 
 
 def test_as_much_as_can_be_held_out_is_not_said_either(world):
-    held_out = lm_world.split_facts(world, 0.99)
+    held_out = lm_world.hold_out_facts(world, 0.99)
     remaining = list(lm_world.documents(world, lm_world.known_facts(world, held_out)))
     assert_silent(remaining, {frozenset(fact[1:]) for fact in keys_of(world, held_out)})
     total = sum(map(len, world.facts.values()))
