@@ -1,9 +1,9 @@
 """Pairs encoded per second by `MarkedPairEncoder`, in batches of similar lengths and padded to 128 tokens.
 
 python benchmarks/build_memory.py --model tiny --rows 16384 --json
-python benchmarks/build_memory.py --prepared_dir PREPARED --model_dir MODEL
+python benchmarks/build_memory.py --kb KB
 
-Without folders the corpus is a generated one and the weights are random, which changes no time. `ratio` is the time of the padded
+Without a knowledge base the corpus is a generated one and the weights are random, which changes no time. `ratio` is the time of the padded
 batches over that of the others. Rates in GFLOP/s are compared with a product of two 2048 x 2048 matrices in the same run.
 """
 
@@ -18,6 +18,7 @@ from inputs import generated_corpus, make_encoder
 from timing import medians
 
 from opql_jax.data import markup
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.build_memory import entry_table, select_pair_rows
 from opql_jax.memory.build import EntryTable
@@ -32,14 +33,11 @@ PADDED_LENGTH, MATRIX = 128, 2048
 
 def open_inputs(options, folder: str) -> tuple[Prepared, RelationEncoder, dict]:
     """The corpus, the encoder and its parameters."""
-    if options.prepared_dir:
-        prepared = Prepared(options.prepared_dir)
+    if options.kb:
+        kb = KBFolder(options.kb)
+        prepared, (encoder, params, *_) = Prepared(kb.part('text')), model_config.load(kb.part('align'))
     else:
         prepared = generated_corpus(folder, options.documents, max_tokens=40)
-    if options.model_dir:
-        encoder, params, card, _ = model_config.load(options.model_dir)
-        model_config.check_vocabulary(card, prepared, options.model_dir)
-    else:
         encoder = make_encoder(options.model, prepared.tokenizer.get_vocab_size())
         params = init_params(encoder, 1, seed=0)
     return prepared, encoder, params['encoder']
@@ -106,8 +104,7 @@ def main():
     parser.add_argument('--rows', type=int, default=16384, help='pair rows, the first of the memory')
     parser.add_argument('--model', default='tiny', help='a size in gin/models')
     parser.add_argument('--documents', type=int, default=2000, help='of the generated corpus')
-    parser.add_argument('--prepared_dir')
-    parser.add_argument('--model_dir')
+    parser.add_argument('--kb', help='a knowledge base, whose model align encodes its text')
     parser.add_argument('--tokens_per_device', type=int, help='of a batch; by default what MarkedPairEncoder chooses')
     add_timing(parser, calls=5)
     options = parser.parse_args()

@@ -3,6 +3,7 @@
 import pathlib
 
 import gin
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
@@ -18,7 +19,7 @@ def make_encoder(model: str, vocab_size: int, **fields) -> RelationEncoder:
 
 
 def generated_corpus(folder: str, num_documents: int, max_tokens: int) -> Prepared:
-    """A prepared folder of the generated corpus; settings as in gin/data/synthetic.gin but for the passages' `max_tokens`."""
+    """Prepares the generated corpus in a folder; settings as in gin/data/synthetic.gin but for the passages' `max_tokens`."""
     reader = Synthetic(num_documents=num_documents, num_train=1, num_eval=1)
-    prepare(output_dir=folder, reader=reader, wordpieces=4000, max_tokens=max_tokens, drop_above_rate=1.0)
-    return Prepared(folder)
+    prepare(kb=folder, reader=reader, wordpieces=4000, max_tokens=max_tokens, drop_above_rate=1.0)
+    return Prepared(KBFolder(folder).part('text'))

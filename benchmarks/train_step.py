@@ -1,7 +1,7 @@
 """A step of relation pretraining against the same step in PyTorch with transformers.
 
 python benchmarks/train_step.py --model minilm --rows 32 --length 64 --json
-python benchmarks/train_step.py --model minilm --rows 64 --job --prepared_dir PREPARED --json
+python benchmarks/train_step.py --model minilm --rows 64 --job --kb KB --json
 
 A step is forward, backward, clipping and AdamW over an encoder of the same size, with dropout 0.1, W_r, W_e and an entity table of
 the same size: L_rel over all rows of the batch and L_el of two context mentions per row over all entities. PyTorch runs `BertModel`
@@ -43,6 +43,7 @@ from timing import medians
 from train_program import TrainProgram, make_task
 
 from opql_jax.data import batching
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
@@ -231,8 +232,8 @@ def measure(encoder, entities: int, batches: dict[str, list[RelationBatch]], cal
 
 def job(options, folder: str):
     """The vocabulary size and the number of entities of a prepared folder, and batches by name, see `measure`."""
-    if options.prepared_dir:
-        prepared = Prepared(options.prepared_dir)
+    if options.kb:
+        prepared = Prepared(KBFolder(options.kb).part('text'))
     else:
         prepared = generated_corpus(folder, options.documents, max_tokens=128)
     settings = functools.partial(RelationSettings, rows=options.rows, max_context=CONTEXT)
@@ -262,7 +263,7 @@ def main():
     parser.add_argument('--rows', type=int, default=32, help='of a batch')
     parser.add_argument('--length', type=int, default=64, help='tokens of a row of a random batch')
     parser.add_argument('--job', action='store_true', help='rows of real lengths')
-    parser.add_argument('--prepared_dir')
+    parser.add_argument('--kb', help='a knowledge base, whose text is trained on')
     parser.add_argument('--documents', type=int, default=300, help='of the generated corpus')
     parser.add_argument('--steps', type=int, default=4, help='of the job, timed together')
     parser.add_argument('--dtype', default='float32', help="of our transformer's computation")

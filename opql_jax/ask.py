@@ -1,4 +1,4 @@
-"""Asks a virtual knowledge base: `python -m opql_jax.ask --gin_file=gin/runs/ask.gin ... --hops=2 --question "who starred in the films directed by [X]"`."""
+"""Asks a virtual knowledge base: `python -m opql_jax.ask --gin_file=gin/runs/ask.gin --gin.KB=runs/x --hops=2 --question "who starred in the films directed by [X]"`."""
 
 from opql_jax.core import preemption
 

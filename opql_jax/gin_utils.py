@@ -2,7 +2,7 @@
 
 `--gin_file` names files (looked up as given, then in the repository), `--gin.X=value` overrides a macro or a parameter,
 `--dry_run` prints the operative configuration and shapes and runs nothing, `--help` the flags, gin files and parameters of a binary.
-A value that is no Python literal and no reference (`@`, `%`) is a string, so `--gin.WORKDIR=runs/x` needs no inner quotes.
+A value that is no Python literal and no reference (`@`, `%`) is a string, so `--gin.KB=runs/x` needs no inner quotes.
 """
 
 import ast
@@ -118,16 +118,22 @@ def _check_types(function) -> None:
 def usage(function) -> str:
     """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
     lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
-    for path in sorted((_ROOT / 'gin').rglob('*.gin')):
-        text = path.read_text(encoding='utf-8')
-        if 't5x' not in path.parts and re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
+    for path in sorted((_ROOT / 'gin').glob('[dr]*/*.gin')):  # of data/ and runs/: the others are no use alone, or experiments
+        text = _with_includes(path)
+        if re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
             lines += ['', f'--gin_file={path.relative_to(_ROOT)}  {text.splitlines()[0]}']
-            macros = re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE)
-            lines += [f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}' for name, value in macros]
+            macros = dict(re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE))  # the last value counts
+            lines += [f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}' for name, value in macros.items()]
     module, parameters = function.__module__.rpartition('.')[2], inspect.signature(function).parameters.values()
     lines += ['', f'--gin.{module}.{function.__name__}.PARAMETER=VALUE', *(f'  {parameter}' for parameter in parameters)]
     lines += ['', inspect.getdoc(function) or '']
     return '\n'.join(lines)
+
+
+def _with_includes(path: pathlib.Path) -> str:
+    """The text of a gin file with the text of other files in place of the lines that include them."""
+    included = lambda match: _with_includes(_ROOT / match[1])
+    return re.sub(r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE)
 
 
 def run(function, multi_process: bool = False, polls_preemption: bool = False, **arguments) -> None:

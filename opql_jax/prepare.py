@@ -1,4 +1,4 @@
-"""Prepares a corpus: `python -m opql_jax.prepare --gin_file=gin/data/synthetic.gin --gin.PREPARED_DIR=runs/x/prepared`."""
+"""Prepares a corpus: `python -m opql_jax.prepare --gin_file=gin/data/synthetic.gin --gin.KB=runs/x`."""
 
 from opql_jax.core import preemption
 

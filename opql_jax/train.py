@@ -1,4 +1,4 @@
-"""Trains an objective: `python -m opql_jax.train --gin_file=gin/models/tiny.gin --gin_file=gin/runs/relations.gin --gin.PREPARED_DIR=... --gin.WORKDIR=...`."""
+"""Trains an objective: `python -m opql_jax.train --gin_file=gin/models/tiny.gin --gin_file=gin/runs/relations.gin --gin.KB=runs/x`."""
 
 from opql_jax.core import preemption
 from opql_jax.training import malloc

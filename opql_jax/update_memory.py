@@ -1,4 +1,4 @@
-"""Updates a memory: `python -m opql_jax.update_memory --gin_file=gin/runs/update_memory.gin --gin.ACTION=inject --gin.MEMORY_DIR=... ...`."""
+"""Updates a memory: `python -m opql_jax.update_memory --gin_file=gin/runs/update_memory.gin --gin.KB=runs/x --gin.ACTION=inject ...`."""
 
 from opql_jax.core import preemption
 

@@ -30,8 +30,8 @@ RELATIONS, PROVENANCE, TOPICS = (
 )
 
 
-def folders(**paths):
-    return [f'--gin.{name.upper()}_DIR={path}' for name, path in paths.items()]
+def parts(**names):
+    return [f'--gin.{part.upper()}={name}' for part, name in names.items()]
 
 
 class World:
@@ -39,17 +39,22 @@ class World:
 
     def __init__(self, root, binaries):
         self.root, self.binaries = root, binaries
-        self.prepared, self.model, self.memory, self.follow = (root / n for n in ('prepared', 'model', 'memory', 'follow'))
+        self.text, self.model, self.memory, self.follow = (root / n for n in ('text', 'model', 'memory', 'follow'))
         self.other_model, self.other_memory, self.new = root / 'other_model', root / 'other_memory', root / 'new'
-        self.prepare(self.prepared)
+        self.prepare(self.text)
         for seed, model, memory in ((0, self.model, self.memory), (1, self.other_model, self.other_memory)):
-            tiny_training.write_untrained(self.prepared, model, seed=seed)
+            tiny_training.write_untrained(self.text, model, seed=seed)
             assert binaries(*self.build(model=model, memory=memory)).returncode == 0
-        tiny_training.write_untrained(self.prepared, self.follow, Follow(memory_dir=str(self.memory)))
-        self.topic = Prepared(self.prepared).vocab.names[0]
+        tiny_training.write_untrained(self.text, self.follow, Follow(memory_dir=str(self.memory)))
+        self.topic = Prepared(self.text).vocab.names[0]
 
     def synthetic(self, folder):
-        return ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', f'--gin.PREPARED_DIR={folder}']
+        return [
+            'prepare',
+            '--gin_file=gin/data/synthetic.gin',
+            '--gin.DOCUMENTS=60',
+            *parts(kb=folder.parent, text=folder.name),
+        ]
 
     def prepare(self, folder):
         assert self.binaries(*self.synthetic(folder)).returncode == 0
@@ -61,7 +66,7 @@ class World:
         lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
         path.write_text('\n'.join(json.dumps(line) for line in lines))
         flags = ['--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={path}', f'--gin.prepare.prepare.max_tokens={max_tokens}']
-        assert self.binaries('prepare', *flags, f'--gin.PREPARED_DIR={folder}').returncode == 0
+        assert self.binaries('prepare', *flags, *parts(kb=folder.parent, text=folder.name)).returncode == 0
         return folder
 
     def copy(self, folder):
@@ -74,16 +79,16 @@ class World:
         path.write_bytes(path.read_bytes()[: size // 2] + (bytes(size - size // 2) if zeros else b''))
         return folder
 
-    def train(self, stage, *flags, prepared=None, workdir=None, encoder=ENCODER):
-        paths = [*folders(prepared=prepared or self.prepared), f'--gin.WORKDIR={workdir or self.new}']
+    def train(self, stage, *flags, text=None, model=None, encoder=ENCODER):
+        paths = parts(kb=self.root, text=text or 'text', model=model or 'new', init_from='None')
         return ['train', *encoder, f'--gin_file=gin/runs/{stage}.gin', '--gin.STEPS=1', *paths, *flags]
 
-    def build(self, *flags, prepared=None, model=None, memory=None):
-        paths = folders(prepared=prepared or self.prepared, model=model or self.model, memory=memory or self.new)
+    def build(self, *flags, text=None, model=None, memory=None):
+        paths = parts(kb=self.root, text=text or 'text', model=model or 'model', memory=memory or 'new')
         return ['build_memory', '--gin_file=gin/runs/build_memory.gin', *paths, *flags]
 
-    def open(self, binary, *flags, prepared=None, model=None, memory=None):
-        paths = folders(prepared=prepared or self.prepared, model=model or self.follow, memory=memory or self.memory)
+    def open(self, binary, *flags, text=None, model=None, memory=None):
+        paths = parts(kb=self.root, text=text or 'text', model=model or 'follow', memory=memory or 'memory')
         return [binary, f'--gin_file=gin/runs/{binary}.gin', *paths, *flags]
 
     def ask(self, *flags, question='who made [{}]', **paths):
@@ -124,20 +129,20 @@ def world(opened):
 # Damaged folders.
 
 READERS = {
-    'entities.parquet': lambda w, folder: w.ask(prepared=folder),
-    'passages.parquet': lambda w, folder: w.ask(prepared=folder),
-    'pairs.parquet': lambda w, folder: w.build(prepared=folder),
-    'questions/1-hop/train.jsonl': lambda w, folder: w.train('align', '--gin.INIT_FROM=None', prepared=folder),
-    'passages.array_record': lambda w, folder: w.train('entities', prepared=folder),
-    'tokenizer.json': lambda w, folder: w.train('entities', prepared=folder),
+    'entities.parquet': lambda w, folder: w.ask(text=folder),
+    'passages.parquet': lambda w, folder: w.ask(text=folder),
+    'pairs.parquet': lambda w, folder: w.build(text=folder),
+    'questions/1-hop/train.jsonl': lambda w, folder: w.train('align', text=folder),
+    'passages.array_record': lambda w, folder: w.train('entities', text=folder),
+    'tokenizer.json': lambda w, folder: w.train('entities', text=folder),
 }
 
 
 @pytest.mark.parametrize('name', READERS)
 def test_a_truncated_file_of_a_prepared_folder_is_named_by_whoever_opens_it(world, name):
-    folder = world.truncated(world.prepared, name)
-    sizes = [(path / name).stat().st_size for path in (folder, world.prepared)]
-    for command in (world.ask(prepared=folder), world.train('relations', prepared=folder), world.build(prepared=folder)):
+    folder = world.truncated(world.text, name)
+    sizes = [(path / name).stat().st_size for path in (folder, world.text)]
+    for command in (world.ask(text=folder), world.train('relations', text=folder), world.build(text=folder)):
         line = complaint(world.binaries(*command))
         assert f'{folder}/{name}: {sizes[0]} bytes, manifest.json says {sizes[1]}: truncated' in line
     assert not world.new.exists()
@@ -145,24 +150,24 @@ def test_a_truncated_file_of_a_prepared_folder_is_named_by_whoever_opens_it(worl
 
 @pytest.mark.parametrize('name', READERS)
 def test_a_damaged_file_of_the_right_size_is_named_when_it_is_read(world, name):
-    folder = world.truncated(world.prepared, name, zeros=True)
+    folder = world.truncated(world.text, name, zeros=True)
     assert f'{folder}/{name}:' in complaint(world.binaries(*READERS[name](world, folder)))
 
 
 def test_preparing_anew_repairs_a_truncated_file_as_the_message_advises(world):
-    folder = world.truncated(world.prepared, 'pairs.parquet')
-    for command in (world.ask(prepared=folder), world.synthetic(folder)):
+    folder = world.truncated(world.text, 'pairs.parquet')
+    for command in (world.ask(text=folder), world.synthetic(folder)):
         line = complaint(world.binaries(*command))
         assert 'pairs.parquet: ' in line and 'run prepare again' in line
     shutil.rmtree(folder)
     world.prepare(folder)
-    assert (folder / 'pairs.parquet').read_bytes() == (world.prepared / 'pairs.parquet').read_bytes()
+    assert (folder / 'pairs.parquet').read_bytes() == (world.text / 'pairs.parquet').read_bytes()
 
 
 @pytest.mark.parametrize('part', [RELATIONS, PROVENANCE, TOPICS])
 def test_a_truncated_file_of_a_memory_is_named(world, part):
     memory = world.truncated(world.memory, part)
-    follow = world.train('follow', f'--gin.INIT_FROM={world.model}', *folders(memory=memory))
+    follow = world.train('follow', f'--gin.INIT_FROM={world.model}', *parts(memory=memory))
     for command in (world.ask(memory=memory), follow):
         line = complaint(world.binaries(*command))
         assert re.search(rf'{memory}/{part}: \d+ bytes, manifest\.json says \d+: truncated', line), line
@@ -191,11 +196,11 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
 
 
 @cases(
-    no_prepared_folder=(lambda w: w.ask(prepared='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
+    no_prepared_folder=(lambda w: w.ask(text='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
     no_model=(lambda w: w.ask(model='/none'), '/none/model.json does not exist'),
     no_memory=(lambda w: w.ask(memory='/none'), '/none/manifest.json: no such file; /none is not a memory'),
     folders_that_are_swapped=(
-        lambda w: w.ask(prepared=w.memory, memory=w.prepared),
+        lambda w: w.ask(text=w.memory, memory=w.text),
         'memory/manifest.json: not the manifest of',
     ),
     a_model_that_does_not_follow=(lambda w: w.ask(model=w.model), '/model holds no model that answers questions'),
@@ -204,7 +209,7 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         '/follow was trained over .*/other_memory is .* built with another encoder',
     ),
     a_memory_of_another_encoder_to_follow=(
-        lambda w: w.train('follow', f'--gin.INIT_FROM={w.model}', *folders(memory=w.other_memory)),
+        lambda w: w.train('follow', f'--gin.INIT_FROM={w.model}', *parts(memory=w.other_memory)),
         '/other_memory was built with the encoder .* but the encoder in use is',
     ),
     a_memory_of_another_encoder_to_build=(
@@ -216,15 +221,15 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         r'checkpoint in .*/model does not fit the model: encoder/w_r/kernel: \(32, 8\), the model has \(32, 16\)',
     ),
     a_checkpoint_of_another_shape=(
-        lambda w: w.train('relations', SHAPE.format('entity_dim'), ROWS, workdir=w.copy(w.model)),
+        lambda w: w.train('relations', SHAPE.format('entity_dim'), ROWS, model=w.copy(w.model)),
         r'model/checkpoints/1 does not fit the model: .*entity_table: \(64, 8\), the model has \(64, 16\)',
     ),
     a_workdir_of_another_seed=(
-        lambda w: w.train('relations', '--gin.SEED=3', ROWS, workdir=w.copy(w.model)),
+        lambda w: w.train('relations', '--gin.SEED=3', ROWS, model=w.copy(w.model)),
         r'/model cannot be resumed as another run \(seed was 0 and is 3\): use another workdir',
     ),
     a_workdir_of_another_stage=(
-        lambda w: w.train('entities', workdir=w.copy(w.model)),
+        lambda w: w.train('entities', model=w.copy(w.model)),
         r"/model cannot be resumed as another run \(objective was 'Relations' and is 'Entities'",
     ),
     two_starts=(
@@ -244,7 +249,7 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
     no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
-        lambda w: w.train('relations', '--gin.objectives.Relations.entity_weight=0.0', prepared=w.small()),
+        lambda w: w.train('relations', '--gin.objectives.Relations.entity_weight=0.0', text=w.small()),
         'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt',
     ),
     no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),
@@ -259,7 +264,7 @@ def test_what_does_not_fit_together_is_named(world, command, said):
 def test_the_longest_passages_that_prepare_allows_can_be_trained_on(world):
     prepared = world.small(max_tokens=136)
     assert max(len(record.tokens) for record in Prepared(prepared).records) == 136 - markup.MARKUP_ROOM
-    done = world.binaries(*world.train('entities', prepared=prepared))
+    done = world.binaries(*world.train('entities', text=prepared))
     assert done.returncode == 0, done.stderr
 
 
@@ -309,13 +314,14 @@ def least(binary):
 def test_a_binary_without_its_folders_asks_for_one(world, binary):
     line = complaint(world.binaries(*least(binary)))
     missing = re.fullmatch(r'error: ([A-Z_]+) has no value: give --gin\.\1=\.\.\.', line).group(1)
-    assert f'\n{missing} = %gin.REQUIRED\n' in (ROOT / f'gin/{GIN[binary]}.gin').read_text()
+    file = 'gin/train.gin' if binary == 'train' else f'gin/{GIN[binary]}.gin'
+    assert f'\n{missing} = %gin.REQUIRED\n' in (ROOT / file).read_text()
 
 
 @pytest.mark.parametrize(
     'flag, said',
     [
-        ('--gin.PREPARED=x', "error: --gin.PREPARED='x': no gin file given defines a macro named PREPARED$"),
+        ('--gin.TEXTS=x', "error: --gin.TEXTS='x': no gin file given defines a macro named TEXTS$"),
         ('--gin.nothing.here=1', 'error: .*nothing'),
         ('--dryrun', "FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run"),
         ('--gin_file=gin/none.gin', 'error: Unable to open file: gin/none.gin'),

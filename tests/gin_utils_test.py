@@ -27,7 +27,7 @@ CONFIG = """
     WORDS = 100
 
     prepare.prepare:
-      output_dir = %OUT
+      kb = %OUT
       reader = @jsonl.JsonLines()
       wordpieces = %WORDS
     jsonl.JsonLines.path = 'x.jsonl'
@@ -102,7 +102,7 @@ def test_later_files_override_earlier_ones(config, tmp_path, capsys):
 
 def test_the_function_itself_stays_as_it_is(config):
     gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
-    with pytest.raises(TypeError, match='output_dir'):
+    with pytest.raises(TypeError, match='kb'):
         prepare()
     assert JsonLines('y').path == 'y'
 
@@ -147,16 +147,16 @@ def test_a_missing_file_and_a_file_that_is_no_gin_are_errors(config, tmp_path):
 
 def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    gin_utils.configure(['gin/data/synthetic.gin'], bindings('--gin.PREPARED_DIR=x'), prepare)(dry_run=True)
+    gin_utils.configure(['gin/data/synthetic.gin'], bindings('--gin.KB=x'), prepare)(dry_run=True)
     assert 'Synthetic' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('flags, message', [
     ([], '--gin_file: name at least one'),
     (['--gin_file=gin/none.gin'], 'error: Unable to open file: gin/none.gin'),
-    (['--gin_file=gin/data/synthetic.gin'], 'error: PREPARED_DIR has no value'),
-    (['--gin_file=gin/data/synthetic.gin', '--gin.PREPARED_DIR=x', '--gin.NOPE=1'], 'error: --gin.NOPE=1: no gin file'),
-    (['--gin_file=gin/data/synthetic.gin', '--gin.PREPARED_DIR=x', '--gin.prepare.prepare.nope=1'], 'nope'),
+    (['--gin_file=gin/data/synthetic.gin'], 'error: KB has no value'),
+    (['--gin_file=gin/data/synthetic.gin', '--gin.KB=x', '--gin.NOPE=1'], 'error: --gin.NOPE=1: no gin file'),
+    (['--gin_file=gin/data/synthetic.gin', '--gin.KB=x', '--gin.prepare.prepare.nope=1'], 'nope'),
     (['--gin_file=gin/data/synthetic.gin', 'more'], "unexpected arguments: ['more']"),
 ])  # fmt: skip
 def test_a_binary_with_a_wrong_configuration_says_so_without_a_traceback(flags, message, tmp_path):
@@ -180,7 +180,7 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
         '-m',
         'opql_jax.prepare',
         '--gin_file=gin/data/synthetic.gin',
-        f'--gin.PREPARED_DIR={tmp_path / "new"}',
+        f'--gin.KB={tmp_path / "new"}',
     ]
     refused = {
         'OPQL_PROCESSES': 'prepare works in one process',

@@ -31,7 +31,7 @@ def binaries():
 
 
 def prepare(folder, *flags):
-    return [*WORLD, f'--gin.PREPARED_DIR={folder}', *flags]
+    return [*WORLD, f'--gin.KB={folder.parent}', f'--gin.TEXT={folder.name}', *flags]
 
 
 def succeed(binaries, command):
@@ -64,8 +64,8 @@ def world(tmp_path_factory, binaries):
 
 
 def build(world, memory, shard_rows=200):
-    folders = {'PREPARED_DIR': world / 'prepared', 'MODEL_DIR': world / 'model', 'MEMORY_DIR': memory}
-    flags = [f'--gin.{name}={path}' for name, path in folders.items()]
+    parts = {'KB': world, 'TEXT': 'prepared', 'MODEL': 'model', 'MEMORY': memory}
+    flags = [f'--gin.{name}={value}' for name, value in parts.items()]
     return [
         'build_memory',
         '--gin_file=gin/runs/build_memory.gin',
@@ -75,8 +75,8 @@ def build(world, memory, shard_rows=200):
 
 
 def training(world, workdir):
-    flags = ['--gin.STEPS=2', '--gin.objectives.Relations.rows=16', f'--gin.PREPARED_DIR={world / "prepared"}']
-    return ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.WORKDIR={workdir}']
+    flags = ['--gin.STEPS=2', '--gin.objectives.Relations.rows=16', f'--gin.KB={world}', '--gin.TEXT=prepared']
+    return ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', *flags, f'--gin.MODEL={workdir}']
 
 
 def kill_when(path, command):
@@ -117,7 +117,7 @@ def test_preparing_a_larger_world_killed_from_outside_is_done_again_by_the_next_
 def test_a_folder_whose_preparation_was_killed_is_refused_until_it_is_prepared(binaries, world, tmp_path, name):
     assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
     assert list(tmp_path.rglob(f'*{name}*.partial')) and not list(tmp_path.rglob(name))
-    read = binaries(*build(world, tmp_path / 'm'), f'--gin.PREPARED_DIR={tmp_path}')
+    read = binaries(*build(world, tmp_path / 'm'), f'--gin.TEXT={tmp_path}')
     assert f'{tmp_path} is not a prepared folder, or prepare did not end' in complaint(read)
     succeed(binaries, prepare(tmp_path))
     assert files(tmp_path) == files(world / 'prepared')
@@ -139,7 +139,8 @@ def test_what_a_killed_run_left_is_not_found_in_what_is_prepared_there_next(bina
         mine = [
             '--gin_file=gin/data/jsonl.gin',
             f'--gin.CORPUS={tmp_path}/mine.jsonl',
-            f'--gin.PREPARED_DIR={tmp_path / folder}',
+            f'--gin.KB={tmp_path}',
+            f'--gin.TEXT={folder}',
         ]
         succeed(binaries, ['prepare', *mine])
     assert files(tmp_path / 'killed') == files(tmp_path / 'whole')
@@ -155,12 +156,7 @@ def test_a_killed_run_leaves_no_partial_file_behind_for_good(binaries, tmp_path,
 def test_building_a_memory_killed_from_outside_goes_on_where_it_was(binaries, world, tmp_path):
     command = build(world, tmp_path / 'killed', shard_rows=8)
     assert kill_when(tmp_path / 'killed/segment-00000/shard-00005.json', command) == KILLED
-    flags = [
-        f'--gin.PREPARED_DIR={world / "prepared"}',
-        f'--gin.MEMORY_DIR={tmp_path / "killed"}',
-        '--gin.WORKDIR=x',
-        '--dry_run',
-    ]
+    flags = [f'--gin.KB={world}', '--gin.TEXT=prepared', f'--gin.MEMORY={tmp_path / "killed"}', '--dry_run']
     read = binaries('train', *ENCODER, '--gin_file=gin/runs/follow.gin', '--gin.INIT_FROM=None', *flags)
     assert f'{tmp_path / "killed"}: the build of this memory is unfinished' in complaint(read)
     encoded = [line for line in succeed(binaries, command).splitlines() if ' mentions ' in line]
@@ -199,7 +195,7 @@ ARRAYS = {'topic.npy': 1500, 'relations-00000.npy': 6000}
 @pytest.mark.parametrize('limit', [0, *TABLES.values()])
 def test_a_folder_prepared_on_a_full_disk_is_refused_until_there_is_room(binaries, world, tmp_path, limit):
     assert binaries(*prepare(tmp_path), file_limit=limit).returncode == 1
-    read = binaries(*build(world, tmp_path / 'm'), f'--gin.PREPARED_DIR={tmp_path}')
+    read = binaries(*build(world, tmp_path / 'm'), f'--gin.TEXT={tmp_path}')
     assert f'{tmp_path} is not a prepared folder, or prepare did not end' in complaint(read)
     succeed(binaries, prepare(tmp_path))
     assert files(tmp_path) == files(world / 'prepared')

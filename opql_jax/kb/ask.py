@@ -6,9 +6,10 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 def ask(
     *,
-    prepared_dir: str,
-    model_dir: str,
-    memory_dir: str = '',
+    kb: str,
+    text: str | None = None,
+    model: str | None = None,
+    memory: str | None = None,
     questions: tuple[str, ...],
     hops: int = 1,
     k: int | None = None,
@@ -18,17 +19,17 @@ def ask(
     """Prints the answers to questions.
 
     Args:
-        prepared_dir, model_dir, memory_dir, k: see `VirtualKB.open`.
+        kb, text, model, memory, k: see `VirtualKB.open`.
         questions: each with its topic in square brackets.
         hops: relations to follow from the topic to the answer.
         top: entities shown per hop.
         dry_run: opens everything and answers nothing.
     """
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, k=k)
-    print(f'# {0 if kb.memory is None else len(kb.memory):,} entries over {len(kb.vocab):,} entities')
+    opened = VirtualKB.open(kb, text=text, model=model, memory=memory, k=k)
+    print(f'# {0 if opened.memory is None else len(opened.memory):,} entries over {len(opened.vocab):,} entities')
     if dry_run:
         return
-    for text in questions:
-        question = kb.question(text, hops)
-        (answer,) = kb.answer([question])
-        print(f'\n{text}\n{format_answer(kb, question, answer, top)}')
+    for asked in questions:
+        question = opened.question(asked, hops)
+        (answer,) = opened.answer([question])
+        print(f'\n{asked}\n{format_answer(opened, question, answer, top)}')

@@ -8,6 +8,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.pairs import mutual_information
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.kb.new_entities import embed_new_entities
 from opql_jax.kb.pair_selection import best_pairs, pair_keys
@@ -60,9 +61,10 @@ def entry_table(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:
 
 def build_memory(
     *,
-    prepared_dir: str,
-    model_dir: str,
-    memory_dir: str,
+    kb: str,
+    text: str = 'text',
+    model: str = 'align',
+    memory: str = 'memory',
     pairs: str = 'title',
     only_new: bool = False,
     mentions: str = 'all',
@@ -77,9 +79,10 @@ def build_memory(
     """Encodes every selected pair and writes the memory; a build that was killed resumes, and several processes build together.
 
     Args:
-        prepared_dir: folder written by `prepare`.
-        model_dir: workdir of the training run whose encoder is used.
-        memory_dir: the memory's folder.
+        kb: the knowledge base.
+        text: the part of it whose pairs are encoded.
+        model: the part whose encoder is used.
+        memory: the part that is written.
         pairs, min_count, max_pairs: see `select_pair_rows`.
         only_new: takes only the passages after those of the folder that this one continues (`extends`): the memory of another
             corpus, for models that were trained over a memory of the same encoder. Entities that the model lacks get embeddings
@@ -94,13 +97,17 @@ def build_memory(
     Raises:
         InputError: no pair qualifies, or a folder that does not fit the others.
     """
-    prepared = Prepared(prepared_dir)
+    folder = KBFolder(kb)
+    model_dir, memory_dir = folder.part(model), folder.part(memory)
+    prepared = Prepared(folder.part(text))
     encoder, params, card, _ = model_config.load(model_dir, step)
     model_config.check_vocabulary(card, prepared, model_dir, grown=only_new)
     selection: dict = {'pairs': pairs, 'min_count': min_count, 'max_pairs': max_pairs}
     if only_new:
         if len(prepared.folders) < 2:
-            raise InputError(f'only_new: {prepared_dir} continues no other folder, so nothing in it is newer than the rest')
+            raise InputError(
+                f'only_new: {prepared.directory} continues no other folder, so nothing in it is newer than the rest'
+            )
         selection['first_passage'] = prepared.folders[1]['passages']
     rows = select_pair_rows(prepared, **selection)
     new = np.arange(card['num_entities'], len(prepared.vocab))
@@ -109,7 +116,7 @@ def build_memory(
         return
     encode = pair_encoder(card['pair_encoding'], encoder, params['encoder'], prepared)
     started = time.monotonic()
-    memory = build_lib.build(
+    built = build_lib.build(
         memory_dir,
         entry_table(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
@@ -130,7 +137,7 @@ def build_memory(
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
         on_progress=log_progress,
     )
-    _log.info('memory of %d entries in %s, %.0f s', len(memory), memory_dir, time.monotonic() - started)
+    _log.info('memory of %d entries in %s, %.0f s', len(built), memory_dir, time.monotonic() - started)
 
 
 def log_progress(done: int, total: int, rate: float, eta: float) -> None:

@@ -2,32 +2,25 @@
 
 from collections.abc import Callable
 
-from opql_jax.core import files
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.question_sets import as_tuple, evaluate
 
 
 def evaluate_checkpoints(
-    *, prepared_dir: str, workdir: str, memory_dir: str, questions: str | tuple[str, ...] = ()
+    *, kb: str, text: str, model: str, memory: str, questions: str | tuple[str, ...] = ()
 ) -> Callable[[int], dict[str, float]] | None:
     """A hook that scores question sets with each checkpoint (`on_checkpoint` of `trainer.train`); None without sets.
 
     Args:
-        prepared_dir, workdir, memory_dir: as of the training run.
-        questions: splits such as '1-hop/dev', or question files. Predictions and metrics of a checkpoint go to <workdir>/evaluation/<step>.
+        kb, text, model, memory: as of the training run.
+        questions: splits such as '1-hop/dev', or question files. Predictions and metrics of a checkpoint go to <model>/evaluation/<step>.
     """
     if not (names := as_tuple(questions)):
         return None
 
     def evaluate_checkpoint(step: int) -> dict[str, float]:
-        output_dir = files.path(workdir) / 'evaluation' / str(step)
-        results = evaluate(
-            prepared_dir=prepared_dir,
-            model_dir=workdir,
-            memory_dir=memory_dir,
-            questions=names,
-            output_dir=str(output_dir),
-            step=step,
-        )
+        output_dir = str(KBFolder(kb).part(model) / 'evaluation' / str(step))
+        results = evaluate(kb=kb, text=text, model=model, memory=memory, questions=names, output_dir=output_dir, step=step)
         return {
             f'{name}/{metric}': value
             for name, metrics in results.items()

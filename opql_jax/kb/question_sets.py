@@ -11,6 +11,7 @@ from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.corpus.questions import Question, bracketed, read_questions
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import is_file
 from opql_jax.evaluation.checkpoints import evaluate_checkpoints
@@ -50,9 +51,10 @@ def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: in
 
 def infer(
     *,
-    prepared_dir: str,
-    model_dir: str,
-    memory_dir: str = '',
+    kb: str,
+    text: str | None = None,
+    model: str | None = None,
+    memory: str | None = None,
     questions: str,
     output: str,
     k: int | None = None,
@@ -65,25 +67,26 @@ def infer(
     Several processes answer together; a killed run resumes, and `output` appears only when it is complete.
 
     Args:
-        prepared_dir, model_dir, memory_dir, k, step: see `VirtualKB.open`.
+        kb, text, model, memory, k, step: see `VirtualKB.open`.
         questions: see `load_questions`.
         output: the predictions file.
         evidence: see `write_answers`.
         dry_run: only opens and counts.
     """
-    kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
-    loaded = load_questions(questions, kb.prepared)
+    opened = VirtualKB.open(kb, text=text, model=model, memory=memory, step=step, k=k)
+    loaded = load_questions(questions, opened.prepared)
     if dry_run:
-        print(f'# {questions}: {len(loaded):,} questions{_over(kb)}')
+        print(f'# {questions}: {len(loaded):,} questions{_over(opened)}')
         return
-    write_answers(kb, loaded, output, evidence)
+    write_answers(opened, loaded, output, evidence)
 
 
 def evaluate(
     *,
-    prepared_dir: str,
-    model_dir: str,
-    memory_dir: str = '',
+    kb: str,
+    text: str | None = None,
+    model: str | None = None,
+    memory: str | None = None,
     questions: str | tuple[str, ...],
     output_dir: str,
     needs: str | tuple[str, ...] = (),
@@ -101,7 +104,7 @@ def evaluate(
     memory and settings, are scored and not made again.
 
     Args:
-        prepared_dir, model_dir, memory_dir, k: see `VirtualKB.open`.
+        kb, text, model, memory, k: see `VirtualKB.open`.
         questions: one set or several, see `load_questions`.
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json; a file's set is named
             by its stem.
@@ -130,32 +133,35 @@ def evaluate(
     if predictions and isinstance(step, str):
         raise InputError(f'predictions are of one checkpoint, and step={step!r} asks for several')
 
+    folder = KBFolder(kb)
+    parts = folder.choose(text=text, model=model, memory=memory)
+
     def evaluate_one(step, directory):
-        kb = VirtualKB.open(prepared_dir, model_dir, memory_dir, step=step, k=k)
-        sets = {name: load_questions(source, kb.prepared) for name, source in names.items()}
+        opened = VirtualKB.open(kb, **parts, step=step, k=k)
+        sets = {name: load_questions(source, opened.prepared) for name, source in names.items()}
         if needs:
             sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}
         for name, loaded in sets.items():
             if not loaded:
                 raise InputError(f'{name} holds no questions that need {" or ".join(needs)}')
             if dry_run:
-                print(f'# {name}: {len(loaded):,} questions{_over(kb)}')
+                print(f'# {name}: {len(loaded):,} questions{_over(opened)}')
         if dry_run:
             return {}
         with distributed.writer(directory):
-            return answer_and_score(kb, sets, directory)
+            return answer_and_score(opened, sets, directory)
 
-    def answer_and_score(kb, sets, directory):
+    def answer_and_score(opened, sets, directory):
         paths = {name: files.path(predictions or directory / f'{name}.predictions.jsonl') for name in sets}
         if not predictions:
             for name, loaded in sets.items():
-                write_answers(kb, loaded, paths[name], evidence)
-        metrics = _score(kb, sets, names, paths, directory, show) if distributed.is_primary() else {}
+                write_answers(opened, loaded, paths[name], evidence)
+        metrics = _score(opened, sets, names, paths, directory, show) if distributed.is_primary() else {}
         # JAX ends all processes when one has waited for some minutes at its end: the others wait for the scores here.
         distributed.barrier(f'{directory} is scored')
         return metrics
 
-    return evaluate_checkpoints(evaluate_one, model_dir, output_dir, step, patience, dry_run)
+    return evaluate_checkpoints(evaluate_one, folder.part(parts['model']), output_dir, step, patience, dry_run)
 
 
 def _over(kb: VirtualKB) -> str:

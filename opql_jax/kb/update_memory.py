@@ -14,6 +14,7 @@ from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.pairs import mutual_information
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.build_memory import entry_table, log_progress, select_pair_rows
 from opql_jax.kb.new_entities import embed_new_entities
@@ -27,8 +28,7 @@ from opql_jax.training import model_config
 
 _log = logging.getLogger(__name__)
 
-# The folders that each action needs besides the memory.
-ACTIONS = {'inject': ('prepared_dir', 'model_dir'), 'delete': ('prepared_dir',), 'compact': ()}
+ACTIONS = ('inject', 'delete', 'compact')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +53,10 @@ class Selection:
 def update_memory(
     *,
     action: str,
-    memory_dir: str,
-    prepared_dir: str = '',
-    model_dir: str = '',
+    kb: str,
+    text: str | None = None,
+    model: str = 'align',
+    memory: str | None = None,
     questions: str | tuple[str, ...] = (),
     pairs_per_entity: int = 100,
     selection: Selection = Selection(),
@@ -64,16 +65,20 @@ def update_memory(
 ) -> None:
     """Changes a memory: adds entries, deletes some, or frees the space of deleted ones.
 
+    Text that is injected into the memory of the knowledge base's manifest becomes the text of the manifest.
+
     Args:
         action: 'inject', 'delete' or 'compact', which are the functions of these names.
-        memory_dir: the memory.
-        prepared_dir: see `inject` and `delete`.
-        model_dir, questions, pairs_per_entity, step: see `inject`.
+        kb: the knowledge base.
+        text: the part of it that is the `prepared_dir` of `inject` and `delete`; that of the manifest if None.
+        model: the part that is the `model_dir` of `inject`.
+        memory: the part that is changed; that of the manifest if None.
+        questions, pairs_per_entity, step: see `inject`.
         selection: see `delete`.
         dry_run: prints what would be done.
 
     Raises:
-        InputError: another action, or one without an argument that it needs, or with a selection that it ignores.
+        InputError: another action, a selection that the action ignores, or no manifest that says what is to be changed.
     """
     if action not in ACTIONS:
         raise InputError(f'action={action!r}: it is one of {", ".join(ACTIONS)}')
@@ -81,15 +86,21 @@ def update_memory(
         raise InputError(f'{action} works in one process: start it on one host')
     if action != 'delete' and selection != Selection():
         raise InputError(f'{action} takes no entries to delete: --gin.ACTION=delete does')
-    folders = {'prepared_dir': prepared_dir, 'model_dir': model_dir}
-    if missing := [name for name in ACTIONS[action] if not folders[name]]:
-        raise InputError(f'{action} needs {" and ".join(missing)}: --gin.{missing[0].upper()}=...')
-    if action == 'inject':
-        inject(prepared_dir, model_dir, memory_dir, questions, pairs_per_entity, step=step, dry_run=dry_run)
-    elif action == 'delete':
-        delete(prepared_dir, memory_dir, selection, dry_run=dry_run)
-    else:
-        compact(memory_dir, dry_run=dry_run)
+    folder = KBFolder(kb)
+    if (memory := folder.choose(memory=memory)['memory']) is None:
+        raise InputError(f'{kb} answers without a memory: --gin.MEMORY=... names the one that is to be changed')
+    memory_dir = str(folder.part(memory))
+    if action == 'compact':
+        return compact(memory_dir, dry_run=dry_run)
+    text = folder.choose(text=text)['text']
+    prepared_dir = str(folder.part(text))
+    if action == 'delete':
+        return delete(prepared_dir, memory_dir, selection, dry_run=dry_run)
+    inject(prepared_dir, str(folder.part(model)), memory_dir, questions, pairs_per_entity, step=step, dry_run=dry_run)
+    if not dry_run and distributed.is_primary() and folder.manifest.exists():
+        answering = folder.read()
+        if memory == answering['memory'] and text != answering['text']:
+            folder.write(**answering | {'text': text})
 
 
 def inject(

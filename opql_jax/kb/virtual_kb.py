@@ -11,6 +11,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import Question, parse_bracketed
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.follower_answerer import FollowerAnswerer
@@ -20,8 +21,6 @@ from opql_jax.memory.format import Memory
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
 
-# The objectives whose models answer questions.
-OBJECTIVES = {'Follow': objectives.Follow, **objectives.LANGUAGE_MODELS}
 # Questions answered together.
 _BATCH = 64
 
@@ -30,7 +29,7 @@ class VirtualKB:
     """Answers multi-hop questions with whatever model a folder holds: a follower or a language model.
 
     Attributes:
-        prepared, vocab: the prepared folder and its entities.
+        prepared, vocab: the text and its entities.
         memory: what the model searches; None for a language model without a memory.
         entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
     """
@@ -46,23 +45,25 @@ class VirtualKB:
     @classmethod
     def open(
         cls,
-        prepared_dir: str | os.PathLike,
-        model_dir: str | os.PathLike,
-        memory_dir: str | os.PathLike = '',
+        kb: str | os.PathLike,
         *,
+        text: str | None = None,
+        model: str | None = None,
+        memory: str | None = None,
         step: int | None = None,
         k: int | None = None,
         exclude_topic: bool | None = None,
         filter: bool | None = None,
     ) -> 'VirtualKB':
-        """Opens a model and its memory.
+        """Opens the knowledge base in a folder.
 
         Args:
-            prepared_dir: folder written by `prepare`: the one that the memory was made of, or the newest one whose text was
-                injected into it. It is the model's, or continues that.
-            model_dir: workdir of a run that trained a follower or a language model.
-            memory_dir: the memory that the model was trained over, as it was then or updated since, or another one that the same
-                encoder built; '' for a language model that was trained without one.
+            kb: the folder, see `KBFolder`. What it answers with are the parts that its manifest names, or these:
+            text: prepared text: that which the memory was made of, or the newest that was injected into it. It is the model's, or
+                continues that.
+            model: a follower or a language model.
+            memory: the memory that the model was trained over, as it was then or updated since, or another one that the same
+                encoder built. None also for a language model that was trained without one.
             step: checkpoint to use; the newest if None.
             k: memory entries per hop.
             exclude_topic: a path never returns to its topic.
@@ -70,25 +71,29 @@ class VirtualKB:
 
         Raises:
             CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
-            InputError: the memory is unfinished, damaged, or of other text.
+            InputError: no manifest says what answers, or the memory is unfinished, damaged, or of other text.
         """
-        prepared = Prepared(prepared_dir)
+        folder = KBFolder(kb)
+        parts = folder.choose(text=text, model=model, memory=memory)
+        prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
-        if lineage['objective'] not in OBJECTIVES:
-            raise CheckpointError(
-                f'{model_dir} holds no model that answers questions: it is not the workdir of {" or ".join(OBJECTIVES)}'
-            )
-        model_config.check_vocabulary(card, prepared, model_dir, grown=bool(memory_dir))
-        memory = _open_memory(memory_dir, model_dir, lineage, prepared)
-        if memory is not None:
-            params = params | {'entity_table': with_new_entities(params['entity_table'], memory, prepared)}
-        objective: Any = OBJECTIVES[lineage['objective']].from_lineage({**lineage, 'memory_dir': str(memory_dir)})
+        if lineage['objective'] not in objectives.ANSWERING:
+            names = ' or '.join(objectives.ANSWERING)
+            raise CheckpointError(f'{model_dir} holds no model that answers questions: it was not trained by {names}')
+        if not lineage['memory_hash']:
+            parts['memory'] = memory  # that of the manifest is another model's
+        memory_dir = folder.part(parts['memory']) if parts['memory'] else None
+        model_config.check_vocabulary(card, prepared, model_dir, grown=memory_dir is not None)
+        opened = _open_memory(memory_dir, model_dir, lineage, prepared)
+        if opened is not None:
+            params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
+        objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
         settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         settings = {name: value for name, value in settings.items() if value is not None}
         if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
             raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
-        return cls(prepared, encoder, params, memory, dataclasses.replace(objective, **settings))
+        return cls(prepared, encoder, params, opened, dataclasses.replace(objective, **settings))
 
     @functools.cached_property
     def identity(self) -> str:
@@ -153,10 +158,10 @@ class VirtualKB:
 
 def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:
     """The memory of a model of that lineage, over the text of `prepared`; None for a model trained without one."""
-    if bool(memory_dir) != bool(lineage['memory_hash']):
-        trained = 'with a memory: give one' if lineage['memory_hash'] else 'without a memory: leave memory_dir empty'
+    if (memory_dir is None) == bool(lineage['memory_hash']):
+        trained = 'with a memory: name one (MEMORY)' if lineage['memory_hash'] else 'without a memory: name none'
         raise CheckpointError(f'{model_dir} was trained {trained}')
-    if not memory_dir:
+    if memory_dir is None:
         return None
     memory = Memory.open(memory_dir)
     memory.check_vocabulary(prepared.vocab)

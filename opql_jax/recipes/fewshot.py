@@ -2,7 +2,7 @@
 
 import functools
 
-from opql_jax.recipes.recipe import Options, Recipe, Step, train
+from opql_jax.recipes.recipe import KB, Options, Recipe, Step, train
 
 TOKENS = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 
@@ -25,16 +25,17 @@ def minilm(options: Options, row: str, embedding: str) -> list[Step]:
 
 def opql(options: Options, row: str, embedding: str) -> list[Step]:
     """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
-    articles = {'PREPARED_DIR': '{out}/prepared-wikispeedia', 'DATA_DIR': options.file('wikispeedia'), **TOKENS}
+    articles = {**KB, 'TEXT': 'text-wikispeedia', 'DATA_DIR': options.file('wikispeedia'), **TOKENS}
     films = {
-        'PREPARED_DIR': '{out}/prepared',
+        **KB,
+        'TEXT': 'text',
         'DATA_DIR': options.file('metaqa'),
-        'prepare.prepare.extends': '{out}/prepared-wikispeedia',
+        'prepare.prepare.extends': 'text-wikispeedia',
         **TOKENS,
     }
     return [
-        Step('prepared-wikispeedia', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'prepared-wikispeedia'),
-        Step('prepared', 'prepare', ('gin/data/metaqa.gin',), films, 'prepared'),
+        Step('text-wikispeedia', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'text-wikispeedia'),
+        Step('text', 'prepare', ('gin/data/metaqa.gin',), films, 'text'),
         train('relations', 'gin/experiments/fewshot/relations.gin', options),
         scored(options, row, '{out}/relations', embedding),
     ]

@@ -3,7 +3,7 @@
 import pathlib
 import shutil
 
-from opql_jax.recipes.recipe import Function, Options, Step, train
+from opql_jax.recipes.recipe import KB, Function, Options, Step, train
 
 SYSTEMS = {
     'opql-lm': 'OPQL-LM',
@@ -14,9 +14,9 @@ SYSTEMS = {
 _ABLATED = {'opql-follow': 'own_prediction', 'null-of-no-entity': 'null_entity'}
 
 
-def memory_of(system: str, memory: str) -> str:
+def memory_of(system: str, memory: str) -> str | None:
     """The memory of a system; EaE has none."""
-    return '' if system == 'eae' else f'{{out}}/{memory}'
+    return None if system == 'eae' else memory
 
 
 def ablation(system: str, objective: str) -> dict:
@@ -24,41 +24,33 @@ def ablation(system: str, objective: str) -> dict:
     return {f'{objective}.{_ABLATED[system]}': False} if system in _ABLATED else {}
 
 
-def cloze(options: Options, folder: str, system: str, start: str, memory: str, prepared: str = 'prepared') -> Step:
+def cloze(options: Options, folder: str, system: str, start: str, memory: str) -> Step:
     """Pretraining on text with a hidden mention."""
-    bindings = {'INIT_FROM': f'{{out}}/{start}', 'MEMORY_DIR': memory_of(system, memory), 'PREPARED_DIR': f'{{out}}/{prepared}'}
-    bindings |= ablation(system, 'objectives.Cloze')
+    bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory)} | ablation(system, 'objectives.Cloze')
     return train(f'{system}-pretrained', f'gin/experiments/{folder}/lm_cloze.gin', options, **bindings)
 
 
-def finetuned(
-    options: Options, folder: str, system: str, start: str, memory: str, questions: str, prepared: str = 'prepared'
-) -> Step:
+def finetuned(options: Options, folder: str, system: str, start: str, memory: str, questions: str, text: str = 'text') -> Step:
     """Finetuning on questions."""
-    bindings = {'INIT_FROM': f'{{out}}/{start}', 'MEMORY_DIR': memory_of(system, memory), 'PREPARED_DIR': f'{{out}}/{prepared}'}
+    bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
     bindings |= {'QUESTIONS': questions} | ablation(system, 'objectives.AnswerQuestions')
     return train(system, f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
 
 
-def asked(system: str, name: str, memory: str, questions: list[str], prepared: str = 'prepared') -> Step:
+def asked(system: str, name: str, memory: str, questions: list[str], text: str = 'text') -> Step:
     """The answers of a system over a memory, and their metrics."""
     row = f'results/{system}/{name}'
-    bindings = {
-        'PREPARED_DIR': f'{{out}}/{prepared}',
-        'MODEL_DIR': f'{{out}}/{system}',
-        'MEMORY_DIR': memory_of(system, memory),
-        'QUESTIONS': tuple(questions),
-        'OUTPUT_DIR': f'{{out}}/{row}',
-    }
-    return Step(row, 'eval', ('gin/runs/eval.gin',), bindings, row)
+    parts = {**KB, 'TEXT': text, 'MODEL': system, 'MEMORY': memory_of(system, memory)}
+    results = {'QUESTIONS': tuple(questions), 'OUTPUT_DIR': f'{{out}}/{row}'}
+    return Step(row, 'eval', ('gin/runs/eval.gin',), parts | results, row)
 
 
-def injected(name: str, memory: str, prepared: str, model: str, **bindings) -> list[Step | Function]:
+def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:
     """A copy of a memory with pairs of another corpus, or of questions, added."""
-    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
+    parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
     return [
         Function(f'{name}-copy', copy_folder, {'source': f'{{out}}/{memory}', 'target': f'{{out}}/{name}'}, name),
-        Step(name, 'update_memory', ('gin/runs/update_memory.gin',), {'ACTION': 'inject', **folders, **bindings}, name),
+        Step(name, 'update_memory', ('gin/runs/update_memory.gin',), {'ACTION': 'inject', **parts, **bindings}, name),
     ]
 
 
@@ -71,14 +63,8 @@ def copy_folder(source: str, target: str) -> None:
     partial.rename(target)
 
 
-def converted(name: str, question_format: str, source: str, prepared: str = 'prepared', **bindings) -> Step:
-    """A question file of another format as questions over a prepared folder, with what its vocabulary covers beside it."""
+def converted(name: str, question_format: str, source: str, text: str = 'text', **bindings) -> Step:
+    """A question file of another format as questions over a prepared text, with what its vocabulary covers beside it."""
     output = f'questions/{name}.jsonl'
-    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'QUESTIONS': source, 'OUTPUT': f'{{out}}/{output}'}
-    return Step(
-        output,
-        'convert_questions',
-        ('gin/runs/convert_questions.gin',),
-        {**folders, 'FORMAT': question_format, **bindings},
-        output,
-    )
+    bindings |= {**KB, 'TEXT': text, 'QUESTIONS': source, 'OUTPUT': f'{{out}}/{output}', 'FORMAT': question_format}
+    return Step(output, 'convert_questions', ('gin/runs/convert_questions.gin',), bindings, output)

@@ -8,51 +8,52 @@ import functools
 
 from opql_jax.datasets.synthetic.lm_world import write_lm_world
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import KB, Function, Options, Recipe, Step, train
 
 gin = 'gin/experiments/lm_world/{}.gin'.format
 
 
-def prepared(name: str, **bindings) -> Step:
+def prepared(text: str, corpus: str, **bindings) -> Step:
     """A prepared part of the generated world."""
-    corpus = {
-        'PREPARED_DIR': f'{{out}}/{name}',
-        'CORPUS': f'{{out}}/world/{name}/corpus.jsonl',
+    settings = {
+        **KB,
+        'TEXT': text,
+        'CORPUS': f'{{out}}/world/{corpus}/corpus.jsonl',
         'ENTITIES': '{out}/world/entities.jsonl',
         'prepare.prepare.wordpieces': 4000,
         'prepare.prepare.max_tokens': 40,
         'prepare.prepare.drop_above_rate': 1.0,
     }
-    return Step(name, 'prepare', ('gin/data/jsonl.gin',), corpus | bindings, name)
+    return Step(text, 'prepare', ('gin/data/jsonl.gin',), settings | bindings, text)
 
 
 def lm_world(options: Options, system: str) -> list[Step | Function]:
     """A language model over a generated world, part of which is only in the memory."""
     questions = lambda *names: [f'{{out}}/world/questions/{name}.jsonl' for name in names]
     world = {'directory': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
-    memory = {'PREPARED_DIR': '{out}/train', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
-    on = {'PREPARED_DIR': '{out}/train'}
+    memory = {**KB, 'TEXT': 'text', 'MODEL': 'align', 'MEMORY': 'memory'}
     steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
-        prepared('train', QUESTIONS='{out}/world/linked'),
-        train('entities', gin('entities'), options, **on),
-        train('relations', gin('relations'), options, INIT_FROM='{out}/entities', **on),
+        prepared('text', 'train', QUESTIONS='{out}/world/linked'),
+        train('entities', gin('entities'), options),
+        train('relations', gin('relations'), options, INIT_FROM='entities'),
         # The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.
-        train('align', gin('align'), options, INIT_FROM='{out}/relations', **on),
+        train('align', gin('align'), options, INIT_FROM='relations'),
         Step('memory', 'build_memory', ('gin/runs/build_memory.gin',), memory, 'memory'),
-        lm.cloze(options, 'lm_world', system, 'align', 'memory', 'train'),
-        lm.finetuned(options, 'lm_world', system, f'{system}-pretrained', 'memory', questions('train')[0], prepared='train'),
+        lm.cloze(options, 'lm_world', system, 'align', 'memory'),
+        lm.finetuned(options, 'lm_world', system, f'{system}-pretrained', 'memory', questions('train')[0]),
     ]
     if system == 'eae':
         sets = questions('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
-        return [*steps, lm.asked(system, 'none', 'memory', sets, 'train')]
+        return [*steps, lm.asked(system, 'none', 'memory', sets)]
     for corpus in ('facts', 'changed'):
-        steps += [prepared(corpus, EXTENDS='{out}/train'), *lm.injected(f'memory-{corpus}', 'memory', corpus, 'align')]
+        steps += [prepared(f'text-{corpus}', corpus, EXTENDS='text')]
+        steps += lm.injected(f'memory-{corpus}', 'memory', f'text-{corpus}', 'align')
     return [
         *steps,
-        lm.asked(system, 'facts', 'memory-facts', questions('dev_known', 'held_out', 'two_hop', 'conjunction'), 'facts'),
-        lm.asked(system, 'without', 'memory', questions('dev_known', 'held_out'), 'train'),
-        lm.asked(system, 'changed', 'memory-changed', questions('dev_known', 'changed'), 'changed'),
+        lm.asked(system, 'facts', 'memory-facts', questions('dev_known', 'held_out', 'two_hop', 'conjunction'), 'text-facts'),
+        lm.asked(system, 'without', 'memory', questions('dev_known', 'held_out')),
+        lm.asked(system, 'changed', 'memory-changed', questions('dev_known', 'changed'), 'text-changed'),
     ]
 
 

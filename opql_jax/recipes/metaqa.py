@@ -6,7 +6,7 @@ rows share a folder, and in it all steps that they have in common.
 
 import functools
 
-from opql_jax.recipes.recipe import Options, Recipe, Step, train
+from opql_jax.recipes.recipe import KB, Options, Recipe, Step, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
@@ -17,17 +17,18 @@ def prepared(options: Options) -> Step:
     """The prepared text and questions."""
     for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev'))):
         options.file(f'metaqa/{name}')
-    bindings = {'PREPARED_DIR': '{out}/prepared', 'DATA_DIR': options.file('metaqa')}
-    return Step('prepared', 'prepare', ('gin/data/metaqa.gin',), bindings, 'prepared')
+    bindings = {**KB, 'TEXT': 'text', 'DATA_DIR': options.file('metaqa')}
+    return Step('text', 'prepare', ('gin/data/metaqa.gin',), bindings, 'text')
 
 
 def prepared_with_kb(options: Options, name: str, data_gin: str) -> Step:
     """Text and knowledge base; entities and tokenizer are those of the text alone."""
     bindings = {
-        'PREPARED_DIR': f'{{out}}/{name}',
+        **KB,
+        'TEXT': name,
         'DATA_DIR': options.file('metaqa'),
-        'KB': options.file('metaqa/kb.txt'),
-        'TOKENIZER': '{out}/prepared/tokenizer.json',
+        'TRIPLES': options.file('metaqa/kb.txt'),
+        'TOKENIZER': '{out}/text/tokenizer.json',
     }
     return Step(name, 'prepare', (data_gin,), bindings, name)
 
@@ -37,34 +38,34 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
     name = f'relations{ablation}'
     return [
         train('entities', gin('entities'), options),
-        train(name, gin(name), options, INIT_FROM='{out}/entities'),
+        train(name, gin(name), options, INIT_FROM='entities'),
     ]
 
 
-def memory(name: str, model: str, prepared: str = 'prepared', **bindings) -> Step:
+def memory(name: str, model: str, text: str = 'text', **bindings) -> Step:
     """The memory of a model."""
-    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
-    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), folders | bindings, name)
+    bindings |= {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
+    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), bindings, name)
 
 
 def followed(
-    options: Options, row: str, model: str, memory: str, gin_file: str, prepared: str = 'prepared', seed: int = 0
+    options: Options, row: str, model: str, memory: str, gin_file: str, text: str = 'text', seed: int = 0
 ) -> list[Step]:
     """Following over a memory, trained and evaluated."""
     there = [
         f'{hops}-hop/{split}' for split in SPLITS for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
     ]
-    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MEMORY_DIR': f'{{out}}/{memory}'}
-    scored = {'MODEL_DIR': f'{{out}}/follow/{row}', 'OUTPUT_DIR': f'{{out}}/results/{row}', 'QUESTIONS': tuple(there)}
+    parts = {**KB, 'TEXT': text, 'MODEL': f'follow-{row}', 'MEMORY': memory}
+    scored = {**parts, 'OUTPUT_DIR': f'{{out}}/results/{row}', 'QUESTIONS': tuple(there)}
     return [
-        train(f'follow/{row}', gin_file, options, INIT_FROM=f'{{out}}/{model}', SEED=options.seed + seed, **folders),
-        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), {**folders, **scored}, f'results/{row}'),
+        train(f'follow-{row}', gin_file, options, INIT_FROM=model, SEED=options.seed + seed, **parts),
+        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), scored, f'results/{row}'),
     ]
 
 
 def aligned(options: Options) -> list[Step]:
     """Text prepared, and an encoder pretrained and aligned with 1-hop questions."""
-    return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='{out}/relations')]
+    return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='relations')]
 
 
 def opql(options: Options, row: str = 'opql', follow: str = 'follow', seed: int = 0) -> list[Step]:
@@ -87,7 +88,7 @@ def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: st
 
 def marked_pairs(options: Options) -> list[Step]:
     """OPQL, ablation: the paper's form of an entry, each pair marked in its text with both names masked."""
-    alignment = train('align-marked-pairs', gin('align_marked_pairs'), options, INIT_FROM='{out}/relations')
+    alignment = train('align-marked-pairs', gin('align_marked_pairs'), options, INIT_FROM='relations')
     steps = [prepared(options), *pretrained(options), alignment, memory('memory-marked-pairs', 'align-marked-pairs')]
     return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
 
@@ -97,7 +98,7 @@ def kv_memory(options: Options) -> list[Step]:
     return [
         prepared(options),
         train('kv-entities', gin('kv_memory_entities'), options),
-        train('kv-align', gin('kv_memory_align'), options, INIT_FROM='{out}/kv-entities'),
+        train('kv-align', gin('kv_memory_align'), options, INIT_FROM='kv-entities'),
         memory('memory-kv', 'kv-align'),
         *followed(options, 'kv-memory', 'kv-align', 'memory-kv', gin('kv_memory_follow')),
     ]
@@ -105,14 +106,14 @@ def kv_memory(options: Options) -> list[Step]:
 
 def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
     """A system that is trained on the knowledge base."""
-    folder, model, entries = f'prepared-{row}', f'align-{row}', f'memory-{row}'
+    text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
     return [
         prepared(options),
         *pretrained(options),
-        prepared_with_kb(options, folder, data_gin),
-        train(model, gin(align), options, INIT_FROM='{out}/relations', PREPARED_DIR=f'{{out}}/{folder}'),
-        memory(entries, model, folder),
-        *followed(options, row, model, entries, gin('follow'), folder),
+        prepared_with_kb(options, text, data_gin),
+        train(model, gin(align), options, INIT_FROM='relations', TEXT=text),
+        memory(entries, model, text),
+        *followed(options, row, model, entries, gin('follow'), text),
     ]
 
 

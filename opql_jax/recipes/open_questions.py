@@ -5,29 +5,24 @@ import pathlib
 
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import KB, Function, Options, Recipe, Step, train
 
 
 def metaqa_2hop(options: Options, system: str) -> list[Step | Function]:
     """MetaQA's 2-hop questions, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
-    row, folder = ('fae-kb', 'prepared-fae-kb') if system == 'fae' else ('opql', 'prepared')
+    row, text = ('fae-kb', 'text-fae-kb') if system == 'fae' else ('opql', 'text')
     memory, suffix = ('memory-fae-kb', '-fae-kb') if system == 'fae' else ('memory', '')
     steps = metaqa.fae_kb(options) if system == 'fae' else metaqa.opql(options)
     for part in ('train', 'dev'):
         source = options.file(f'metaqa/2-hop/{part}.txt')
-        steps.append(lm.converted(f'2-hop-{part}{suffix}', 'metaqa', source, folder, HOPS=2))
+        steps.append(lm.converted(f'2-hop-{part}{suffix}', 'metaqa', source, text, HOPS=2))
     train_file, dev_file = (f'{{out}}/questions/2-hop-{part}{suffix}.jsonl' for part in ('train', 'dev'))
-    names = {
-        'PREPARED_DIR': f'{{out}}/{folder}',
-        'INIT_FROM': f'{{out}}/follow/{row}',
-        'MEMORY_DIR': f'{{out}}/{memory}',
-        'QUESTIONS': train_file,
-    }
+    names = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
     return [
         *steps,
         train(f'names{suffix}', 'gin/experiments/metaqa/lm_names.gin', options, **names),
-        lm.finetuned(options, 'metaqa', system, f'names{suffix}', memory, train_file, folder),
-        lm.asked(system, 'all', memory, [dev_file], folder),
+        lm.finetuned(options, 'metaqa', system, f'names{suffix}', memory, train_file, text),
+        lm.asked(system, 'all', memory, [dev_file], text),
     ]
 
 
@@ -65,20 +60,20 @@ def over_wikispeedia(options: Options, system: str, question_format: str, parts:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated."""
     gin = 'gin/experiments/webqsp/{}.gin'.format
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
-    articles = {'PREPARED_DIR': '{out}/prepared', 'DATA_DIR': options.file('wikispeedia')}
-    memory = {'PREPARED_DIR': '{out}/prepared', 'MODEL_DIR': '{out}/align', 'MEMORY_DIR': '{out}/memory'}
+    articles = {**KB, 'TEXT': 'text', 'DATA_DIR': options.file('wikispeedia')}
+    memory = {**KB, 'TEXT': 'text', 'MODEL': 'align', 'MEMORY': 'memory'}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
-    names = {'INIT_FROM': '{out}/align', 'MEMORY_DIR': '{out}/memory', 'QUESTIONS': questions['train']}
+    names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     return [
-        Step('prepared', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'prepared'),
+        Step('text', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'text'),
         *steps,
         *(lm.converted(part, question_format, source) for part, source in parts.items()),
         train('entities', gin('entities'), options),
-        train('relations', gin('relations'), options, INIT_FROM='{out}/entities'),
-        train('align', gin('align'), options, INIT_FROM='{out}/relations', **split),
+        train('relations', gin('relations'), options, INIT_FROM='entities'),
+        train('align', gin('align'), options, INIT_FROM='relations', **split),
         Step('memory', 'build_memory', (gin('memory'),), memory, 'memory'),
-        *lm.injected('memory-injected', 'memory', 'prepared', 'align', **best),
+        *lm.injected('memory-injected', 'memory', 'text', 'align', **best),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train('names', gin('lm_names'), options, **names),
         lm.cloze(options, 'webqsp', system, 'names', 'memory'),

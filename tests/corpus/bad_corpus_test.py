@@ -41,7 +41,7 @@ class Folder:
 
     def jsonl(self, *lines, **flags):
         """Prepares JSON Lines: these, or a good corpus."""
-        flags = {'CORPUS': self.file('my.jsonl', *(lines or documents())), 'PREPARED_DIR': self.out} | flags
+        flags = {'CORPUS': self.file('my.jsonl', *(lines or documents())), 'KB': self.out.parent, 'TEXT': self.out.name} | flags
         return ['prepare', '--gin_file=gin/data/jsonl.gin', *(f'--gin.{name}={value}' for name, value in flags.items())]
 
     def with_entities(self, *first):
@@ -56,12 +56,23 @@ class Folder:
         """Prepares documents in the form of DocRED."""
         self.file('rel_info.json', tiny_docred.RELATIONS)
         file = self.file('documents.json', list(documents))
-        flags = {'DOCUMENTS': file, 'REL_INFO': self.root / 'rel_info.json', 'PREPARED_DIR': self.out} | flags
+        flags = {
+            'DOCUMENTS': file,
+            'REL_INFO': self.root / 'rel_info.json',
+            'KB': self.out.parent,
+            'TEXT': self.out.name,
+        } | flags
         return ['prepare', '--gin_file=gin/data/slot_filling.gin', *(f'--gin.{name}={value}' for name, value in flags.items())]
 
     def reader(self, name):
         """Prepares the folder itself as MetaQA's or Wikispeedia's."""
-        return ['prepare', f'--gin_file=gin/data/{name}.gin', f'--gin.DATA_DIR={self.root}', f'--gin.PREPARED_DIR={self.out}']
+        return [
+            'prepare',
+            f'--gin_file=gin/data/{name}.gin',
+            f'--gin.DATA_DIR={self.root}',
+            f'--gin.KB={self.out.parent}',
+            f'--gin.TEXT={self.out.name}',
+        ]
 
 
 @pytest.fixture
@@ -153,11 +164,11 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     no_tokenizer=(lambda f: f.jsonl(TOKENIZER=f.file('t.json', 'x')), r't\.json: not a tokenizer file'),
     no_pair_mode=(lambda f: f.jsonl(**{'prepare.prepare.pair_mode': 'some'}), "'some' is not one of title, all"),
     an_output_that_is_a_file=(
-        lambda f: f.jsonl(PREPARED_DIR=f.file('mine.txt', 'x')),
+        lambda f: f.jsonl(TEXT=f.file('mine.txt', 'x')),
         r'/mine\.txt is a file, or lies in one: give a folder',
     ),
     an_output_with_other_files=(
-        lambda f: f.jsonl(PREPARED_DIR=f.file('mine/notes.txt', 'x').parent),
+        lambda f: f.jsonl(TEXT=f.file('mine/notes.txt', 'x').parent),
         '/mine holds other files and nothing prepared: give a new or empty folder',
     ),
     passages_longer_than_training_takes=(

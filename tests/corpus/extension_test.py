@@ -43,7 +43,12 @@ def reader(folder, name, records, questions=()):
 
 
 def run(output, source, **options):
-    prepare(output_dir=str(output), reader=source, **{'wordpieces': 200, 'max_tokens': 64, 'drop_above_rate': 0.7, **options})
+    prepare(
+        kb=str(output.parent),
+        text=output.name,
+        reader=source,
+        **{'wordpieces': 200, 'max_tokens': 64, 'drop_above_rate': 0.7, **options},
+    )
     return Prepared(output)
 
 

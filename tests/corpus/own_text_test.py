@@ -88,17 +88,14 @@ def own(tmp_path_factory, binaries):
         questions.append(question_record(f'two-{film}', f'which films have the director of [{film}]', *others, hops=2))
     write_lines(root / 'questions/train.jsonl', questions)
 
-    prepared, model, memory = (f'--gin.PREPARED_DIR={root / "linked"}', root / 'model', root / 'memory')
     succeed(binaries, *prepare(root, 'linked'))
-    train = ['train', *ENCODER, prepared, '--gin.STEPS=1']
-    succeed(
-        binaries, *train, '--gin_file=gin/runs/relations.gin', '--gin.objectives.Relations.rows=16', f'--gin.WORKDIR={model}'
-    )
-    build = ['build_memory', '--gin_file=gin/runs/build_memory.gin', prepared]
-    succeed(binaries, *build, f'--gin.MODEL_DIR={model}', f'--gin.MEMORY_DIR={memory}')
-    follow = ['--gin_file=gin/runs/follow.gin', f'--gin.INIT_FROM={model}', f'--gin.MEMORY_DIR={memory}']
+    kb = [f'--gin.KB={root}', '--gin.TEXT=linked']
+    train = ['train', *ENCODER, *kb, '--gin.STEPS=1']
+    succeed(binaries, *train, '--gin_file=gin/runs/relations.gin', '--gin.objectives.Relations.rows=16')
+    succeed(binaries, 'build_memory', '--gin_file=gin/runs/build_memory.gin', *kb, '--gin.MODEL=relations')
+    follow = ['--gin_file=gin/runs/follow.gin', '--gin.INIT_FROM=relations']
     small = ["--gin.objectives.Follow.splits=('2-hop/train',)", '--gin.objectives.Follow.questions=8']
-    succeed(binaries, *train, *follow, *small, f'--gin.WORKDIR={root / "follow"}')
+    succeed(binaries, *train, *follow, *small)
     return root
 
 
@@ -108,21 +105,15 @@ def prepare(root, corpus, output=None, *flags):
         '--gin_file=gin/data/jsonl.gin',
         f'--gin.CORPUS={root / corpus}.jsonl',
         f'--gin.QUESTIONS={root / "questions"}',
-        f'--gin.PREPARED_DIR={root / (output or corpus)}',
+        f'--gin.KB={root}',
+        f'--gin.TEXT={output or corpus}',
         *flags,
     ]
 
 
-def folders(root, prepared):
-    return [
-        f'--gin.PREPARED_DIR={root / prepared}',
-        f'--gin.MODEL_DIR={root / "follow"}',
-        f'--gin.MEMORY_DIR={root / "memory"}',
-    ]
-
-
-def ask(root, prepared, question, hops=2):
-    return ['ask', '--gin_file=gin/runs/ask.gin', *folders(root, prepared), f'--hops={hops}', f'--question={question}']
+def ask(root, text, question, hops=2):
+    kb = [f'--gin.KB={root}', f'--gin.TEXT={text}']
+    return ['ask', '--gin_file=gin/runs/ask.gin', *kb, f'--hops={hops}', f'--question={question}']
 
 
 def named(prepared):
@@ -176,7 +167,7 @@ def test_questions_of_a_file_need_no_answers(own, binaries):
     asked = [f'who directed [{film}]' for film in FILMS]
     write_lines(own / 'asked.jsonl', [question_record(str(i), question) for i, question in enumerate(asked)])
     flags = [f'--gin.QUESTIONS={own / "asked.jsonl"}', f'--gin.OUTPUT={own / "mine.jsonl"}']
-    succeed(binaries, 'infer', '--gin_file=gin/runs/infer.gin', *folders(own, 'linked'), *flags)
+    succeed(binaries, 'infer', '--gin_file=gin/runs/infer.gin', f'--gin.KB={own}', *flags)
     records = [json.loads(line) for line in (own / 'mine.jsonl').read_text(encoding='utf-8').splitlines()]
     assert [record['question'] for record in records] == asked
     # No sentence mentions a film with anybody but its director.
@@ -202,7 +193,7 @@ def test_without_links_and_entities_every_title_is_an_entity(own, binaries):
     succeed(binaries, *prepare(own, 'plain'))
     by_title = [[(text, text) for text, _ in passage] for passage in named(own / 'linked')]
     assert named(own / 'plain') == by_title
-    flags = [f'--gin.PREPARED_DIR={own / "plain"}', f'--gin.WORKDIR={own / "none"}', '--gin_file=gin/runs/relations.gin']
+    flags = [f'--gin.KB={own}', '--gin.TEXT=plain', '--gin.MODEL=none', '--gin_file=gin/runs/relations.gin']
     printed = succeed(binaries, 'train', '--dry_run', *ENCODER, *flags)
     assert f'entity_table  ({len(KEYS)}, 8)' in printed and not (own / 'none').exists()
 
@@ -225,18 +216,15 @@ THREE_DOCUMENTS = [
 @pytest.mark.parametrize('records, entries', [(A_SENTENCE, 2), (THREE_DOCUMENTS, 8)])
 def test_the_smallest_texts_make_a_memory(binaries, tmp_path, records, entries):
     write_lines(tmp_path / 'my.jsonl', records)
-    prepared, model, memory = (tmp_path / name for name in ('prepared', 'model', 'memory'))
-    folder = f'--gin.PREPARED_DIR={prepared}'
-    succeed(binaries, 'prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={tmp_path / "my.jsonl"}', folder)
-    counts = Prepared(prepared).manifest['counts']
+    kb = f'--gin.KB={tmp_path}'
+    succeed(binaries, 'prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={tmp_path / "my.jsonl"}', kb)
+    counts = Prepared(tmp_path / 'text').manifest['counts']
     assert counts['documents_without_mentions'] == 0 and counts['title_pair_rows'] == entries
-    train = ['train', *ENCODER, '--gin_file=gin/runs/relations.gin', folder, f'--gin.WORKDIR={model}', '--gin.STEPS=2']
-    done = binaries(*train)
+    done = binaries('train', *ENCODER, '--gin_file=gin/runs/relations.gin', kb, '--gin.STEPS=2')
     assert done.returncode == 0, done.stderr
     assert ('L_rel has no positives' in done.stderr) == (records is A_SENTENCE)
-    made = ['build_memory', '--gin_file=gin/runs/build_memory.gin', folder, f'--gin.MODEL_DIR={model}']
-    succeed(binaries, *made, f'--gin.MEMORY_DIR={memory}')
-    relations = Memory.open(memory).relations()
+    succeed(binaries, 'build_memory', '--gin_file=gin/runs/build_memory.gin', kb, '--gin.MODEL=relations')
+    relations = Memory.open(tmp_path / 'memory').relations()
     assert relations.shape == (entries, 8) and np.isfinite(relations.astype(np.float32)).all()
 
 
@@ -246,12 +234,12 @@ def test_a_folder_of_metaqa_is_linked_by_name(binaries, tmp_path):
     write_text(tmp_path / 'entities.txt', [*KEYS, 'film'])
     for split in ('train', 'dev'):
         write_text(tmp_path / f'1-hop/{split}.txt', ['who directed [Ærø]\t黒澤 明|Nobody\tfilm_to_director'])
-    flags = ['--gin_file=gin/data/metaqa.gin', f'--gin.DATA_DIR={tmp_path}', f'--gin.PREPARED_DIR={tmp_path / "prepared"}']
+    flags = ['--gin_file=gin/data/metaqa.gin', f'--gin.DATA_DIR={tmp_path}', f'--gin.KB={tmp_path}']
     succeed(binaries, 'prepare', *flags)
-    prepared = Prepared(tmp_path / 'prepared')
+    prepared = Prepared(tmp_path / 'text')
     # The setting of gin/data/metaqa.gin: a word that stands in most passages is no entity.
     assert prepared.manifest['dropped_entities'] == {'film': 0.75}
-    assert {mention for passage in named(tmp_path / 'prepared') for mention in passage} == {(name, name) for name in KEYS}
+    assert {mention for passage in named(tmp_path / 'text') for mention in passage} == {(name, name) for name in KEYS}
     (question,) = prepared.questions('1-hop/dev')
     assert [prepared.vocab.names[a] for a in question.answers] == ['黒澤 明'] and question.unknown_answers == ('Nobody',)
 
@@ -266,9 +254,9 @@ def test_a_folder_of_wikispeedia_is_linked_by_its_hyperlinks(binaries, tmp_path)
         for page, text in pages.items():
             file.write(json.dumps({'page': page, 'title': page.replace('_', ' '), 'text': text}) + '\n')
     write_text(tmp_path / 'links.tsv', ['# from\tto', 'Red_giant\tHelium', 'Sun\tRed_giant'])
-    flags = ['--gin_file=gin/data/wikispeedia.gin', f'--gin.DATA_DIR={tmp_path}', f'--gin.PREPARED_DIR={tmp_path / "prepared"}']
+    flags = ['--gin_file=gin/data/wikispeedia.gin', f'--gin.DATA_DIR={tmp_path}', f'--gin.KB={tmp_path}']
     succeed(binaries, 'prepare', *flags)
-    assert named(tmp_path / 'prepared') == [
+    assert named(tmp_path / 'text') == [
         [('red giant', 'Red giant'), ('helium', 'Helium')],
         [('helium', 'Helium')],  # its article links to nothing
         [('Sun', 'Sun'), ('red giant', 'Red giant')],
@@ -281,5 +269,5 @@ def test_a_folder_of_wikispeedia_is_linked_by_its_hyperlinks(binaries, tmp_path)
 def test_text_prepared_with_minilms_vocabulary_fits_its_weights(own, binaries):
     succeed(binaries, *prepare(own, 'linked', 'minilm', '--gin.TOKENIZER=minilm'))
     flags = ['--gin_file=gin/models/minilm.gin', '--gin_file=gin/runs/relations.gin', '--gin.BERT=minilm', '--dry_run']
-    printed = succeed(binaries, 'train', *flags, f'--gin.PREPARED_DIR={own / "minilm"}', f'--gin.WORKDIR={own / "none"}')
+    printed = succeed(binaries, 'train', *flags, f'--gin.KB={own}', '--gin.TEXT=minilm', '--gin.MODEL=none')
     assert 'encoder/token_embedding/embedding  (30522, 384)' in printed

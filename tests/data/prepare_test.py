@@ -33,7 +33,7 @@ def corpus(tmp_path):
 
 
 def run(reader, output, **options):
-    return prepare(output_dir=str(output), reader=reader, **{'wordpieces': 200, **options})
+    return prepare(kb=str(output.parent), text=output.name, reader=reader, **{'wordpieces': 200, **options})
 
 
 def contents(folder):

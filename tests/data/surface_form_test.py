@@ -186,7 +186,9 @@ def test_a_corpus_with_other_names_gives_the_same_relations(tmp_path):
     for number, names in enumerate([('Alien', 'Scott'), ('A', 'Пётр Ильич Чайковский, jr.'), ('北京 ' * 5 + '北', 'film')]):
         reader = write_corpus(tmp_path / str(number), *names)
         folder = tmp_path / f'prepared {number}'
-        prepare(output_dir=str(folder), reader=reader, tokenizer=str(tmp_path / 'tokenizer.json'), max_tokens=100)
+        prepare(
+            kb=str(folder.parent), text=folder.name, reader=reader, tokenizer=str(tmp_path / 'tokenizer.json'), max_tokens=100
+        )
         prepared = Prepared(folder)
         assert len(prepared.passages) == 2  # the lengths of the names did not move a border
         pairs = prepared.pairs

@@ -97,7 +97,7 @@ def reader(file, **options):
 @pytest.fixture(scope='module')
 def prepared(file, tmp_path_factory):
     folder = tmp_path_factory.mktemp('prepared')
-    prepare(output_dir=str(folder), reader=reader(file), wordpieces=600, max_tokens=40, title_prefix=False)
+    prepare(kb=str(folder.parent), text=folder.name, reader=reader(file), wordpieces=600, max_tokens=40, title_prefix=False)
     return Prepared(folder)
 
 
@@ -185,7 +185,7 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
     lonely = tiny_docred.write(tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')])
     with pytest.raises(CorpusError, match=r"documents\.json: no fact of the part 'all' is supported by a sentence"):
-        prepare(output_dir=str(tmp_path / 'out'), reader=reader(lonely))
+        prepare(kb=str(tmp_path), text='out', reader=reader(lonely))
     for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
         with pytest.raises(CorpusError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"):
             reader(lonely, **options)

@@ -50,7 +50,7 @@ def named(vocab, found):
 
 
 def prepared_of(reader, folder, **options):
-    prepare(output_dir=str(folder), reader=reader, **{'wordpieces': 200, 'drop_above_rate': 1.0, **options})
+    prepare(kb=str(folder.parent), text=folder.name, reader=reader, **{'wordpieces': 200, 'drop_above_rate': 1.0, **options})
     return Prepared(folder)
 
 

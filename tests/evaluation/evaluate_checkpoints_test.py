@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.prepared import Prepared
 from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.training import checkpoints
@@ -29,34 +28,34 @@ def save(workdir, *steps, keep=None, params=None, meta=None):
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory):
-    """A follower with three different checkpoints, and what it is evaluated over."""
-    prepared, model, memory = tiny_training.write_world(tmp_path_factory.mktemp('world'))
-    store = Checkpoints(model, read_only=True)
+def kb(tmp_path_factory):
+    """A knowledge base whose follower has three different checkpoints."""
+    kb = tiny_training.write_world(tmp_path_factory.mktemp('world'))
+    store = Checkpoints(kb / 'follow', read_only=True)
     params, meta = store.params(), store.meta()
     store.close()
     for step in (20, 300):
         w_t = np.random.default_rng(step).normal(size=params['follower']['w_t'].shape).astype(np.float32)
-        save(model, step, params={**params, 'follower': {**params['follower'], 'w_t': w_t}}, meta=meta)
-    return dict(prepared_dir=str(prepared), model_dir=str(model), memory_dir=str(memory))
+        save(kb / 'follow', step, params={**params, 'follower': {**params['follower'], 'w_t': w_t}}, meta=meta)
+    return kb
 
 
-def test_every_checkpoint_is_scored_as_it_is_alone(folders, tmp_path):
-    found = evaluate(**folders, output_dir=str(tmp_path / 'all'), questions=SPLITS, step='all')
-    alone = {n: evaluate(**folders, output_dir=str(tmp_path / str(n)), questions=SPLITS, step=n) for n in (1, 20, 300)}
+def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
+    found = evaluate(kb=str(kb), output_dir=str(tmp_path / 'all'), questions=SPLITS, step='all')
+    alone = {n: evaluate(kb=str(kb), output_dir=str(tmp_path / str(n)), questions=SPLITS, step=n) for n in (1, 20, 300)}
     assert len({values['1-hop/dev']['mrr'] for values in alone.values()}) == 3
     for number in alone:
         for name in ('metrics.json', '1-hop/dev.predictions.jsonl'):
             assert (tmp_path / 'all' / str(number) / name).read_bytes() == (tmp_path / str(number) / name).read_bytes()
-    assert found == alone[300] == evaluate(**folders, output_dir=str(tmp_path / 'newest'), questions=SPLITS)
+    assert found == alone[300] == evaluate(kb=str(kb), output_dir=str(tmp_path / 'newest'), questions=SPLITS)
     shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
     assert shown == {number: pytest.approx(values['1-hop/dev']['mrr']) for number, values in alone.items()}
 
 
-def test_one_file_of_predictions_is_not_that_of_several_checkpoints(folders, tmp_path):
+def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):
     options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
     with pytest.raises(InputError, match="predictions are of one checkpoint, and step='all' asks for several"):
-        evaluate(**folders, **options, step='all')
+        evaluate(kb=str(kb), **options, step='all')
 
 
 def test_all_are_those_that_are_there_oldest_first(tmp_path):
@@ -80,20 +79,19 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
 
 
 @pytest.mark.parametrize('step', ['all', 'new'])
-def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(folders, tmp_path, capsys, step):
+def test_a_dry_run_over_several_steps_waits_for_none_and_writes_nothing(kb, tmp_path, capsys, step):
     options = dict(output_dir=str(tmp_path / 'out'), questions=SPLITS, step=step, patience=600.0, dry_run=True)
-    assert evaluate(**folders, **options) == {}
+    assert evaluate(kb=str(kb), **options) == {}
     assert capsys.readouterr().out.count('# 1-hop/dev: 40 questions') == 1 and not (tmp_path / 'out').exists()
 
 
-def test_what_was_opened_is_let_go(folders):
-    questions = Prepared(folders['prepared_dir']).questions('1-hop/dev')[:2]
-    kb = VirtualKB.open(*folders.values())
-    kb.answer(questions)
-    opened = weakref.ref(kb)
-    del kb
+def test_what_was_opened_is_let_go(kb):
+    opened = VirtualKB.open(kb)
+    opened.answer(opened.prepared.questions('1-hop/dev')[:2])
+    reference = weakref.ref(opened)
+    del opened
     gc.collect()
-    assert opened() is None
+    assert reference() is None
 
 
 def test_a_checkpoint_that_is_being_written_is_none(tmp_path):

@@ -30,6 +30,7 @@ import tiny_training
 
 encoder = functools.partial(tiny_training.encoder, num_layers=2)
 OPTIONS = dict(rows=16, k=4, entity_layer=1)
+TEXT = dict(text='prepared')
 
 
 @pytest.fixture(scope='module')
@@ -67,9 +68,10 @@ def world(tmp_path_factory):
 
 def evaluate(world, model, memory, output, **options):
     return evaluate_sets(
-        prepared_dir=str(world.folder),
-        model_dir=str(world.root / model),
-        memory_dir=str(memory),
+        kb=str(world.root),
+        **TEXT,
+        model=model,
+        memory=memory,
         questions=(str(world.root / 'asked.jsonl'),),
         output_dir=str(output),
         **options,
@@ -77,7 +79,7 @@ def evaluate(world, model, memory, output, **options):
 
 
 def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
-    found = evaluate(world, 'lm', world.memory, tmp_path)
+    found = evaluate(world, 'lm', 'memory', tmp_path)
     assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
     rows = [json.loads(line) for line in (tmp_path / 'asked.predictions.jsonl').read_text().splitlines()]
     assert len(rows) == found['questions'] == 16
@@ -106,7 +108,7 @@ def pairs_of(directory):
 
 
 def test_answers_do_not_depend_on_what_is_asked_beside(world):
-    model = VirtualKB.open(world.folder, world.root / 'lm', world.memory)
+    model = VirtualKB.open(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     for question, together in zip(asked, model.answer(asked)):
         (alone,) = model.answer([question])
@@ -116,12 +118,12 @@ def test_answers_do_not_depend_on_what_is_asked_beside(world):
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
     """With lengths of E that differ a hundredfold answers and losses are the same, and a sure retrieval is the answer."""
-    model = VirtualKB.open(world.folder, world.root / 'lm', world.memory)
+    model = VirtualKB.open(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
     lengths = np.exp(np.random.default_rng(0).uniform(-2.3, 2.3, (len(model.vocab), 1))).astype(np.float32)
     longer = params | {'entity_table': params['entity_table'] * lengths}
-    stage = objectives.AnswerQuestions.from_lineage({**meta['lineage'], 'memory_dir': str(world.memory)})
+    stage = objectives.AnswerQuestions.from_lineage(meta['lineage'])
     changed = VirtualKB(world.prepared, encoder, longer, model.memory, stage)
     for one, other in zip(model.answer(asked), changed.answer(asked)):
         np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
@@ -142,51 +144,51 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
 def test_deleted_entries_are_not_read_again(world, tmp_path):
     copy = tmp_path / 'memory'
     shutil.copytree(world.memory, copy)
-    model = VirtualKB.open(world.folder, world.root / 'lm', world.memory)
+    model = VirtualKB.open(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:4]
     read = {int(e) for answer in model.answer(asked) for e in answer.hops[0].entries}
     delete(copy, entries=sorted(read))
-    after = VirtualKB.open(world.folder, world.root / 'lm', copy)
+    after = VirtualKB.open(world.root, **TEXT, model='lm', memory=copy)
     for answer in after.answer(asked):
         assert len(answer.hops[0].entries) == 4 and read.isdisjoint(answer.hops[0].entries.tolist())
 
 
 def test_asking_prints_what_each_hop_read_and_the_answer(world, capsys):
     topic = world.prepared.vocab.names[0]
-    arguments = dict(prepared_dir=str(world.folder), questions=(f'who wrote [{topic}]', 'who wrote [Nobody Known]'), hops=2)
-    ask(model_dir=str(world.root / 'lm'), memory_dir=str(world.memory), **arguments)
+    arguments = dict(kb=str(world.root), **TEXT, questions=(f'who wrote [{topic}]', 'who wrote [Nobody Known]'), hops=2)
+    ask(model='lm', memory='memory', **arguments)
     printed = capsys.readouterr().out.split('\nwho wrote ')
     assert len(printed) == 3  # the model reads where the topic is, not which entity it is
     for text in printed[1:]:
         assert re.search(r'\n  hop 1\n +0\.\d+  \(not in the memory\)\n +0\.\d+  .+\n +\[.+ → .+, in “.+”\]', text)
         assert re.search(r'\n  hop 2\n(.*\n)+  answer\n( +0\.\d+  .+\n){5}', text)
-    ask(model_dir=str(world.root / 'eae'), **arguments)
+    ask(model='eae', **arguments)
     assert 'hop 1' not in (text := capsys.readouterr().out) and text.count('\n  answer\n') == 2
 
 
 def test_settings_that_a_language_model_does_not_have_are_refused(world):
     with pytest.raises(InputError, match='filter: .*cloze was trained by Cloze, which has no such setting'):
-        VirtualKB.open(world.folder, world.root / 'cloze', world.memory, filter=True)
-    assert VirtualKB.open(world.folder, world.root / 'lm', world.memory, k=2).identity
+        VirtualKB.open(world.root, **TEXT, model='cloze', memory='memory', filter=True)
+    assert VirtualKB.open(world.root, **TEXT, model='lm', memory='memory', k=2).identity
 
 
 def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
-    found = evaluate(world, 'eae', '', tmp_path)
+    found = evaluate(world, 'eae', None, tmp_path)
     assert 'retrieval_accuracy' not in found and found['questions'] == 16
     row = json.loads((tmp_path / 'asked.predictions.jsonl').read_text().splitlines()[0])
     assert row['traces'] == [] and [answer['entity'] for answer in row['answers']] == row['without_memory']
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
-    with pytest.raises(CheckpointError, match='was trained without a memory: leave memory_dir empty'):
-        VirtualKB.open(world.folder, world.root / 'eae', world.memory)
-    with pytest.raises(CheckpointError, match='was trained with a memory: give one'):
-        VirtualKB.open(world.folder, world.root / 'lm')
+    with pytest.raises(CheckpointError, match='was trained without a memory: name none'):
+        VirtualKB.open(world.root, **TEXT, model='eae', memory='memory')
+    with pytest.raises(CheckpointError, match='was trained with a memory: name one'):
+        VirtualKB.open(world.root, **TEXT, model='lm')
     with pytest.raises(CheckpointError, match='holds no model that answers questions'):
-        VirtualKB.open(world.folder, world.root / 'entities', world.memory)
+        VirtualKB.open(world.root, **TEXT, model='entities', memory='memory')
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
     with pytest.raises(CheckpointError, match='built with another encoder'):
-        VirtualKB.open(world.folder, world.root / 'lm', other)
+        VirtualKB.open(world.root, **TEXT, model='lm', memory=other)
     with pytest.raises(CheckpointError, match='was not built by the encoder that training starts from'):
         stage = objectives.Cloze(memory_dir=str(other), **OPTIONS)
         world.run(tmp_path / 'new', stage, init_from=str(world.root / 'eae'))
@@ -245,13 +247,13 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     }.items():
         world.run(tmp_path / name, stage, init_from=str(tmp_path / 'names'), num_steps=1)
     with pytest.raises(CheckpointError, match='holds no model that answers questions'):
-        VirtualKB.open(world.folder, tmp_path / 'names', world.memory)
-    VirtualKB.open(world.folder, tmp_path / 'lm', world.memory)
+        VirtualKB.open(world.root, **TEXT, model=tmp_path / 'names', memory='memory')
+    VirtualKB.open(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
     with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 injected entities'):
         grown = Memory.open(world.memory)
         grown.entity_rows = np.ones((1, 8), np.float32)
         patch.setattr(virtual_kb, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
-        VirtualKB.open(world.folder, tmp_path / 'lm', world.memory)
+        VirtualKB.open(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
     with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
         stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})
         world.run(tmp_path / 'new', stage, init_from=str(tmp_path / 'names'))
@@ -297,7 +299,7 @@ def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wro
     path = tmp_path / 'asked.jsonl'
     path.write_text('\n'.join([*lines, json.dumps(extra)]))
     (tmp_path / 'asked.jsonl.coverage.json').write_text('{"no_mention": 16}')
-    arguments = dict(prepared_dir=str(world.folder), model_dir=str(world.root / 'lm'), memory_dir=str(world.memory))
+    arguments = dict(kb=str(world.root), **TEXT, model='lm', memory='memory')
     found = evaluate_sets(**arguments, questions=(str(path),), output_dir=str(tmp_path / 'out'))['asked']
     assert (found['questions'], found['unscored'], found['unmarked']) == (16, 1, 16)
     assert found['hits@1_of_all'] == pytest.approx(found['hits@1'] / 2)

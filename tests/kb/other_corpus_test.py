@@ -24,6 +24,7 @@ import tiny_docred
 import tiny_training
 
 SPLITS = ('2-hop/dev',)
+FOLLOWER = dict(text='other', model='follower')
 
 
 @pytest.fixture(scope='module')
@@ -44,7 +45,9 @@ def write(folder, documents, part, **options):
     """Prepares documents, all of them for one part."""
     file = tiny_docred.write(folder.with_name(f'{folder.name}_documents'), documents)
     relations = str(file.with_name('rel_info.json'))
-    prepare(output_dir=str(folder), reader=SlotFilling(str(file), relations, part, float(part == 'dev')), **options)
+    prepare(
+        kb=str(folder.parent), text=folder.name, reader=SlotFilling(str(file), relations, part, float(part == 'dev')), **options
+    )
 
 
 def build(root, prepared='other', model='model', memory='memory_other', **options):
@@ -79,8 +82,9 @@ def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text
     one.verify()
 
 
-def test_the_model_answers_from_the_new_text_alone(world, replaced):
-    kb, same = (VirtualKB.open(world / 'other', world / 'follower', memory) for memory in (world / 'memory_other', replaced))
+@pytest.mark.usefixtures('replaced')
+def test_the_model_answers_from_the_new_text_alone(world):
+    kb, same = (VirtualKB.open(world, **FOLLOWER, memory=memory) for memory in ('memory_other', 'replaced'))
     questions = kb.prepared.questions('2-hop/dev')[:16]
     old = len(Prepared(world / 'prepared').passages)
     for found, wanted in zip(kb.answer(questions), same.answer(questions), strict=True):
@@ -94,7 +98,7 @@ def test_further_text_can_be_injected_into_it(world, tmp_path):
     write(tmp_path / 'more', tiny_docred.world(3, first=90), 'dev', extends=str(world / 'other'))
     memory = shutil.copytree(world / 'memory_other', tmp_path / 'memory')
     inject(str(tmp_path / 'more'), str(world / 'model'), str(memory))
-    kb = VirtualKB.open(tmp_path / 'more', world / 'follower', memory)
+    kb = VirtualKB.open(world, text=tmp_path / 'more', model='follower', memory=memory)
     entity = kb.vocab.id('Given91 Family91')
     assert len(kb.memory) > len(Memory.open(world / 'memory_other')) and entity in kb.memory.topic
     assert len(kb.entity_table) == len(kb.vocab)
@@ -134,23 +138,23 @@ def test_the_memory_of_another_encoder_is_refused(world, tmp_path):
     with pytest.raises(
         CheckpointError, match=f'was trained over the memory .* but {tmp_path}/memory is .*, built with another encoder'
     ):
-        VirtualKB.open(world / 'other', world / 'follower', tmp_path / 'memory')
+        VirtualKB.open(world, **FOLLOWER, memory=tmp_path / 'memory')
 
 
 def test_the_memory_of_other_text_is_refused(world, tmp_path):
     with pytest.raises(InputError, match='was built with the vocabulary'):
-        VirtualKB.open(world / 'prepared', world / 'follower', world / 'memory_other')
+        VirtualKB.open(world, text='prepared', model='follower', memory='memory_other')
     # The same names in other sentences.
     documents = list(tiny_docred.world(9, first=50))
     for document in documents:
         document['sents'].append(['That', 'is', 'all', '.'])
     write(tmp_path / 'longer', documents, 'dev', extends=str(world / 'prepared'))
     with pytest.raises(InputError, match=f'is a memory of other text than {tmp_path}/longer'):
-        VirtualKB.open(tmp_path / 'longer', world / 'follower', world / 'memory_other')
+        VirtualKB.open(world, text=tmp_path / 'longer', model='follower', memory='memory_other')
 
 
 def test_questions_that_need_a_relation_are_scored_alone(world, tmp_path):
-    folders = dict(prepared_dir=str(world / 'other'), model_dir=str(world / 'follower'), memory_dir=str(world / 'memory_other'))
+    folders = dict(kb=str(world), **FOLLOWER, memory='memory_other')
     whole = evaluate(**folders, output_dir=str(tmp_path / 'whole'), questions=SPLITS)
     some = evaluate(**folders, output_dir=str(tmp_path / 'some'), questions=SPLITS, needs=('P19', 'P26'))
     for split in SPLITS:

@@ -20,15 +20,14 @@ SPLITS = ('1-hop/dev', '2-hop/dev')
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory):
-    """(prepared, follower, memory) over the generated corpus, as keyword arguments."""
-    folders = tiny_training.write_world(tmp_path_factory.mktemp('world'))
-    return dict(zip(('prepared_dir', 'model_dir', 'memory_dir'), map(str, folders)))
+def folder(tmp_path_factory):
+    """A knowledge base over the generated corpus, as keyword arguments."""
+    return dict(kb=str(tiny_training.write_world(tmp_path_factory.mktemp('world'))))
 
 
 @pytest.fixture(scope='module')
-def kb(folders):
-    return VirtualKB.open(*folders.values(), k=16)
+def kb(folder):
+    return VirtualKB.open(**folder, k=16)
 
 
 @pytest.fixture(scope='module')
@@ -43,10 +42,10 @@ def question_file(kb, tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def scored(folders, tmp_path_factory):
+def scored(folder, tmp_path_factory):
     """(metrics, output folder) of two splits."""
     output = tmp_path_factory.mktemp('scored')
-    return evaluate(**folders, output_dir=str(output), questions=SPLITS, k=16), output
+    return evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16), output
 
 
 def files_below(folder):
@@ -62,8 +61,8 @@ def assert_same_metrics(found, wanted):
 # infer.
 
 
-def test_a_file_of_questions_is_answered_line_by_line(folders, kb, question_file, tmp_path):
-    infer(**folders, questions=str(question_file), output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
+def test_a_file_of_questions_is_answered_line_by_line(folder, kb, question_file, tmp_path):
+    infer(**folder, questions=str(question_file), output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
     records = read_predictions(tmp_path / 'a' / 'out.jsonl')
     questions = read_questions(question_file, kb.vocab)
     assert [(r['id'], r['question'], r['hops']) for r in records] == [(q.id, bracketed(q), 2) for q in questions]
@@ -75,18 +74,18 @@ def test_a_file_of_questions_is_answered_line_by_line(folders, kb, question_file
             assert all(fact['sentence'] for hop in record['traces'][0] for fact in hop['evidence'])
 
 
-def test_answers_need_not_be_given(folders, kb, tmp_path):
+def test_answers_need_not_be_given(folder, kb, tmp_path):
     marked = [f'who knew [{name}]' for name in kb.vocab.names[:2]]
     lines = [json.dumps({'id': str(i), 'question': text.replace('[', '').replace(']', '')}) for i, text in enumerate(marked)]
     (tmp_path / 'open.jsonl').write_text('\n\n'.join(lines), encoding='utf-8')
-    infer(**folders, questions=str(tmp_path / 'open.jsonl'), output=str(tmp_path / 'out.jsonl'))
+    infer(**folder, questions=str(tmp_path / 'open.jsonl'), output=str(tmp_path / 'out.jsonl'))
     assert [r['question'] for r in read_predictions(tmp_path / 'out.jsonl')] == marked
 
 
-def test_a_bad_line_of_a_question_file_is_named(folders, tmp_path):
+def test_a_bad_line_of_a_question_file_is_named(folder, tmp_path):
     (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
     with pytest.raises(CorpusError, match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary'):
-        infer(**folders, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
+        infer(**folder, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
     assert not (tmp_path / 'out.jsonl').exists()
 
 
@@ -110,21 +109,21 @@ def test_every_split_is_scored_and_its_files_are_left(scored, kb):
         assert right == sorted(right) and sum(right) == round(results[split]['hits@1'] * 40)
 
 
-def test_scoring_again_answers_nothing_again(scored, folders, monkeypatch):
+def test_scoring_again_answers_nothing_again(scored, folder, monkeypatch):
     monkeypatch.setattr(VirtualKB, 'answer', lambda *_: pytest.fail('asked again'))
     before = {name: (scored[1] / name).read_bytes() for name in files_below(scored[1])}
-    assert evaluate(**folders, output_dir=str(scored[1]), questions=SPLITS, k=16) == scored[0]
+    assert evaluate(**folder, output_dir=str(scored[1]), questions=SPLITS, k=16) == scored[0]
     assert {name: (scored[1] / name).read_bytes() for name in files_below(scored[1])} == before
 
 
-def test_scoring_with_another_setting_does_not_take_the_old_answers(scored, folders):
+def test_scoring_with_another_setting_does_not_take_the_old_answers(scored, folder):
     with pytest.raises(PredictionError, match='line 1 comes from another model, memory or setting'):
-        evaluate(**folders, output_dir=str(scored[1]), questions=SPLITS, k=8)
+        evaluate(**folder, output_dir=str(scored[1]), questions=SPLITS, k=8)
 
 
-def test_a_question_file_is_scored_as_its_predictions_are(folders, question_file, tmp_path):
-    infer(**folders, questions=str(question_file), output=str(tmp_path / 'out.jsonl'), k=16)
-    options = dict(**folders, questions=str(question_file), k=16)
+def test_a_question_file_is_scored_as_its_predictions_are(folder, question_file, tmp_path):
+    infer(**folder, questions=str(question_file), output=str(tmp_path / 'out.jsonl'), k=16)
+    options = dict(**folder, questions=str(question_file), k=16)
     direct = evaluate(**options, output_dir=str(tmp_path / 'direct'))
     given = evaluate(**options, output_dir=str(tmp_path / 'given'), predictions=str(tmp_path / 'out.jsonl'))
     assert files_below(tmp_path / 'given') == ['metrics.json', 'mine.cases.jsonl']
@@ -133,10 +132,10 @@ def test_a_question_file_is_scored_as_its_predictions_are(folders, question_file
     assert direct['mine']['questions'] == 12
 
 
-def test_predictions_that_do_not_fit_the_questions_are_refused(folders, question_file, tmp_path):
+def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_file, tmp_path):
     path = tmp_path / 'out.jsonl'
-    infer(**folders, questions=str(question_file), output=str(path), k=16)
-    options = dict(**folders, questions=str(question_file))
+    infer(**folder, questions=str(question_file), output=str(path), k=16)
+    options = dict(**folder, questions=str(question_file))
     lines = path.read_text('utf-8').split('\n')
     for changed, said in (
         ([*lines[:5], *lines[6:]], 'out.jsonl holds 11 predictions for 12 questions'),
@@ -148,8 +147,8 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folders, question
             evaluate(**options, output_dir=str(tmp_path), predictions=str(path))
 
 
-def test_chosen_questions_are_shown_with_hops_and_evidence(folders, kb, scored, capsys):
-    evaluate(**folders, output_dir=str(scored[1]), questions=SPLITS[1:], k=16, show=2)
+def test_chosen_questions_are_shown_with_hops_and_evidence(folder, kb, scored, capsys):
+    evaluate(**folder, output_dir=str(scored[1]), questions=SPLITS[1:], k=16, show=2)
     text = capsys.readouterr().out
     questions = kb.prepared.questions('2-hop/dev')[:3]
     assert [f'2-hop/dev: {bracketed(q)}\n' in text for q in questions] == [True, True, False]
@@ -163,12 +162,12 @@ def test_chosen_questions_are_shown_with_hops_and_evidence(folders, kb, scored, 
     assert format_table({'2-hop/dev': scored[0]['2-hop/dev']}) in text
 
 
-def test_the_same_questions_in_a_file_of_json_lines_have_the_same_scores(folders, kb, scored, tmp_path):
+def test_the_same_questions_in_a_file_of_json_lines_have_the_same_scores(folder, kb, scored, tmp_path):
     questions = [q for split in SPLITS for q in kb.prepared.questions(split)]
     write_questions(tmp_path / 'both.jsonl', [to_record(q, kb.vocab) for q in questions])
     assert load_questions(str(tmp_path / 'both.jsonl'), kb.prepared) == questions
     options = dict(questions=(str(tmp_path / 'both.jsonl'),), output_dir=str(tmp_path / 'out'), k=16)
-    found = evaluate(**folders, **options)['both']
+    found = evaluate(**folder, **options)['both']
     assert found['questions'] == 80
     for name in ('hits@1', 'mrr', 'set_f1', 'coverage', 'answer_coverage'):
         assert found[name] == pytest.approx(sum(scored[0][split][name] for split in SPLITS) / 2)
@@ -185,19 +184,19 @@ def test_the_same_questions_in_a_file_of_json_lines_have_the_same_scores(folders
 )
 def test_contradictory_options_are_refused_before_anything_is_opened(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        evaluate(prepared_dir='', model_dir='', memory_dir='', output_dir=str(tmp_path), **options)
+        evaluate(kb='', output_dir=str(tmp_path), **options)
 
 
-def test_a_split_that_was_not_prepared_is_named(folders, tmp_path):
+def test_a_split_that_was_not_prepared_is_named(folder, tmp_path):
     with pytest.raises(CorpusError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
-        evaluate(**folders, output_dir=str(tmp_path), questions=('4-hop/dev',))
+        evaluate(**folder, output_dir=str(tmp_path), questions=('4-hop/dev',))
 
 
-def test_dry_runs_count_and_write_nothing(folders, question_file, tmp_path, capsys):
-    entries = len(VirtualKB.open(*folders.values()).memory)
-    assert evaluate(**folders, output_dir=str(tmp_path / 'x'), questions=SPLITS, dry_run=True) == {}
-    infer(**folders, questions=str(question_file), output=str(tmp_path / 'y.jsonl'), dry_run=True)
-    ask(**folders, questions=('who met [nobody]',), hops=1, dry_run=True)
+def test_dry_runs_count_and_write_nothing(folder, question_file, tmp_path, capsys):
+    entries = len(VirtualKB.open(**folder).memory)
+    assert evaluate(**folder, output_dir=str(tmp_path / 'x'), questions=SPLITS, dry_run=True) == {}
+    infer(**folder, questions=str(question_file), output=str(tmp_path / 'y.jsonl'), dry_run=True)
+    ask(**folder, questions=('who met [nobody]',), hops=1, dry_run=True)
     said = [line for line in capsys.readouterr().out.splitlines() if line]
     assert said[:3] == [
         f'# 1-hop/dev: 40 questions over {entries:,} entries',

@@ -1,17 +1,21 @@
 """Folders that continue another: two at once, one without pairs, and one that has nothing to do with the memory."""
 
+import functools
 import json
+import pathlib
 import shutil
 
 import pytest
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import update_memory
 from opql_jax.kb.update_memory import Selection, delete
+from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.bulk_encoding import pair_encoder
 
@@ -21,10 +25,8 @@ from update_world import add, facts, open_kb
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A folder with prepared, model, memory and follower over the generated corpus."""
-    root = tmp_path_factory.mktemp('update_folders')
-    tiny_training.write_world(root)
-    return root
+    """A knowledge base over the generated corpus."""
+    return tiny_training.write_world(tmp_path_factory.mktemp('update_folders'))
 
 
 @pytest.fixture
@@ -42,15 +44,15 @@ def extend(tmp_path):
         (tmp_path / f'{name}.names').write_text('\n'.join(json.dumps({'id': entity}) for entity in entities))
         names = str(tmp_path / f'{name}.names') if entities else None
         reader = JsonLines(str(tmp_path / f'{name}.jsonl'), entities=names)
-        prepare(output_dir=str(tmp_path / name), reader=reader, extends=str(base))
+        prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
         return tmp_path / name
 
     return extend
 
 
 def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world, memory, extend, monkeypatch):
-    known = Prepared(world / 'prepared').vocab.names[:4]
-    first = extend('first', world / 'prepared', 'a1', known[0], f'{known[0]} met {known[1]} once.')
+    known = Prepared(world / 'text').vocab.names[:4]
+    first = extend('first', world / 'text', 'a1', known[0], f'{known[0]} met {known[1]} once.')
     second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
 
     def overtaken(*arguments):
@@ -70,7 +72,7 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
 
 
 def test_text_without_pairs_is_taken_in_with_its_entities(world, memory, extend):
-    silent = extend('silent', world / 'prepared', 's', 'Silent', 'Nobody says more.')
+    silent = extend('silent', world / 'text', 's', 'Silent', 'Nobody says more.')
     built = Memory.open(memory)
     for _ in range(2):  # again changes nothing
         add(world, memory, silent)
@@ -85,8 +87,8 @@ def test_text_without_pairs_is_taken_in_with_its_entities(world, memory, extend)
 
 def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
     names = ['Zorblax', 'Quonk']
-    mine = extend('mine', world / 'prepared', 'real', 'Zorblax', 'Zorblax saw Quonk.', names)
-    other = extend('other', world / 'prepared', 'other', 'Zorblax', 'Quonk hates Zorblax.', names)
+    mine = extend('mine', world / 'text', 'real', 'Zorblax', 'Zorblax saw Quonk.', names)
+    other = extend('other', world / 'text', 'other', 'Zorblax', 'Quonk hates Zorblax.', names)
     add(world, memory, mine)
     state = Memory.open(memory).hash()
     for what in ({'documents': ('other',)}, {'passages': (len(Prepared(other).passages) - 1,)}):
@@ -101,20 +103,44 @@ def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
     'options, message',
     [
         (dict(action='insert'), "action='insert': it is one of inject, delete, compact"),
-        (dict(action='inject', prepared_dir='p'), 'inject needs model_dir: --gin.MODEL_DIR=...'),
-        (dict(action='delete', selection=Selection(entries=(1,))), 'delete needs prepared_dir: --gin.PREPARED_DIR=...'),
+        (dict(action='inject', memory='m'), 'manifest.json: no such file, so .* or name TEXT, MODEL and MEMORY'),
+        (dict(action='delete', selection=Selection(entries=(1,))), 'manifest.json: no such file, so '),
         (
             dict(action='compact', selection=Selection(entries=(1,))),
             'compact takes no entries to delete: --gin.ACTION=delete does',
         ),
     ],
 )
-def test_actions_without_what_they_need_are_refused(options, message):
+def test_actions_without_what_they_need_are_refused(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
-        update_memory.update_memory(memory_dir='memory', **options)
+        update_memory.update_memory(kb=str(tmp_path), **options)
 
 
 def test_several_processes_do_not_delete(monkeypatch):
     monkeypatch.setattr(distributed, 'process_count', lambda: 2)
     with pytest.raises(InputError, match='delete works in one process'):
-        update_memory.update_memory(action='delete', memory_dir='memory', prepared_dir='p')
+        update_memory.update_memory(action='delete', kb='k')
+
+
+def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):
+    kb = pathlib.Path(shutil.copytree(world, tmp_path / 'kb'))
+    shutil.copytree(kb / 'memory', kb / 'copy')
+    names = Prepared(kb / 'text').vocab.names
+    shutil.copytree(extend('more', kb / 'text', 'm', names[0], f'{names[0]} met {names[1]} once.'), kb / 'more')
+    inject = functools.partial(update_memory.update_memory, action='inject', kb=str(kb), text='more')
+    before = KBFolder(kb).read()
+    inject(memory='copy')
+    inject(dry_run=True)
+    with pytest.raises(InputError, match='model.json does not exist'):
+        inject(model='none')
+    assert KBFolder(kb).read() == before
+    inject()
+    assert KBFolder(kb).read() == before | {'text': 'more'}
+    update_memory.update_memory(action='delete', kb=str(kb), selection=Selection(documents=('m',)))
+    assert len(VirtualKB.open(kb).memory) == len(VirtualKB.open(kb, text='text', memory=world / 'memory').memory)
+
+
+def test_a_knowledge_base_that_answers_without_a_memory_has_none_to_change(tmp_path):
+    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
+    with pytest.raises(InputError, match='answers without a memory: --gin.MEMORY=... names the one that is to be changed'):
+        update_memory.update_memory(action='compact', kb=str(tmp_path))

@@ -31,10 +31,8 @@ from update_world import add, facts, open_kb
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A folder with prepared, model, memory and follower over the generated corpus."""
-    root = tmp_path_factory.mktemp('update_world')
-    tiny_training.write_world(root)
-    return root
+    """A knowledge base over the generated corpus."""
+    return tiny_training.write_world(tmp_path_factory.mktemp('update_world'))
 
 
 def write_new_text(folder, person):
@@ -51,10 +49,10 @@ def write_new_text(folder, person):
 @pytest.fixture(scope='module')
 def extended(world):
     """The prepared folder with new text, and an old entity that the text is about."""
-    old = Prepared(world / 'prepared')
+    old = Prepared(world / 'text')
     degree = np.diff(Memory.open(world / 'memory').offsets)
     person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
-    prepare(output_dir=str(world / 'extended'), reader=write_new_text(world, person), extends=str(old.directory))
+    prepare(kb=str(world), text='extended', reader=write_new_text(world, person), extends=str(old.directory))
     return Prepared(world / 'extended'), person
 
 
@@ -82,7 +80,7 @@ def assert_same(found, wanted):
 
 def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as_before(world, extended, memory):
     prepared, person = extended
-    before = answers(open_kb(world, memory, 'prepared'))
+    before = answers(open_kb(world, memory, 'text'))
     built = Memory.open(memory)
 
     add(world, memory)
@@ -111,7 +109,7 @@ def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, ext
     prepared, _ = extended
     add(world, memory)
     opened = Memory.open(memory)
-    encoder, params, _, _ = model_config.load(world / 'model')
+    encoder, params, _, _ = model_config.load(world / 'align')
     rows = select_pair_rows(prepared)
     wanted = MarkedPairEncoder(encoder, params['encoder'], prepared)(rows)
     place = lambda columns: list(
@@ -128,7 +126,7 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     prepared, _ = extended
     add(world, memory)
     table = open_kb(world, memory)._params['entity_table']
-    encoder, params, card, _ = model_config.load(world / 'model')
+    encoder, params, card, _ = model_config.load(world / 'align')
     count = card['num_entities']
     assert prepared.vocab.names[count:] == ['Zorblax', 'Quonk', 'Silent']
     np.testing.assert_array_equal(table[:count], params['entity_table'])
@@ -168,11 +166,13 @@ def test_injecting_again_changes_nothing_and_later_text_comes_on_top(world, exte
         json.dumps({'id': 'm', 'title': 'Later', 'text': 'Later followed Quonk. Later ended.'})
     )
     more = tmp_path / 'more'
-    prepare(output_dir=str(more), reader=JsonLines(str(tmp_path / 'more.jsonl')), extends=str(world / 'extended'))
+    prepare(
+        kb=str(more.parent), text=more.name, reader=JsonLines(str(tmp_path / 'more.jsonl')), extends=str(world / 'extended')
+    )
     once = shutil.copytree(world / 'memory', tmp_path / 'once')
     for folder in (memory, once):
         add(world, folder, more)
-    kb = VirtualKB.open(more, world / 'follower', memory)
+    kb = VirtualKB.open(world, text=more, memory=memory)
     assert facts(kb, 'Later') == {'Quonk': 'Later followed Quonk.'} and 'Zorblax' in facts(kb, 'Quonk')
     # In two steps or in one, apart from ids.
     one, two = (Memory.open(folder) for folder in (once, memory))
@@ -230,8 +230,8 @@ def held(memory):
 
 @pytest.mark.parametrize('mentions', ['all', 'average'])
 def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pairs(world, tmp_path, mentions):
-    prepared, memory = Prepared(world / 'prepared'), tmp_path / 'memory'
-    tiny_training.write_memory(world / 'prepared', world / 'model', memory, max_pairs=40, min_count=2, mentions=mentions)
+    prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
+    tiny_training.write_memory(world / 'text', world / 'align', memory, max_pairs=40, min_count=2, mentions=mentions)
     both = lambda pairs: {(x, y) for x, y in pairs} | {(y, x) for x, y in pairs}
     had = both(best(prepared, lambda c: c >= 2)[:40])
     assert held(Memory.open(memory)) == had and len(had) == 80
@@ -242,7 +242,7 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         wanted |= both([pair for pair in ranked if topic in pair][:3])
     built = len(Memory.open(memory))
     for _ in range(2):  # again changes nothing
-        add(world, memory, 'prepared', questions=('1-hop/test',), pairs_per_entity=3)
+        add(world, memory, 'text', questions=('1-hop/test',), pairs_per_entity=3)
         changed = Memory.open(memory)
         assert held(changed) == had | wanted and wanted - had
         new = np.flatnonzero(changed.ids >= built)
@@ -253,7 +253,7 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
 
 
 def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_path):
-    prepared = Prepared(world / 'prepared')
+    prepared = Prepared(world / 'text')
     asked = [q for q in prepared.questions('1-hop/test') if q.topic_entity >= 0]
     keys = prepared.vocab.keys
     records = [
@@ -264,14 +264,14 @@ def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_pat
     records.append({'id': 'unknown', 'question': 'who?', 'topics': [[0, 3]], 'entities': [None], 'answers': ['?']})
     write_questions(tmp_path / 'asked.jsonl', records)
     for name, questions in (('splits', '1-hop/test'), ('open', str(tmp_path / 'asked.jsonl'))):
-        tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / name, max_pairs=40, min_count=2)
-        add(world, tmp_path / name, 'prepared', questions=(questions,), pairs_per_entity=3)
+        tiny_training.write_memory(world / 'text', world / 'align', tmp_path / name, max_pairs=40, min_count=2)
+        add(world, tmp_path / name, 'text', questions=(questions,), pairs_per_entity=3)
     assert held(Memory.open(tmp_path / 'open')) == held(Memory.open(tmp_path / 'splits'))
 
 
 def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_path):
     prepared, memory = extended[0], tmp_path / 'memory'
-    tiny_training.write_memory(world / 'prepared', world / 'model', memory, max_pairs=40)
+    tiny_training.write_memory(world / 'text', world / 'align', memory, max_pairs=40)
     covers = Memory.open(memory).manifest['covers']
     assert (covers['pairs'], covers['min_count'], covers['max_pairs']) == ('title', 1, 40)
     built = len(Memory.open(memory))
@@ -284,9 +284,9 @@ def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_pat
 def test_numbers_of_pairs_are_at_least_one(world, memory, tmp_path):
     for options in ({'min_count': 0}, {'max_pairs': 0}):
         with pytest.raises(InputError, match='must be at least 1'):
-            tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'new', **options)
+            tiny_training.write_memory(world / 'text', world / 'align', tmp_path / 'new', **options)
     with pytest.raises(InputError, match='pairs_per_entity=0 must be at least 1'):
-        add(world, memory, 'prepared', questions=('1-hop/test',), pairs_per_entity=0)
+        add(world, memory, 'text', questions=('1-hop/test',), pairs_per_entity=0)
 
 
 def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, memory):
@@ -301,7 +301,7 @@ def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, mem
 def test_a_memory_states_the_text_and_the_pairs_it_was_built_from(world, extended, tmp_path):
     before = Memory.open(world / 'memory').manifest['covers']
     assert before['pairs'] == 'title' and before['max_pairs'] is None
-    tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory', pairs='all', dtype='float16')
+    tiny_training.write_memory(world / 'text', world / 'align', tmp_path / 'memory', pairs='all', dtype='float16')
     add(world, tmp_path / 'memory')
     memory, prepared = Memory.open(tmp_path / 'memory'), extended[0]
     assert len(memory) == len(prepared.pairs['topic']) and memory.manifest['covers']['pairs'] == 'all'
@@ -314,17 +314,17 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     with pytest.raises(CheckpointError, match=r'embeddings of 0 more, but .* has \d+: inject its text'):
         open_kb(world, memory)
     with pytest.raises(CheckpointError, match='use the prepared folder it was trained on'):
-        tiny_training.write_memory(world / 'extended', world / 'model', tmp_path / 'new')
+        tiny_training.write_memory(world / 'extended', world / 'align', tmp_path / 'new')
     with pytest.raises(InputError, match='was built with the encoder'):
         inject(str(world / 'extended'), str(other_model(world, tmp_path)), str(memory))
     add(world, memory)
     with pytest.raises(InputError, match='was built with the vocabulary'):
-        open_kb(world, memory, 'prepared')
+        open_kb(world, memory, 'text')
     # The same entities, but other text.
     (tmp_path / 'no.jsonl').write_text(json.dumps({'id': 'x', 'title': 'Zorblax', 'text': 'Zorblax saw Quonk and Silent.'}))
     (tmp_path / 'names.jsonl').write_text('\n'.join(json.dumps({'id': name}) for name in ('Zorblax', 'Quonk', 'Silent')))
     reader = JsonLines(str(tmp_path / 'no.jsonl'), entities=str(tmp_path / 'names.jsonl'))
-    prepare(output_dir=str(tmp_path / 'other'), reader=reader, extends=str(world / 'prepared'))
+    prepare(kb=str(tmp_path), text='other', reader=reader, extends=str(world / 'text'))
     assert Prepared(tmp_path / 'other').vocab.hash() == extended[0].vocab.hash()
     for use in (lambda: open_kb(world, memory, tmp_path / 'other'), lambda: add(world, memory, tmp_path / 'other')):
         with pytest.raises(InputError, match='is a memory of other text than'):
@@ -332,8 +332,8 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
 
 
 def other_model(world, tmp_path):
-    model = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other_model', seed=1)
-    assert params_hash(model_config.load(model)[1]) != params_hash(model_config.load(world / 'model')[1])
+    model = tiny_training.write_untrained(world / 'text', tmp_path / 'other_model', seed=1)
+    assert params_hash(model_config.load(model)[1]) != params_hash(model_config.load(world / 'align')[1])
     return model
 
 
@@ -352,8 +352,8 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory, what, message)
 
 
 def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsys):
-    prepared, memory = Prepared(world / 'prepared'), tmp_path / 'memory'
-    tiny_training.write_memory(world / 'prepared', world / 'model', memory, mentions='average')
+    prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
+    tiny_training.write_memory(world / 'text', world / 'align', memory, mentions='average')
     opened = Memory.open(memory)
     several = next(i for i in opened.ids if len({row['passage'] for row in opened.provenance([i])}) > 1)
     passage = opened.provenance([several])[0]['passage']

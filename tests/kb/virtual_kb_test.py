@@ -28,14 +28,14 @@ K = 16
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory):
-    """(prepared, follower, memory) over the generated corpus."""
+def folder(tmp_path_factory):
+    """A knowledge base over the generated corpus."""
     return tiny_training.write_world(tmp_path_factory.mktemp('world'))
 
 
 @pytest.fixture(scope='module')
-def kb(folders):
-    return VirtualKB.open(*folders, k=K)
+def kb(folder):
+    return VirtualKB.open(folder, k=K)
 
 
 def questions_of(kb, hops, count=40):
@@ -53,12 +53,11 @@ def hops_of(kb, questions):
 class SlowFollower:
     """Relation following written out, a question at a time and without padding."""
 
-    def __init__(self, folders):
-        prepared, follower, memory = folders
-        self.kb = VirtualKB.open(*folders)
-        self.memory = Memory.open(memory)
+    def __init__(self, folder):
+        self.kb = VirtualKB.open(folder)
+        self.memory = Memory.open(folder / 'memory')
         self.relations = np.concatenate(self.memory.relation_shards).astype(np.float64)
-        params = tiny_training.params_of(follower)
+        params = tiny_training.params_of(folder / 'follow')
         self.table = params['entity_table'].astype(np.float64)
         self.w_q, self.w_k, self.w_t = (params[f'follower/{name}'].astype(np.float64) for name in ('w_q', 'w_k', 'w_t'))
         self.encode = jax.jit(tiny_training.encoder(vocab_size=self.kb.prepared.tokenizer.get_vocab_size()).apply)
@@ -95,10 +94,10 @@ class SlowFollower:
 
 
 @pytest.mark.parametrize('exclude_topic', [True, False])
-def test_answers_are_those_of_relation_following_written_out(folders, kb, exclude_topic):
-    slow, several = SlowFollower(folders), 0
+def test_answers_are_those_of_relation_following_written_out(folder, kb, exclude_topic):
+    slow, several = SlowFollower(folder), 0
     questions = questions_of(kb, 2)
-    kb = VirtualKB.open(*folders, k=K, exclude_topic=exclude_topic)
+    kb = VirtualKB.open(folder, k=K, exclude_topic=exclude_topic)
     for question, steps in list(zip(questions, hops_of(kb, questions)))[:15]:
         wanted, kept = slow(question, 2, K, exclude_topic)
         for step, weights, entries in zip(steps, wanted, kept):
@@ -122,11 +121,11 @@ def test_a_hop_holds_what_was_kept_and_nothing_else(kb):
             assert topics == set(kb.memory.target[step.entries].tolist()) and question.topic_entity not in topics
 
 
-def test_a_path_returns_to_its_topic_only_if_asked_to(folders, kb):
+def test_a_path_returns_to_its_topic_only_if_asked_to(folder, kb):
     questions = questions_of(kb, 2)
     returned = lambda steps, question: any(question.topic_entity in step.entities for step in steps)
     assert not any(map(returned, hops_of(kb, questions), questions))
-    free = VirtualKB.open(*folders, k=K, exclude_topic=False)
+    free = VirtualKB.open(folder, k=K, exclude_topic=False)
     assert any(map(returned, hops_of(free, questions), questions))
 
 
@@ -211,13 +210,12 @@ def test_asking_about_an_unknown_entity_names_the_nearest(kb):
 
 
 @pytest.fixture(scope='module')
-def averaged(folders, tmp_path_factory):
+def averaged(folder, tmp_path_factory):
     """The same knowledge base with one entry for each pair."""
-    root = tmp_path_factory.mktemp('averaged')
-    prepared, _, first = folders
-    memory = tiny_training.write_memory(prepared, first.parent / 'model', root / 'memory', mentions='average')
-    stage = objectives.Follow(memory_dir=str(memory))
-    return VirtualKB.open(prepared, tiny_training.write_untrained(prepared, root / 'follower', stage, spread=8.0), memory)
+    root, text = tmp_path_factory.mktemp('averaged'), folder / 'text'
+    memory = tiny_training.write_memory(text, folder / 'align', root / 'memory', mentions='average')
+    follow = tiny_training.write_untrained(text, root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0)
+    return VirtualKB.open(root, text=text, model=follow, memory=memory)
 
 
 @pytest.mark.parametrize('memory', ['kb', 'averaged'])
@@ -256,9 +254,9 @@ def test_evidence_is_that_of_the_asked_entries_in_their_order(kb):
         kb.evidence([len(kb.memory)])
 
 
-def test_the_excluded_topic_takes_no_place_from_what_is_kept(folders, kb):
+def test_the_excluded_topic_takes_no_place_from_what_is_kept(folder, kb):
     questions = questions_of(kb, 2)
-    for question, (first, last) in zip(questions, hops_of(VirtualKB.open(*folders, k=1), questions)):
+    for question, (first, last) in zip(questions, hops_of(VirtualKB.open(folder, k=1), questions)):
         (entity,) = first.entities
         targets = set(kb.memory.target[kb.memory.topic == entity].tolist())
         assert len(last.entities) == bool(targets - {question.topic_entity}), bracketed(question)
@@ -275,70 +273,74 @@ def test_no_evidence_is_shown_for_an_answer_that_was_excluded(kb):
 # Opening.
 
 
-def test_the_identity_tells_models_and_memories_apart(folders, kb, averaged, tmp_path):
-    prepared, _, memory = folders
-    stage = objectives.Follow(memory_dir=str(memory))
-    other = tiny_training.write_untrained(prepared, tmp_path / 'other', stage, spread=8.0, seed=1)
+def test_the_identity_tells_models_and_memories_apart(folder, kb, averaged, tmp_path):
+    stage = objectives.Follow(memory_dir=str(folder / 'memory'))
+    other = tiny_training.write_untrained(folder / 'text', tmp_path / 'other', stage, spread=8.0, seed=1)
     identities = [
         kb.identity,
-        VirtualKB.open(prepared, other, memory, k=K).identity,
+        VirtualKB.open(folder, model=other, k=K).identity,
         averaged.identity,
-        VirtualKB.open(*folders, k=K + 1).identity,
-        VirtualKB.open(*folders, k=K, exclude_topic=False).identity,
+        VirtualKB.open(folder, k=K + 1).identity,
+        VirtualKB.open(folder, k=K, exclude_topic=False).identity,
     ]
-    assert VirtualKB.open(*folders, k=K).identity == kb.identity and len(set(identities)) == 5
+    assert VirtualKB.open(folder, k=K).identity == kb.identity and len(set(identities)) == 5
 
 
-def test_a_model_that_answers_no_questions_is_refused(folders):
-    model = folders[1].parent / 'model'
+def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(folder, kb, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / 'kb')
+    (copy / 'manifest.json').unlink()
     with pytest.raises(
-        CheckpointError,
-        match=f'{model} holds no model that answers questions: it is not the workdir of Follow or Cloze',
+        InputError, match=r'kb/manifest\.json: no such file, so .*train the model .* or name TEXT, MODEL and MEMORY'
     ):
-        VirtualKB.open(folders[0], model, folders[2])
+        VirtualKB.open(copy)
+    assert VirtualKB.open(copy, text='text', model='follow', memory='memory', k=K).identity == kb.identity
 
 
-def test_a_follower_without_a_memory_is_refused(folders):
-    with pytest.raises(CheckpointError, match=f'{folders[1]} was trained with a memory: give one'):
-        VirtualKB.open(*folders[:2])
-
-
-def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folders, averaged, tmp_path):
-    prepared, follower, memory = folders
-    model = tiny_training.write_untrained(prepared, tmp_path / 'model', seed=1)
-    other = tiny_training.write_memory(prepared, model, tmp_path / 'memory')
-    hashes = [Memory.open(folder).hash()[:12] for folder in (memory, other)]
-    said = f'{follower} was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
+def test_a_model_that_answers_no_questions_is_refused(folder):
+    said = f'{folder}/align holds no model that answers questions: it was not trained by Follow or Cloze'
     with pytest.raises(CheckpointError, match=said):
-        VirtualKB.open(prepared, follower, other)
-    opened = VirtualKB.open(prepared, follower, averaged.memory.directory)
+        VirtualKB.open(folder, model='align')
+
+
+def test_a_follower_without_a_memory_is_refused(folder, tmp_path):
+    with pytest.raises(CheckpointError, match=rf'{folder}/follow was trained with a memory: name one \(MEMORY\)'):
+        VirtualKB.open(tmp_path, text=folder / 'text', model=folder / 'follow')
+
+
+def test_a_memory_of_another_encoder_is_refused_and_another_one_of_its_own_is_not(folder, averaged, tmp_path):
+    model = tiny_training.write_untrained(folder / 'text', tmp_path / 'model', seed=1)
+    other = tiny_training.write_memory(folder / 'text', model, tmp_path / 'memory')
+    hashes = [Memory.open(memory).hash()[:12] for memory in (folder / 'memory', other)]
+    said = f'{folder}/follow was trained over the memory {hashes[0]}, but {other} is {hashes[1]}, built with another encoder'
+    with pytest.raises(CheckpointError, match=said):
+        VirtualKB.open(folder, memory=other)
+    opened = VirtualKB.open(folder, memory=averaged.memory.directory)
     assert opened.memory.hash() == averaged.memory.hash()
 
 
-def test_another_vocabulary_is_refused_for_model_and_memory(folders, tmp_path):
+def test_another_vocabulary_is_refused_for_model_and_memory(folder, tmp_path):
     other = tiny_training.write_prepared(tmp_path / 'prepared')
-    with pytest.raises(CheckpointError, match=f'{folders[1]} was trained with an entity vocabulary .* but {other} has 40'):
-        VirtualKB.open(other, *folders[1:])
+    with pytest.raises(CheckpointError, match=f'{folder}/follow was trained with an entity vocabulary .* but {other} has 40'):
+        VirtualKB.open(folder, text=other)
     model = tiny_training.write_untrained(other, tmp_path / 'model')
     memory = tiny_training.write_memory(other, model, tmp_path / 'memory')
     with pytest.raises(InputError, match=f'{memory} was built with the vocabulary'):
-        VirtualKB.open(*folders[:2], memory)
+        VirtualKB.open(folder, memory=memory)
 
 
-def test_an_unfinished_memory_is_refused(folders, tmp_path):
-    memory = shutil.copytree(folders[2], tmp_path / 'memory')
+def test_an_unfinished_memory_is_refused(folder, tmp_path):
+    memory = shutil.copytree(folder / 'memory', tmp_path / 'memory')
     (memory / 'plan.json').write_text(json.dumps({}))
     (memory / 'manifest.json').unlink()
     with pytest.raises(InputError, match=f'{memory}: the build of this memory is unfinished'):
-        VirtualKB.open(*folders[:2], memory)
+        VirtualKB.open(folder, memory=memory)
 
 
 # Updates.
 
 
-def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(folders, kb, tmp_path):
-    prepared, follower, memory = folders
-    memory = shutil.copytree(memory, tmp_path / 'memory')
+def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(folder, kb, tmp_path):
+    memory = shutil.copytree(folder / 'memory', tmp_path / 'memory')
     question = next(q for q in questions_of(kb, 1) if len(hops_of(kb, [q])[0][0].entities) > 3)
     (before,) = hops_of(kb, [question])[0]
     target = int(before.entities[0])
@@ -346,7 +348,7 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     relations = kb.memory.relations(np.flatnonzero(kb.memory.target == target))
     gone = update.delete(memory, entities=[target]).entries
     update.compact(memory)
-    updated = VirtualKB.open(prepared, follower, memory, k=K)
+    updated = VirtualKB.open(folder, memory=memory, k=K)
     (without,) = hops_of(updated, [question])[0]
     assert target not in without.entities and not np.isin(without.entries, gone).any() and len(without.entries)
     assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
@@ -354,7 +356,7 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     # Those about it as a target, read again: the answer is what it was, by entries with new ids.
     injection = update.Injection(kb.vocab, kb.memory.manifest['hashes']['encoder'])
     update.inject(memory, table, lambda rows: relations[rows], injection)
-    updated = VirtualKB.open(prepared, follower, memory, k=K)
+    updated = VirtualKB.open(folder, memory=memory, k=K)
     (after,) = hops_of(updated, [question])[0]
     np.testing.assert_array_equal(after.entities, before.entities)
     np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)

@@ -29,9 +29,9 @@ def test_a_binary_gets_its_flags_as_given_and_its_code_is_passed_on(host):
 
 
 def test_a_real_binary_runs(host, tmp_path):
-    flags = ['--gin_file=gin/data/synthetic.gin', f'--gin.PREPARED_DIR={tmp_path}/prepared', '--dry_run']
+    flags = ['--gin_file=gin/data/synthetic.gin', f'--gin.KB={tmp_path}/kb', '--dry_run']
     code, output = host('run_gpu.sh', 'prepare', *flags, REAL='1', PYTHONPATH=str(ROOT), JAX_PLATFORMS='cpu')
-    assert code == 0 and '# operative configuration' in output and not (tmp_path / 'prepared').exists()
+    assert code == 0 and '# operative configuration' in output and not (tmp_path / 'kb').exists()
 
 
 def test_code_75_starts_the_same_command_again(host):

@@ -26,7 +26,7 @@ MENTIONS = AlignPassages(pair_encoding='mention', topics=4)
 def world(tmp_path_factory):
     """A prepared folder, a model of mentions with random parameters, and its memory in small shards."""
     root = tmp_path_factory.mktemp('mentions')
-    prepare(output_dir=str(root / 'prepared'), reader=Synthetic(num_documents=30, num_train=20), wordpieces=500, max_tokens=48)
+    prepare(kb=str(root), text='prepared', reader=Synthetic(num_documents=30, num_train=20), wordpieces=500, max_tokens=48)
     tiny_training.write_untrained(root / 'prepared', root / 'model', MENTIONS, spread=8.0)
     tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', shard_rows=50)
     return root
@@ -88,9 +88,8 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
     document = {'id': 'new', 'title': vocab.names[0], 'text': f'{vocab.names[0]} met {vocab.names[1]} and {vocab.names[2]}.'}
     (tmp_path / 'new.jsonl').write_text(json.dumps(document))
     reader = JsonLines(str(tmp_path / 'new.jsonl'))
-    prepare(output_dir=str(tmp_path / 'prepared'), reader=reader, extends=str(world / 'prepared'), drop_above_rate=1.0)
-    folders = dict(prepared_dir=str(tmp_path / 'prepared'), model_dir=str(world / 'model'), memory_dir=str(tmp_path / 'memory'))
-    inject(**folders)
+    prepare(kb=str(tmp_path), text='prepared', reader=reader, extends=str(world / 'prepared'), drop_above_rate=1.0)
+    inject(str(tmp_path / 'prepared'), str(world / 'model'), str(tmp_path / 'memory'))
     prepared, memory = Prepared(tmp_path / 'prepared'), Memory.open(tmp_path / 'memory')
     # `provenance` takes ids, which an injection makes differ from rows.
     new = [row for row in range(len(memory)) if memory.ids[row] >= before]

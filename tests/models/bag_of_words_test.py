@@ -86,7 +86,11 @@ def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp('bags')
     prepared, models = root / 'prepared', [root / name for name in ('entities', 'aligned', 'follow')]
     prepare(
-        output_dir=str(prepared), reader=Synthetic(num_documents=30, num_train=20, num_eval=10), wordpieces=500, max_tokens=48
+        kb=str(prepared.parent),
+        text=prepared.name,
+        reader=Synthetic(num_documents=30, num_train=20, num_eval=10),
+        wordpieces=500,
+        max_tokens=48,
     )
     train = functools.partial(tiny_training.run, prepared, encoder=functools.partial(BagOfWords, **SIZE), num_steps=2)
     train(models[0])
@@ -116,7 +120,7 @@ def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
 
 def test_a_memory_of_bags_is_asked_like_any_other(folders):
     prepared, models, memory = folders
-    kb = VirtualKB.open(prepared, models[2], memory)
+    kb = VirtualKB.open(prepared.parent, text='prepared')
     questions = [q for q in kb.prepared.questions('2-hop/dev') if q.topic_entity >= 0]
     answered = [answer.hops for answer in kb.answer(questions)]
     assert len(answered) == len(questions) and sum(len(hops[-1].entities) > 0 for hops in answered) > 0

@@ -56,11 +56,11 @@ def test_an_output_without_a_record_is_of_an_interrupted_step(options):
 
 
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
-    run([step('one'), Step('e', 'train', ('a.gin',), {'WORKDIR': '{out}/e', 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
+    run([step('one'), Step('e', 'train', ('a.gin',), {'KB': '{out}', 'HELD_OUT': ('P1',)}, 'e')], options, dry_run=True)
     assert not options.out.exists()
     out = options.out
     assert (
-        f"python -m opql_jax.train --gin_file=a.gin --gin.WORKDIR={out}/e '--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'"
+        f"python -m opql_jax.train --gin_file=a.gin --gin.KB={out} '--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'"
         in capsys.readouterr().out
     )
 
@@ -87,9 +87,10 @@ def test_a_child_process_gives_its_exit_status():
 
 
 def test_inputs_are_the_outputs_that_bindings_name():
-    steps = [step('prepared'), step('prepared-kb'), step('follow/a')]
-    last = Step('last', 'eval', (), {'PREPARED_DIR': '{out}/prepared-kb', 'MODEL_DIR': '{out}/follow/a'}, 'last')
-    assert last.inputs([*steps, last]) == ['prepared-kb', 'follow/a']
+    steps = [step('text'), step('text-kb'), step('follow'), step('questions/a.jsonl')]
+    bindings = {'KB': '{out}', 'TEXT': 'text-kb', 'MODEL': 'follow', 'QUESTIONS': ('{out}/questions/a.jsonl',)}
+    last = Step('last', 'eval', (), bindings, 'last')
+    assert last.inputs([*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,8 @@
 """What every file under gin/ is run with in binaries_test."""
 
-# What each file under gin/ is run with: binary, flags (with names of the folders below), and what --dry_run must print.
-FOLDERS = (
-    'prepared',
-    'entities',
-    'pretrained',
-    'aligned',
-    'follow',
-    'memory',
-    'mine.txt',
-    'asked.jsonl',
-    'labelled.jsonl',
-    'open.jsonl',
-    'lm',
-    'new',
-)
-OPEN = '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={follow} --gin.MEMORY_DIR={memory}'
-INTO = '--gin.PREPARED_DIR={prepared} --gin.WORKDIR={new}'
+# What each file under gin/ is run with: binary, flags ({kb} is a knowledge base), and what --dry_run must print.
+INTO = '--gin.KB={kb} --gin.MODEL=new'
+TEXT = '--gin.KB={kb} --gin.TEXT=new'
 # Settings that no gin file names.
 DEFAULTS = ['TrainConfig.clip_norm = 1.0', 'TrainConfig.checkpoint_every = 500', 'RelationEncoder.dropout_rate = 0.1']
 
@@ -32,30 +18,30 @@ def size(hidden, layers, relation, entity):
 
 
 GIN = {
-    'data/synthetic': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=7', ['Synthetic(seed=0, num_documents=7']),
+    'data/synthetic': ('prepare', f'{TEXT} --gin.DOCUMENTS=7', ['Synthetic(seed=0, num_documents=7']),
     'data/jsonl': (
         'prepare',
-        '--gin.PREPARED_DIR={new} --gin.CORPUS=my.jsonl',
+        f'{TEXT} --gin.CORPUS=my.jsonl',
         ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
     ),
-    'data/metaqa': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
+    'data/metaqa': ('prepare', f'{TEXT} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
     'data/metaqa_with_kb': (
         'prepare',
-        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
+        f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
         ["WithTriples(text=MetaQA(folder='films'), path='facts')"],
     ),
     'data/metaqa_kb': (
         'prepare',
-        '--gin.PREPARED_DIR={new} --gin.DATA_DIR=films --gin.KB=facts',
+        f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
         ["Triples(text=MetaQA(folder='films'), path='facts', about_text=True)"],
     ),
-    'data/wikispeedia': ('prepare', '--gin.PREPARED_DIR={new} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
+    'data/wikispeedia': ('prepare', f'{TEXT} --gin.DATA_DIR=wiki', ["Wikispeedia(folder='wiki')"]),
     'data/wikipedia': (
         'prepare',
-        '--gin.PREPARED_DIR={new} --gin.DUMP=dump --gin.WORK_DIR=work',
+        f'{TEXT} --gin.DUMP=dump --gin.WORK_DIR=work',
         ["Wikipedia(path='dump', work_folder='work', processes=None, min_links=1, max_entities=1000000"],
     ),
-    'data/slot_filling': ('prepare', '--gin.PREPARED_DIR={new} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
+    'data/slot_filling': ('prepare', f'{TEXT} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
     'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 768, 128),
@@ -68,7 +54,7 @@ GIN = {
     'runs/entities': ('train', INTO, ['mentions/0/position  (', 'Entities.rows = 256', *DEFAULTS]),
     'runs/relations': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{entities}}',
+        f'{INTO} --gin.INIT_FROM=entities',
         ['pairs/0/anchor  (', 'Relations.entity_weight = 1.0', *DEFAULTS],
     ),
     'runs/relations_minilm': (
@@ -78,68 +64,68 @@ GIN = {
     ),
     'runs/align': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{pretrained}}',
+        INTO,
         ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS],
     ),
     'runs/align_passages': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{pretrained}}',
+        INTO,
         ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS],
     ),
     'runs/align_mentions': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{pretrained}} --gin.objectives.AlignPassages.split=1-hop/train',
+        f'{INTO} --gin.objectives.AlignPassages.split=1-hop/train',
         ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS],
     ),
     'runs/follow': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}}',
+        INTO,
         ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS],
     ),
     'runs/lm_cloze': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.MEMORY_DIR={{memory}} --gin.ENTITY_LAYER=0',
+        f'{INTO} --gin.INIT_FROM=align --gin.ENTITY_LAYER=0',
         ['texts/0/texts/gold  (', 'lm/r_null  (8,)', 'Cloze.topics = 2', *DEFAULTS],
     ),
     'runs/lm_names': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
+        f'{INTO} --gin.INIT_FROM=align --gin.MEMORY=None --gin.QUESTIONS={{kb}}/open.jsonl --gin.ENTITY_LAYER=0',
         ['texts/0/texts/used  (', 'lm/w_v  (8, 8)', 'LinkNames.k = 32', *DEFAULTS],
     ),
     'runs/lm_questions': (
         'train',
-        f'{INTO} --gin.INIT_FROM={{aligned}} --gin.QUESTIONS={{open.jsonl}} --gin.ENTITY_LAYER=0',
+        f'{INTO} --gin.INIT_FROM=align --gin.MEMORY=None --gin.QUESTIONS={{kb}}/open.jsonl --gin.ENTITY_LAYER=0',
         ['questions/0/texts/used  (', 'lm/w_v  (8, 8)', 'AnswerQuestions.k = 32', *DEFAULTS],
     ),
     'runs/convert_questions': (
         'convert_questions',
-        '--gin.PREPARED_DIR={prepared} --gin.FORMAT=metaqa --gin.QUESTIONS={mine.txt} --gin.OUTPUT={new}',
+        '--gin.KB={kb} --gin.FORMAT=metaqa --gin.QUESTIONS={kb}/mine.txt --gin.OUTPUT={kb}/new',
         ['(metaqa) over 64 entities', 'HOPS = 1'],
     ),
     'runs/build_memory': (
         'build_memory',
-        '--gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={new}',
+        '--gin.KB={kb} --gin.MEMORY=new',
         [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
     ),
     'runs/update_memory': (
         'update_memory',
-        '--gin.ACTION=inject --gin.PREPARED_DIR={prepared} --gin.MODEL_DIR={aligned} --gin.MEMORY_DIR={memory}',
+        '--gin.KB={kb} --gin.ACTION=inject',
         ['# 0 pair rows to add, 0 new passages, 0 new entities', 'update_memory.step = None'],
     ),
     'runs/eval': (
         'eval',
-        f"{OPEN} --gin.OUTPUT_DIR={{new}} --gin.QUESTIONS=('2-hop/dev',)",
+        "--gin.KB={kb} --gin.OUTPUT_DIR={kb}/new --gin.QUESTIONS=('2-hop/dev',)",
         ['# 2-hop/dev: ', 'evaluate.k = None'],
     ),
     'runs/infer': (
         'infer',
-        f'{OPEN} --gin.QUESTIONS={{asked.jsonl}} --gin.OUTPUT={{new}}',
+        '--gin.KB={kb} --gin.QUESTIONS={kb}/asked.jsonl --gin.OUTPUT={kb}/new',
         [': 7 questions over ', 'infer.evidence = 3'],
     ),
     'runs/fewshot': (
         'fewshot',
-        '--gin.SENTENCES={labelled.jsonl} --gin.MODEL_DIR={pretrained} --gin.OUTPUT_DIR={new} --gin.WAYS=2',
+        '--gin.SENTENCES={kb}/labelled.jsonl --gin.MODEL_DIR={kb}/relations --gin.OUTPUT_DIR={kb}/new --gin.WAYS=2',
         ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
     ),
-    'runs/ask': ('ask', f'{OPEN} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
+    'runs/ask': ('ask', '--gin.KB={kb} --hops=2 --question=[x]', [' entries over 64 entities', 'ask.top = 5']),
 }

@@ -14,4 +14,4 @@ def run(output, corpus, batch=BATCH, **options):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(linking, 'BATCH_DOCUMENTS', batch)
         patched.setattr(prepare, 'BATCH_PASSAGES', batch)
-        return prepare.prepare(output_dir=str(output), reader=JsonLines(str(corpus)), **options)
+        return prepare.prepare(kb=str(output.parent), text=output.name, reader=JsonLines(str(corpus)), **options)

@@ -6,6 +6,7 @@ import pathlib
 import jax
 import numpy as np
 
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
@@ -35,13 +36,14 @@ def run(
 ) -> dict:
     """Trains an objective (a small one over entities if None) for a few steps; `options` are those of TrainConfig."""
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
-    config = TrainConfig(prepared_dir=str(prepared), workdir=str(workdir), **settings)
+    workdir = pathlib.Path(workdir)
+    config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)
     objective = objective or objectives.Entities(rows=16)
     return train(objective, encoder, config, gin_config=gin_config, dry_run=dry_run, on_checkpoint=on_checkpoint)
 
 
 def write_memory(prepared, model, memory, **options) -> pathlib.Path:
-    build_memory(prepared_dir=str(prepared), model_dir=str(model), memory_dir=str(memory), **options)
+    build_memory(kb=str(memory.parent), text=str(prepared), model=str(model), memory=memory.name, **options)
     return memory
 
 
@@ -79,19 +81,19 @@ def write_untrained(prepared, workdir, objective=None, seed=0, spread=1.0, init_
     workdir.mkdir(parents=True)
     model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
     lineage = describe_run(task, prepared, seed, read_meta(init_from))
-    gin = f"WORKDIR = '{workdir}'"
+    gin = f"MODEL = '{workdir.name}'"
     meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_hardware(), 'lineage': lineage, 'gin': gin}
     with Checkpoints(workdir) as checkpoints:
         checkpoints.save(1, state.params, state.opt_state, meta)
     return workdir
 
 
-def write_world(root) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
-    """What `VirtualKB.open` takes, over the generated corpus: a prepared folder, an untrained follow run, and its memory."""
-    prepared, model, memory, follower = (pathlib.Path(root, name) for name in ('prepared', 'model', 'memory', 'follower'))
+def write_world(root: pathlib.Path) -> pathlib.Path:
+    """Writes a knowledge base over the generated corpus: text, the untrained models align and follow, memory; returns it."""
     reader = Synthetic(num_documents=60, num_train=40, num_eval=40)
-    prepare(output_dir=str(prepared), reader=reader, wordpieces=800, max_tokens=48)
-    write_untrained(prepared, model, spread=8.0)
-    write_memory(prepared, model, memory)
-    write_untrained(prepared, follower, objectives.Follow(memory_dir=str(memory)), spread=8.0)
-    return prepared, follower, memory
+    prepare(kb=str(root), reader=reader, wordpieces=800, max_tokens=48)
+    write_untrained(root / 'text', root / 'align', spread=8.0)
+    memory = write_memory(root / 'text', root / 'align', root / 'memory')
+    write_untrained(root / 'text', root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0)
+    KBFolder(root).write(text='text', model='follow', memory='memory')
+    return root

@@ -49,7 +49,7 @@ def main(prepared, model, memory, output, *names):
         'follow': lambda: objectives.Follow(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
         'whole memory': lambda: objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False),
     }
-    metrics = {}
+    metrics, beside, parts = {}, pathlib.Path(model).parent, dict(text=prepared, memory=memory)
     for name in names:
         if name in ('memory', 'inject'):
             folder, pairs = pathlib.Path(output, name), None if name == 'memory' else FEW_PAIRS
@@ -65,20 +65,13 @@ def main(prepared, model, memory, output, *names):
             continue
         if name == 'eval open':
             predictions.CHUNK = 4
-            beside = pathlib.Path(model).parent
-            evaluate(
-                prepared_dir=prepared,
-                model_dir=str(beside / 'lm'),
-                memory_dir=memory,
-                questions=(str(beside / 'asked.jsonl'),),
-                output_dir=str(pathlib.Path(output, name)),
-            )
+            sets = (str(beside / 'asked.jsonl'),)
+            evaluate(kb=str(beside), **parts, model='lm', questions=sets, output_dir=str(pathlib.Path(output, name)))
             continue
         if name == 'eval':
             predictions.CHUNK = 4
-            folders = dict(prepared_dir=prepared, model_dir=str(pathlib.Path(model).with_name('follower')), memory_dir=memory)
-            sets = ('1-hop/train', '2-hop/train')
-            evaluate(**folders, output_dir=str(pathlib.Path(output, name)), questions=sets, step='all')
+            sets, output_dir = ('1-hop/train', '2-hop/train'), str(pathlib.Path(output, name))
+            evaluate(kb=str(beside), **parts, model='follower', questions=sets, output_dir=output_dir, step='all')
             continue
         workdir, steps, objective = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':

@@ -4,12 +4,12 @@ from opql_jax.kb.update_memory import inject
 from opql_jax.kb.virtual_kb import VirtualKB
 
 
-def open_kb(world, memory, prepared='extended'):
-    return VirtualKB.open(world / prepared, world / 'follower', memory)
+def open_kb(world, memory, text='extended'):
+    return VirtualKB.open(world, text=text, memory=memory)
 
 
-def add(world, memory, prepared='extended', **options):
-    inject(str(world / prepared), str(world / 'model'), str(memory), **options)
+def add(world, memory, text='extended', **options):
+    inject(str(world / text), str(world / 'align'), str(memory), **options)
 
 
 def facts(kb, name):

@@ -161,10 +161,9 @@ def test_one_w_t_serves_all_hops(world):
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    """(prepared folder, an untrained model, its memory) over the generated corpus."""
-    root = tmp_path_factory.mktemp('trained')
-    prepared, _, memory = tiny_training.write_world(root)
-    return prepared, root / 'model', memory
+    """(text, an untrained model, its memory) over the generated corpus."""
+    kb = tiny_training.write_world(tmp_path_factory.mktemp('trained'))
+    return kb / 'text', kb / 'align', kb / 'memory'
 
 
 def make_follow(memory, **option):
@@ -175,13 +174,13 @@ def make_follow(memory, **option):
 def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option):
     prepared, _, memory = trained
     follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', make_follow(memory, **option), spread=8.0)
-    kb = VirtualKB.open(prepared, follower, memory)
+    kb = VirtualKB.open(prepared.parent, model=follower)
     has_filter = option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]
     first_hops = lambda kb: [answer.hops[0].entries.tolist() for answer in kb.answer(questions)]
     for question, steps in zip(questions, (answer.hops for answer in kb.answer(questions))):
         assert len(steps[-1].entities) and question.topic_entity not in steps[-1].entities
-    filtered = VirtualKB.open(prepared, follower, memory, filter=True)
+    filtered = VirtualKB.open(prepared.parent, model=follower, filter=True)
     assert (filtered.identity == kb.identity) == has_filter
     assert (first_hops(filtered) == first_hops(kb)) == has_filter
     with pytest.raises(TrainingError, match=f'{next(iter(option))} was'):

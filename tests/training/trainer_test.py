@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.hashing import params_hash
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
@@ -227,3 +228,37 @@ def test_a_dry_run_prints_shapes_and_writes_nothing(inputs, objective, tmp_path,
     else:
         rows = [int(re.search(r'\((\d+),', line)[1]) for line in batch if '/tokens  ' in line]
         assert sum(rows) == 16 and all(re.fullmatch(r'[\w/]+  \([\d, ]*\)  (int32|bool)', line) for line in batch)
+
+
+# What answers.
+
+
+def follow_in(kb, name, **options):
+    objective = train_until_killed.make_objective('follow', options.pop('memory', 'memory'))
+    return tiny_training.run(options.pop('text', 'prepared'), kb / name, objective, init_from='model', num_steps=1, **options)
+
+
+def test_the_model_trained_last_is_the_one_that_answers(inputs, tmp_path):
+    kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
+    first, second = ({'text': 'prepared', 'model': model, 'memory': 'memory'} for model in ('first', 'second'))
+    follow_in(kb, 'first', dry_run=True)
+    assert not KBFolder(kb).manifest.exists()
+    follow_in(kb, 'first')
+    assert KBFolder(kb).read() == first
+
+    def fail(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow_in(kb, 'second', on_checkpoint=fail)
+    assert steps_of(kb / 'second') == [1] and KBFolder(kb).read() == first
+    follow_in(kb, 'second')  # which is done, but was not stated
+    assert KBFolder(kb).read() == second
+
+
+def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path):
+    kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
+    tiny_training.run('prepared', kb / 'entities', num_steps=1)
+    follow_in(kb, 'elsewhere', memory=str(inputs[2]))
+    follow_in(kb, 'other', text=str(inputs[0]))
+    assert not KBFolder(kb).manifest.exists()

@@ -23,4 +23,5 @@ from opql_jax.training.objectives.lm_names import LinkNames
 from opql_jax.training.objectives.lm_questions import AnswerQuestions
 from opql_jax.training.objectives.relations import Relations
 
-LANGUAGE_MODELS = {objective.__name__: objective for objective in (Cloze, AnswerQuestions)}
+# Those whose models answer questions.
+ANSWERING = {objective.__name__: objective for objective in (Follow, Cloze, AnswerQuestions)}

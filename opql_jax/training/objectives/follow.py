@@ -19,7 +19,8 @@ class Follow(Objective):
     """Trains the follower (W_q, W_t) and the encoder that reads questions.
 
     Attributes:
-        memory_dir: the memory; it must have been built by the encoder that training starts from.
+        memory_dir: the memory, for `trainer.train` a part of the knowledge base; it must have been built by the encoder that
+            training starts from.
         splits: question sets; each has one number of hops.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
         questions: per step.

@@ -30,8 +30,8 @@ class LanguageModelObjective(Objective):
     """Settings of the language model and of its losses; see `LanguageModel` for those that are not explained here.
 
     Attributes:
-        memory_dir: the memory, built by the encoder that pretraining of the language model starts from; its relations stay as
-            they are while E is trained. '' for none, which makes the model EaE.
+        memory_dir: the memory, for `trainer.train` a part of the knowledge base; built by the encoder that pretraining of the
+            language model starts from. Its relations stay as they are while E is trained. None for none, which makes the model EaE.
         rows: texts per step.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
@@ -39,7 +39,7 @@ class LanguageModelObjective(Objective):
             False for a memory of anything else, such as a knowledge base (FaE), of which every entry may be retrieved.
     """
 
-    memory_dir: str = ''
+    memory_dir: str | None = None
     rows: int = 64
     k: int = 32
     mode: str = 'exact'

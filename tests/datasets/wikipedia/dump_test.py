@@ -329,7 +329,7 @@ def test_a_dump_is_prepared_end_to_end(tmp_path):
     )
     dump(tmp_path / 'dump' / 'b.xml.gz', page(3, 'Bob Low', 'He knows [[Ann Low]].'), page(4, 'Low, Bob', redirect='Bob Low'))
     made = Wikipedia(str(tmp_path / 'dump'), str(tmp_path / 'work'), processes=2)
-    manifest = prepare(output_dir=str(tmp_path / 'out'), reader=made, wordpieces=200)
+    manifest = prepare(kb=str(tmp_path), text='out', reader=made, wordpieces=200)
     prepared = Prepared(tmp_path / 'out')
     assert prepared.vocab.keys == ['Ann Low', 'Bob Low', 'Up']
     passages = prepared.passages.to_pylist()
@@ -345,7 +345,7 @@ def test_a_dump_is_prepared_end_to_end(tmp_path):
         [('Bob Low', 'Bob Low'), ('Ann Low', 'Ann Low')],
     ]
     again = Wikipedia(str(tmp_path / 'dump' / '*'), str(tmp_path / 'elsewhere'), processes=1)
-    assert prepare(output_dir=str(tmp_path / 'out'), reader=again, wordpieces=200) == manifest
+    assert prepare(kb=str(tmp_path), text='out', reader=again, wordpieces=200) == manifest
     other = Wikipedia(str(tmp_path / 'dump'), str(tmp_path / 'work'), min_links=2)
     with pytest.raises(InputError, match='another min_links: delete it'):
-        prepare(output_dir=str(tmp_path / 'out'), reader=other, wordpieces=200)
+        prepare(kb=str(tmp_path), text='out', reader=other, wordpieces=200)
