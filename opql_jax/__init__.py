@@ -1,16 +1,8 @@
 """A virtual knowledge base of open predicate relations, built from entity-linked text: `opql_jax.open('films.kb').ask(...)`."""
 
-from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from opql_jax.kb.virtual_kb import VirtualKB
-
-
-def open(kb: str | os.PathLike, **options) -> VirtualKB:
-    """Opens the knowledge base in a folder, see `VirtualKB.open`."""
-    from opql_jax.kb.virtual_kb import VirtualKB  # which imports JAX
+def open(kb, **options):
+    """Opens the knowledge base in a folder: a `VirtualKB`, see `VirtualKB.open` for the options."""
+    from opql_jax.kb.virtual_kb import VirtualKB  # here, as importing the package imports nothing
 
     return VirtualKB.open(kb, **options)

@@ -119,7 +119,7 @@ def usage(function) -> str:
     """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
     lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
     for path in sorted((_ROOT / 'gin').glob('[dr]*/*.gin')):  # of data/ and runs/: the others are no use alone, or experiments
-        text = _with_includes(path)
+        text = with_includes(path)
         if re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
             lines += ['', f'--gin_file={path.relative_to(_ROOT)}  {text.splitlines()[0]}']
             macros = dict(re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE))  # the last value counts
@@ -130,9 +130,9 @@ def usage(function) -> str:
     return '\n'.join(lines)
 
 
-def _with_includes(path: pathlib.Path) -> str:
+def with_includes(path: pathlib.Path) -> str:
     """The text of a gin file with the text of other files in place of the lines that include them."""
-    included = lambda match: _with_includes(_ROOT / match[1])
+    included = lambda match: with_includes(_ROOT / match[1])
     return re.sub(r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE)
 
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from opql_jax.gin_utils import with_includes
 from opql_jax.recipes import catalog
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
@@ -75,7 +76,7 @@ def test_files_and_modules_that_a_page_names_exist(name):
 
 @pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
 def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
-    gin_files = {path.relative_to(REPO).as_posix(): path.read_text(encoding='utf-8') for path in (REPO / 'gin').rglob('*.gin')}
+    gin_files = {path.relative_to(REPO).as_posix(): with_includes(path) for path in (REPO / 'gin').rglob('*.gin')}
     for line in (REPO / name).read_text(encoding='utf-8').replace('\\\n', ' ').splitlines():
         named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
         if not named or 'python -m opql_jax' not in line:

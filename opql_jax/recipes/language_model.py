@@ -41,8 +41,8 @@ def asked(system: str, name: str, memory: str, questions: list[str], text: str =
     """The answers of a system over a memory, and their metrics."""
     row = f'results/{system}/{name}'
     parts = {**KB, 'TEXT': text, 'MODEL': system, 'MEMORY': memory_of(system, memory)}
-    results = {'QUESTIONS': tuple(questions), 'OUTPUT_DIR': f'{{out}}/{row}'}
-    return Step(row, 'eval', ('gin/runs/eval.gin',), parts | results, row)
+    results = {**parts, 'QUESTIONS': tuple(questions), 'OUTPUT_DIR': f'{{out}}/{row}'}
+    return Step(row, 'eval', ('gin/runs/eval.gin',), results, row)
 
 
 def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:

@@ -121,7 +121,7 @@ def train(
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
     if memory := getattr(objective, 'memory_dir', None):
-        objective = dataclasses.replace(objective, memory_dir=str(folder.part(memory)))
+        objective = dataclasses.replace(objective, memory_dir=str(folder.part(memory)))  # type: ignore[call-arg]  # it has one
     encoder = _make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(data=config.data_devices)
     layout = Layout(mesh, len(prepared.vocab))
