@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.extension import BaseCorpus
 from opql_jax.corpus.linking import link_documents
@@ -59,13 +60,13 @@ def build_tables(
         entities_mentioned, pair_rows, title_pair_rows, pairs) and `dropped_entities` (`{key: share of documents}`).
 
     Raises:
-        CorpusError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
+        InputError: the corpus is empty, has no pair, or names an entity that the vocabulary lacks.
     """
     directory = Path(directory)
     if not len(documents):
-        raise CorpusError('empty corpus: there is no document to prepare')
+        raise InputError('empty corpus: there is no document to prepare')
     if not len(vocab):
-        raise CorpusError('empty entity vocabulary: no name to link')
+        raise InputError('empty entity vocabulary: no name to link')
     linked, dropped = link_documents(documents, vocab, options.drop_above_rate, options.nested, base)
     counts = collections.Counter(base.manifest['counts'] if base else {}, documents=len(documents))
 
@@ -87,7 +88,7 @@ def build_tables(
     rows = tables.write_table(directory / 'pairs.parquet', tally(mine_pairs(passages, options.pair_mode)), tables.PAIRS)
     if not rows:
         frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
-        raise CorpusError(
+        raise InputError(
             f'no pair in {len(documents)} documents: no passage mentions two entities'
             f'{", one of them its title entity" if options.pair_mode == "title" else ""}; check that the entity names are '
             'spelled as in the text'

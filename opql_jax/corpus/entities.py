@@ -12,8 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.documents import Document
+from opql_jax.corpus.json_lines import shown
 
 
 class EntityVocab:
@@ -31,14 +33,14 @@ class EntityVocab:
     """
 
     def __init__(self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]]):
-        """Takes one key, name and list of aliases per entity; CorpusError for an empty key or name, or a repeated key."""
+        """Takes one key, name and list of aliases per entity; InputError for an empty key or name, or a repeated key."""
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
         self.id_of_key: dict[str, int] = {}
         for row, (key, name) in enumerate(zip(self.keys, self.names)):
             if not key or not name:
-                raise CorpusError(f'entity vocabulary: row {row} has an empty key or name')
+                raise InputError(f'entity vocabulary: row {row} has an empty key or name')
             if self.id_of_key.setdefault(key, row) != row:
-                raise CorpusError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
+                raise InputError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
         self.spellings: dict[str, int] = {}
         for row, name in enumerate(self.names):
             self.spellings.setdefault(name, row)
@@ -97,15 +99,15 @@ class EntityVocab:
         return self.spellings.get(name) if entity is None else entity
 
     def id(self, name: str) -> int:
-        """The id of a key, name or alias; CorpusError with the closest spellings when there is none."""
+        """The id of a key, name or alias; InputError with the closest spellings when there is none."""
         entity = self.get(name)
         if entity is not None:
             return entity
         folded = name.casefold()
         close = [s for s in self.spellings if s.casefold() == folded]
         close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
-        hint = f'; did you mean {" or ".join(map(repr, close[:3]))}?' if close else ''
-        raise CorpusError(f'unknown entity {name!r}{hint}')
+        hint = f'; did you mean {" or ".join(map(shown, close[:3]))}?' if close else ''
+        raise InputError(f'unknown entity {shown(name)}{hint}')
 
     def hash(self, count: int | None = None) -> str:
         """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.
@@ -128,6 +130,6 @@ class EntityVocab:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> EntityVocab:
-        """Reads entities.parquet; CorpusError when it is missing, truncated or inconsistent."""
+        """Reads entities.parquet; InputError when it is missing, truncated or inconsistent."""
         table = tables.read_table(path, tables.ENTITIES)
         return cls(*(table[name].to_pylist() for name in ('key', 'name', 'aliases')))

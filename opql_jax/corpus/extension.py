@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 
 
@@ -41,12 +42,12 @@ class BaseCorpus:
             The vocabulary, and the documents with its keys.
 
         Raises:
-            CorpusError: this corpus has a document of the same id.
+            InputError: this corpus has a document of the same id.
         """
         known = set(pc.unique(self.passages['doc_id']).to_pylist())
         for document in documents:
             if document.id in known:
-                raise CorpusError(
+                raise InputError(
                     f'document id {document.id!r} is in the folder that is extended already: give the new documents only'
                 )
         by_name = all(document.mentions is None for document in documents)

@@ -2,73 +2,147 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
-import pathlib
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opql_jax.core import files
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
+
+_MIB = 1 << 20
+MAX_LINE = 64 * _MIB  # bytes; books have less
+_OTHER_ENCODINGS = {
+    'UTF-32': (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # before UTF-16, whose mark it begins with
+    'UTF-16': (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 100
+
+
+def shown(value: object) -> str:
+    """The `repr` of a value for messages, shortened: a bad value may be long or deeply nested."""
+    return _short.repr(value)
+
+
+def byte_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
+    """Yields the number, from 1, and the bytes of each line of a file, for `decode`; a byte order mark of UTF-8 is dropped.
+
+    Lines end at line feeds only: text mode would also split at characters such as U+2028. Of a line that is too long for
+    `decode` only the beginning is kept in memory.
+
+    Raises:
+        InputError: the file cannot be read, or begins as UTF-16 or UTF-32 does.
+    """
+    try:
+        source = files.path(path).open('rb')
+    except OSError as error:
+        raise InputError(f'{path}: cannot be read ({error.strerror or error})') from error
+    with source:
+        number, read = 0, lambda: source.readline(MAX_LINE + 1)
+        while line := read():
+            number += 1
+            rest = line
+            while len(rest) > MAX_LINE and not rest.endswith(b'\n'):
+                rest = read()
+            yield number, _without_mark(path, line) if number == 1 else line
+
+
+def _without_mark(path: str | os.PathLike, start: bytes) -> bytes:
+    """The beginning of a file without the byte order mark of UTF-8; InputError when it begins as UTF-16 or UTF-32 does."""
+    for encoding, marks in _OTHER_ENCODINGS.items():
+        if start.startswith(marks):
+            raise InputError(f'{path}: this is {encoding}: convert it (iconv -f {encoding} -t UTF-8)')
+    return start.removeprefix(codecs.BOM_UTF8)
+
+
+def decode(line: bytes) -> str:
+    """The text of a line without its line break; InputError when it is not UTF-8 or longer than MAX_LINE."""
+    if len(line) > MAX_LINE:
+        raise InputError(f'the line is longer than {MAX_LINE // _MIB} MiB')
+    try:
+        return line.decode('utf-8').rstrip('\r\n')
+    except UnicodeDecodeError as error:
+        raise InputError(f'not UTF-8 ({error})') from error
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text; InputError when it is not JSON, or nested too deeply."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f'not a JSON value ({error})') from error
+    except RecursionError as error:
+        raise InputError('not a JSON value that can be read (nested too deeply)') from error
 
 
 def read_json(path: str | os.PathLike) -> Any:
-    """The value of a JSON file; CorpusError when it cannot be read."""
+    """The value of a JSON file; InputError when it cannot be read."""
     try:
-        return json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+        return parse(_without_mark(path, files.path(path).read_bytes()).decode('utf-8'))
     except (OSError, ValueError) as error:
-        raise CorpusError(f'{path}: cannot be read as JSON ({error})') from error
+        raise InputError(f'{path}: cannot be read as JSON ({error})') from error
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """Yields the number, from 1, and the text of each line of a file, blank ones too, without line breaks.
 
     Raises:
-        CorpusError: the file cannot be read, or a line is not UTF-8.
+        InputError: the file cannot be read, or a line is not UTF-8.
     """
-    try:
-        source = files.path(path).open('rb')
-    except OSError as error:
-        raise CorpusError(f'{path}: cannot be read ({error.strerror or error})') from error
-    with source:
-        # Lines are split as bytes: text mode would also split at characters such as U+2028.
-        for number, line in enumerate(source, 1):
-            try:
-                yield number, line.decode('utf-8').rstrip('\r\n')
-            except UnicodeDecodeError as error:
-                raise CorpusError(f'{path}:{number}: not UTF-8 ({error})') from error
+    for number, line in byte_lines(path):
+        try:
+            text = decode(line)
+        except InputError as error:
+            raise InputError(f'{path}:{number}: {error}') from error
+        yield number, text
 
 
 def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
     """Yields the line number, from 1, and the JSON value of each line that is not blank.
 
     Raises:
-        CorpusError: the file cannot be read, or a line is not JSON in UTF-8.
+        InputError: the file cannot be read, or a line is not JSON in UTF-8.
     """
     for number, line in read_lines(path):
         if line.strip():
             try:
-                yield number, json.loads(line)
-            except ValueError as error:
-                raise CorpusError(f'{path}:{number}: not a JSON value ({error})') from error
+                value = parse(line)
+            except InputError as error:
+                raise InputError(f'{path}:{number}: {error}') from error
+            yield number, value
 
 
 def map_records(
     path: str | os.PathLike, records: Iterable[tuple[int, object]], convert: Callable[[dict], object], separator: str = ':'
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each record and `convert(record)`; a CorpusError names path and number, with `separator` between.
+    """Yields the number of each record and `convert(record)`; an InputError names path and number, with `separator` between.
 
     Raises:
-        CorpusError: a record is no JSON object, or `convert` raised one.
+        InputError: a record is no JSON object, or `convert` raised one.
     """
     for number, record in records:
         try:
             if not isinstance(record, dict):
-                raise CorpusError(f'expected an object, found {record!r}')
+                raise InputError(f'expected an object, found {shown(record)}')
             converted = convert(record)
-        except CorpusError as error:
-            raise CorpusError(f'{path}{separator}{number}: {error}') from error
+        except InputError as error:
+            raise InputError(f'{path}{separator}{number}: {error}') from error
         yield number, converted
+
+
+def check_string(field: str, value: object) -> None:
+    """Raises InputError unless a value is a string that is not blank, has no NUL, and can be written as UTF-8."""
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f'{field}: expected a string that is not blank, found {shown(value)}')
+    if (at := value.find('\0')) >= 0:
+        raise InputError(f'{field}: code point {at} is NUL, as in binary data')
+    try:
+        value.encode('utf-8')
+    except UnicodeEncodeError as error:
+        raise InputError(f'{field}: code point {error.start} is half of a surrogate pair') from error
 
 
 def string_field(record: dict, field: str, default: str | None = None, prefix: str = '') -> str:
@@ -80,7 +154,7 @@ def string_field(record: dict, field: str, default: str | None = None, prefix: s
     if value is None and default is not None:
         return default
     if not isinstance(value, str) or (default is None and not value.strip()):
-        raise CorpusError(f'{prefix}{field}: expected a string, found {value!r}')
+        raise InputError(f'{prefix}{field}: expected a string, found {shown(value)}')
     return value
 
 
@@ -88,7 +162,7 @@ def string_list_field(record: dict, field: str, prefix: str = '') -> list[str]:
     """A field that is a list of strings, empty where it is missing or null; blank strings are left out."""
     values = record.get(field) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise CorpusError(f'{prefix}{field}: expected a list of strings, found {values!r}')
+        raise InputError(f'{prefix}{field}: expected a list of strings, found {shown(values)}')
     return [value for value in values if value.strip()]
 
 
@@ -96,5 +170,5 @@ def object_list_field(record: dict, field: str, prefix: str = '') -> list[tuple[
     """A field that is a list of objects, each with the prefix of its own fields in errors."""
     values = record.get(field)
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise CorpusError(f'{prefix}{field}: expected a list of objects, found {values!r}')
+        raise InputError(f'{prefix}{field}: expected a list of objects, found {shown(values)}')
     return [(f'{prefix}{field}[{i}].', value) for i, value in enumerate(values)]

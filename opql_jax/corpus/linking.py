@@ -11,8 +11,9 @@ from typing import NamedTuple
 import ahocorasick_rs
 import pyarrow as pa
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.extension import BaseCorpus
 
@@ -70,7 +71,7 @@ class MentionLinker:
                 mentions of what they mean elsewhere. A match that overlaps a kept one partly stays out.
         """
         if not 0 < drop_above_rate <= 1:
-            raise CorpusError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
+            raise InputError(f'drop_above_rate: {drop_above_rate} is not in (0, 1]')
         self._rate, self._nested = drop_above_rate, nested
         self._entities = list(vocab.spellings.values())
         # All matches are asked for, not only the leftmost-longest ones: the automaton knows no word
@@ -143,7 +144,7 @@ def link_documents(
 ) -> tuple[Iterator[pa.RecordBatch], dict[int, float]]:
     """Gives every document mentions by entity id.
 
-    The keys of links that a document carries become ids. A document whose mentions are None is linked by the names of the
+    The keys of links that a document carries become ids, and their spans leave out the space around a name. A document whose mentions are None is linked by the names of the
     vocabulary.
 
     Args:
@@ -156,7 +157,7 @@ def link_documents(
         Batches of `LINKED` in document order, and the dropped entities with their share of documents.
 
     Raises:
-        CorpusError: a mention's or title's entity is not in the vocabulary, which may come only with its batch; names document
+        InputError: a mention's or title's entity is not in the vocabulary, which may come only with its batch; names document
             and field. An id is used more than once.
     """
     ids, repeated, title_entities = set(), [], []
@@ -167,7 +168,7 @@ def link_documents(
         if document.mentions is None:
             title_entities.append(_title_id(vocab, document))
     if repeated:
-        raise CorpusError(f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)')
+        raise InputError(f'document id {repeated[0]!r} is used more than once ({len(set(repeated))} ids are)')
     linked = LinkedTexts([], {})
     if title_entities:
         linked = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested).link_all(
@@ -192,8 +193,12 @@ def _linked_batch(documents: Sequence[Document], vocab: EntityVocab, found: Iter
         if document.mentions is None:
             mentions.append(next(found))
         else:
-            given = sorted(enumerate(document.mentions), key=lambda pair: pair[1].start)
-            mentions.append([(m.start, m.end, _key_id(vocab, document, f'mentions[{i}].entity', m.entity)) for i, m in given])
+            spans = []
+            for i, mention in sorted(enumerate(document.mentions), key=lambda pair: pair[1].start):
+                name = document.text[mention.start : mention.end]
+                start, end = mention.start + len(name) - len(name.lstrip()), mention.start + len(name.rstrip())
+                spans.append((start, end, _key_id(vocab, document, f'mentions[{i}].entity', mention.entity)))
+            mentions.append(spans)
     arrays = [
         pa.array([d.id for d in documents], pa.string()),
         pa.array([d.title for d in documents], pa.string()),
@@ -211,5 +216,5 @@ def _title_id(vocab: EntityVocab, document: Document) -> int:
 def _key_id(vocab: EntityVocab, document: Document, field: str, key: str) -> int:
     entity = vocab.id_of_key.get(key)
     if entity is None:
-        raise CorpusError(f'document {document.id!r}: {field}: unknown entity id {key!r}')
+        raise InputError(f'document {document.id!r}: {field}: unknown entity id {key!r}')
     return entity

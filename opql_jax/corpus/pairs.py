@@ -15,8 +15,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
 
 # DuckDB spills to disk what exceeds its memory: 80 % of the machine's, unless `memory_limit` is among these settings.
 DUCKDB_SETTINGS: dict[str, str | bool | int | float | list[str]] = {'threads': 2}
@@ -74,7 +74,7 @@ ORDER BY low, high
 def pairs_sql(mode: str) -> str:
     """The query of `mine_pairs` for a mode: 'title' (pairs with the title entity) or 'all' (every two mentions)."""
     if mode not in MODES:
-        raise CorpusError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
+        raise InputError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
     return _PAIRS.format(where=_WHERE[mode])
 
 

@@ -19,12 +19,14 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from opql_jax.core import files
-from opql_jax.corpus.documents import CorpusError, check_string
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_json_lines
+from opql_jax.corpus.json_lines import check_string, read_json_lines, shown
 from opql_jax.corpus.linking import MentionLinker
 
 RELATION_SEPARATOR = ' > '
+# No question means more; a larger number is a mistake.
+MAX_HOPS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +75,7 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab) -> list[Question
     """Reads a question file in its order; blank lines are skipped.
 
     Raises:
-        CorpusError: naming the file, the line and the field; or the file when it is missing or has no question.
+        InputError: naming the file, the line and the field; or the file when it is missing or has no question.
     """
     questions, line_of_id, linker = [], {}, None
     for number, record in read_json_lines(path):
@@ -88,9 +90,9 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab) -> list[Question
                 spans = linker.link(record['question'])
                 topics, entities = tuple((start, end) for start, end, _ in spans), [entity for _, _, entity in spans]
                 if not spans:
-                    raise CorpusError('topics: missing, and the text mentions no name of the vocabulary')
-        except CorpusError as error:
-            raise CorpusError(f'{path}:{number}: {error}') from error
+                    raise InputError('topics: missing, and the text mentions no name of the vocabulary')
+        except InputError as error:
+            raise InputError(f'{path}:{number}: {error}') from error
         answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
         questions.append(
             Question(
@@ -106,7 +108,7 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab) -> list[Question
             )
         )
     if not questions:
-        raise CorpusError(f'{path}: no question in the file')
+        raise InputError(f'{path}: no question in the file')
     return questions
 
 
@@ -127,15 +129,15 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
     """Writes records of the form above (see `to_record`); the file appears whole or not at all.
 
     Raises:
-        CorpusError: naming the record, counting from 1, and the field that cannot be read back.
+        InputError: naming the record, counting from 1, and the field that cannot be read back.
     """
     seen = {}
     with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
         for number, record in enumerate(records, 1):
             try:
                 _check(record, seen, f'record {number}')
-            except CorpusError as error:
-                raise CorpusError(f'{path}: record {number}: {error}') from error
+            except InputError as error:
+                raise InputError(f'{path}: record {number}: {error}') from error
             file.write(json.dumps(record, ensure_ascii=False) + '\n')
 
 
@@ -160,14 +162,16 @@ def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
     The brackets are the first '[' and the last ']', as a topic may hold brackets itself.
 
     Raises:
-        CorpusError: there is no topic in brackets.
+        InputError: there is no topic in brackets, or the text is blank or cannot be written as UTF-8.
     """
+    check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:
-        raise CorpusError(f'the question has no topic in brackets: {marked!r}')
+        lacks = 'a bracket without its partner' if start >= 0 or stop >= 0 else 'no topic in brackets'
+        raise InputError(f'the question has {lacks} (write it as in "who starred in [Up]"): {shown(marked)}')
     topic = marked[start + 1 : stop]
     if not topic.strip():
-        raise CorpusError(f'the topic in brackets is empty: {marked!r}')
+        raise InputError(f'the topic in brackets is empty: {shown(marked)}')
     return marked[:start] + topic + marked[stop + 1 :], (start, start + len(topic))
 
 
@@ -180,7 +184,7 @@ def bracketed(question: Question) -> str:
 
 
 def _check(record: object, seen: dict[str, str], place: str) -> None:
-    """Raises CorpusError, naming the field, unless a record has the form above and an id of its own.
+    """Raises InputError, naming the field, unless a record has the form above and an id of its own.
 
     Args:
         record: what to check.
@@ -188,13 +192,13 @@ def _check(record: object, seen: dict[str, str], place: str) -> None:
         place: of this record, for messages.
     """
     if not isinstance(record, Mapping):
-        raise CorpusError(f'expected a JSON object, found {type(record).__name__}')
+        raise InputError(f'expected a JSON object, found {type(record).__name__}')
     for field in ('id', 'question'):
         if field not in record:
-            raise CorpusError(f'{field}: missing')
+            raise InputError(f'{field}: missing')
     check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
     if (first := seen.setdefault(str(record['id']), place)) != place:
-        raise CorpusError(f'id: {record["id"]!r} is already that of {first}')
+        raise InputError(f'id: {shown(record["id"])} is already that of {first}')
     check_string('question', record['question'])
     if 'topics' in record:
         _check_spans(record['topics'], record['question'])
@@ -202,23 +206,23 @@ def _check(record: object, seen: dict[str, str], place: str) -> None:
     if (entities := record.get('entities')) is not None:
         _check_names('entities', entities, nullable=True)
         if len(entities) != len(record.get('topics', ())):
-            raise CorpusError(f'entities: {len(entities)} of {len(record.get("topics", ()))} topics; give one each, or null')
+            raise InputError(f'entities: {len(entities)} of {len(record.get("topics", ()))} topics; give one each, or null')
     hops, label, via = record.get('hops', 1), record.get('type', ''), record.get('via', [])
-    if type(hops) is not int or hops < 1:
-        raise CorpusError(f'hops: expected a whole number of at least 1, found {hops!r}')
+    if type(hops) is not int or not 1 <= hops <= MAX_HOPS:
+        raise InputError(f'hops: expected a whole number from 1 to {MAX_HOPS}, found {shown(hops)}')
     if label != '':
         check_string('type', label)
     if not isinstance(via, list) or (via and len(via) != hops - 1):
-        raise CorpusError(f'via: expected a list of entities for each of {hops - 1} hops before the last, found {via!r}')
+        raise InputError(f'via: expected a list of entities for each of {hops - 1} hops before the last, found {shown(via)}')
     for i, names in enumerate(via):
         _check_names(f'via[{i}]', names)
         if not names:
-            raise CorpusError(f'via[{i}]: no entity; leave via out where nobody knows them')
+            raise InputError(f'via[{i}]: no entity; leave via out where nobody knows them')
 
 
 def _check_names(field: str, names: object, nullable: bool = False) -> None:
     if not isinstance(names, list):
-        raise CorpusError(f'{field}: expected a list, found {names!r}')
+        raise InputError(f'{field}: expected a list, found {shown(names)}')
     for i, name in enumerate(names):
         if not (nullable and name is None):
             check_string(f'{field}[{i}]', name)
@@ -226,14 +230,14 @@ def _check_names(field: str, names: object, nullable: bool = False) -> None:
 
 def _check_spans(spans: object, text: str) -> None:
     if not (isinstance(spans, list | tuple) and spans):
-        raise CorpusError(f'topics: expected a list of at least one [start, end], found {spans!r}')
+        raise InputError(f'topics: expected a list of at least one [start, end], found {shown(spans)}')
     before = 0
     for i, span in enumerate(spans):
         if not (isinstance(span, list | tuple) and len(span) == 2 and all(type(offset) is int for offset in span)):
-            raise CorpusError(f'topics[{i}]: expected [start, end] in code points, found {span!r}')
+            raise InputError(f'topics[{i}]: expected [start, end] in code points, found {shown(span)}')
         start, end = span
         if not 0 <= start < end <= len(text) or not text[start:end].strip():
-            raise CorpusError(f'topics[{i}]: [{start}, {end}) marks no text in a question of {len(text)} code points')
+            raise InputError(f'topics[{i}]: [{start}, {end}) marks no text in a question of {len(text)} code points')
         if start < before:
-            raise CorpusError(f'topics[{i}]: [{start}, {end}) begins before topics[{i - 1}] ends; order them by start')
+            raise InputError(f'topics[{i}]: [{start}, {end}) begins before topics[{i - 1}] ends; order them by start')
         before = end

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.linking import Span
 from opql_jax.corpus.sentences import sentence_starts
 
@@ -88,10 +89,10 @@ def split_document(
             that each passage holds pairs with it; not where the prefix would take more than half of the tokens.
 
     Raises:
-        CorpusError: `max_tokens` is less than 1, or too few for a single character.
+        InputError: `max_tokens` is less than 1, or too few for a single character.
     """
     if max_tokens < 1:
-        raise CorpusError(f'max_tokens: {max_tokens} is less than 1')
+        raise InputError(f'max_tokens: {max_tokens} is less than 1')
     text, prefix = document.text, f'{document.title}: '
     prefix_tokens = count_tokens(prefix)
     if not title_prefix or title_entity < 0 or prefix_tokens > max_tokens // 2:
@@ -230,9 +231,7 @@ def _cut_sentence(
         if stop is None:  # nor a mention
             stop = longest(range(start + 1, end + 1))
         if stop is None:
-            raise CorpusError(
-                f'max_tokens is too small: document {document.id!r} has more tokens in {text[start]!r} at {start}'
-            )
+            raise InputError(f'max_tokens is too small: document {document.id!r} has more tokens in {text[start]!r} at {start}')
         cuts.append((start, stop))
         start = stop
         while start < end and text[start].isspace():

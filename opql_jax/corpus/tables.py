@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opql_jax.core import files, manifest
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 
 PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare')
 # The settings of a prepared folder, as long as it is unfinished.
@@ -67,20 +67,20 @@ def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARE
     """Reads a Parquet file: exactly the columns of `schema`.
 
     Raises:
-        CorpusError: the file is missing, truncated or no Parquet, or a column is missing or its values do not fit its type; the
+        InputError: the file is missing, truncated or no Parquet, or a column is missing or its values do not fit its type; the
             message ends with `advice`.
     """
     path = Path(path)
     if not path.is_file():
-        raise CorpusError(f'{path}: no such file; {advice}')
+        raise InputError(f'{path}: no such file; {advice}')
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise CorpusError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
+        raise InputError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
     try:
         return table.select(schema.names).cast(schema)
     except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CorpusError(f'{path}: not a table of {", ".join(schema.names)} ({error}); {advice}') from error
+        raise InputError(f'{path}: not a table of {", ".join(schema.names)} ({error}); {advice}') from error
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:

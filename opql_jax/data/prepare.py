@@ -22,7 +22,6 @@ from opql_jax.core.manifest import MANIFEST, check_files, read_manifest
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import splitting, tables
 from opql_jax.corpus.build_tables import TableOptions, build_tables
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.extension import BaseCorpus
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import to_record, write_questions
@@ -129,7 +128,7 @@ def _prepare(directory: pathlib.Path, reader, settings: dict, old: Prepared | No
         manifest = read_manifest(directory, tables.PREPARED)
         check_files(directory, manifest, tables.PREPARED)
         if changed := _changed(manifest['settings'], settings):
-            raise CorpusError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
+            raise InputError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
         _finish(directory)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
         return manifest
@@ -138,7 +137,7 @@ def _prepare(directory: pathlib.Path, reader, settings: dict, old: Prepared | No
     clock = _Clock()
     vocab, documents = reader.read(directory / 'rejected.jsonl')
     if not len(documents):
-        raise CorpusError(f'empty corpus: {reader!r} gave no document')
+        raise InputError(f'empty corpus: {reader!r} gave no document')
     clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
     base = BaseCorpus(old.vocab, old.passages, old.manifest) if old else None
     if old and base:
@@ -219,7 +218,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
     """Marks a folder as one that is being prepared, and clears what a killed run left, but for its parts; refuses any other."""
     if not (directory / tables.PLAN).exists():
         if any(not (path.name.startswith(f'.{tables.PLAN}.') or locks.is_lock(path)) for path in directory.iterdir()):
-            raise CorpusError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
+            raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
     else:
         for leftover in [
             *(path for pattern in tables.CONTENTS for path in directory.glob(pattern)),

@@ -6,9 +6,9 @@ import pathlib
 import numpy as np
 import pyarrow.compute as pc
 
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import check_files, local_copy, manifest_hash, read_manifest
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.corpus.sentences import sentence_numbers
@@ -89,14 +89,14 @@ class Prepared:
                 'all' (any two mentions of a passage).
 
         Raises:
-            CorpusError: there is no such kind, or no such pair.
+            InputError: there is no such kind, or no such pair.
         """
         if pairs not in PAIR_KINDS:
-            raise CorpusError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
+            raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
         chosen = {'title': lambda: self.pairs['is_title'], 'sentence': self._in_one_sentence, 'all': lambda: True}[pairs]()
         rows = np.flatnonzero(np.broadcast_to(chosen, len(self.pairs['topic'])))
         if not len(rows):
-            raise CorpusError(f'{self.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
+            raise InputError(f'{self.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
         return rows
 
     def pair_columns(self, pairs: str = 'title') -> dict[str, np.ndarray]:
@@ -124,7 +124,7 @@ class Prepared:
         return sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.jsonl'))
 
     def questions(self, split: str) -> list[Question]:
-        """The questions of e.g. '2-hop/dev'; CorpusError names the splits there are."""
+        """The questions of e.g. '2-hop/dev'; InputError names the splits there are."""
         if split not in self.splits:
-            raise CorpusError(f'{self.directory} has no questions {split!r}, but {", ".join(self.splits) or "none at all"}')
+            raise InputError(f'{self.directory} has no questions {split!r}, but {", ".join(self.splits) or "none at all"}')
         return read_questions(self.directory / 'questions' / f'{split}.jsonl', self.vocab)

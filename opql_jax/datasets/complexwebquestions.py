@@ -3,7 +3,7 @@
 import os
 import re
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import object_list_field, read_json, string_field, string_list_field
 from opql_jax.datasets.entity_resolution import EntityResolver, find_topics
 from opql_jax.datasets.question_records import convert_records, question_record
@@ -18,7 +18,7 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     composition has 2 hops, all others have 1; the type is the compositionality type.
 
     Raises:
-        CorpusError: the file is not of this form; names the question, counting from 1, and the field.
+        InputError: the file is not of this form; names the question, counting from 1, and the field.
     """
 
     def convert(record: dict) -> dict:
@@ -30,12 +30,12 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
         for prefix, answer in object_list_field(record, 'answers'):
             mid, name = string_field(answer, 'answer_id', '', prefix), string_field(answer, 'answer', '', prefix)
             if not (name or mid):
-                raise CorpusError(f'{prefix}answer: there is neither a name nor an answer_id')
+                raise InputError(f'{prefix}answer: there is neither a name nor an answer_id')
             answers.append(resolver.key_or_name(name or mid, mid, names=[name, *string_list_field(answer, 'aliases', prefix)]))
         found = find_topics(text, topics, resolver.vocab.id_of_key)
         return question_record(string_field(record, 'ID'), text, found, answers, 2 if kind == 'composition' else 1, kind)
 
     questions = read_json(path)
     if not isinstance(questions, list):
-        raise CorpusError(f'{path}: expected a JSON list of questions, found {type(questions).__name__}')
+        raise InputError(f'{path}: expected a JSON list of questions, found {type(questions).__name__}')
     return convert_records(path, enumerate(questions, 1), convert)

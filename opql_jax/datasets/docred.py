@@ -11,7 +11,8 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention, check_rejected, validate
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention, check_rejected, validate
 from opql_jax.corpus.json_lines import read_json
 
 Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
@@ -44,7 +45,7 @@ def read_relations(path: str | os.PathLike) -> dict[str, str]:
     relations = read_json(path)
     good = isinstance(relations, dict) and all(isinstance(name, str) and name.strip() for name in relations.values())
     if not (good and relations):
-        raise CorpusError(f'{path}: expected a JSON object with a name for each relation id')
+        raise InputError(f'{path}: expected a JSON object with a name for each relation id')
     return relations
 
 
@@ -65,11 +66,11 @@ def read_documents(
         max_reject_fraction: the share of bad documents above which the file is refused.
 
     Raises:
-        CorpusError: the file is missing or holds no document, or too many are bad.
+        InputError: the file is missing or holds no document, or too many are bad.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
-        raise CorpusError(
+        raise InputError(
             f'{path}: expected a JSON list of documents, found {"an empty one" if records == [] else type(records).__name__}'
         )
     read, reasons, seen = [], [], {}
@@ -83,7 +84,7 @@ def read_documents(
             try:
                 _check(record)
                 if first := seen.get(record['title']):
-                    raise CorpusError(f'title: {record["title"]!r} is already that of document {first}')
+                    raise InputError(f'title: {record["title"]!r} is already that of document {first}')
                 known = []
                 for i, label in enumerate(record.get('labels') or ()):
                     if label['r'] in relations:
@@ -92,7 +93,7 @@ def read_documents(
                         reject(number, f'labels[{i}].r: unknown relation {label["r"]!r}', label)
                 read.append(_annotated(record, known))
                 seen[record['title']] = number
-            except CorpusError as error:
+            except InputError as error:
                 reasons.append(f'document {number}: {error}')
                 reject(number, str(error), record)
     check_rejected(path, reasons, 'documents', len(records), max_reject_fraction, rejected_path)
@@ -100,11 +101,11 @@ def read_documents(
 
 
 def _check(record) -> None:
-    """Raises CorpusError, naming the field, unless a record has the form of a document."""
+    """Raises InputError, naming the field, unless a record has the form of a document."""
 
     def need(good, field, expected, found):
         if not good:
-            raise CorpusError(f'{field}: expected {expected}, found {found!r}')
+            raise InputError(f'{field}: expected {expected}, found {found!r}')
 
     whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
     need(isinstance(record, dict), 'record', 'a JSON object', record)

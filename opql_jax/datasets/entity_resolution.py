@@ -9,7 +9,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from urllib.parse import unquote
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_json, read_lines, string_field, string_list_field
 
@@ -36,7 +36,7 @@ class EntityResolver:
             qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
 
         Raises:
-            CorpusError: a table cannot be read; names the line or the QID.
+            InputError: a table cannot be read; names the line or the QID.
         """
         self.vocab = vocab
         self._qids = {} if mid_to_qid is None else _read_qids(mid_to_qid)
@@ -98,7 +98,7 @@ def _read_qids(path) -> dict[str, str]:
         if not (columns := line.split()):
             continue
         if len(columns) != 2 or not re.fullmatch(r'/?[mg][./]\w+', columns[0]) or not re.fullmatch(r'Q\d+', columns[1]):
-            raise CorpusError(f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}')
+            raise InputError(f'{path}:{number}: expected mid<TAB>qid such as m.02mjmr<TAB>Q76, found {line!r}')
         qids.setdefault(columns[0].strip('/').replace('/', '.'), columns[1])
     return qids
 
@@ -106,15 +106,15 @@ def _read_qids(path) -> dict[str, str]:
 def _read_labels(path) -> dict[str, list[str]]:
     entries = read_json(path)
     if not isinstance(entries, dict):
-        raise CorpusError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
+        raise InputError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
     names = {}
     for qid, entry in entries.items():
         try:
             if not isinstance(entry, dict):
-                raise CorpusError(f'expected an object, found {entry!r}')
+                raise InputError(f'expected an object, found {entry!r}')
             names[qid] = names_of(entry)
-        except CorpusError as error:
-            raise CorpusError(f'{path}: {qid}: {error}') from error
+        except InputError as error:
+            raise InputError(f'{path}: {qid}: {error}') from error
     return names
 
 

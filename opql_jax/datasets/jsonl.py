@@ -4,9 +4,10 @@ import dataclasses
 import pathlib
 from typing import Any, ClassVar
 
-from opql_jax.corpus.documents import CorpusError, check_string, read_jsonl
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import map_records, read_json_lines
+from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
 
@@ -55,7 +56,7 @@ class JsonLines:
         if not self.question_folder:
             return []
         if not (files := sorted(pathlib.Path(self.question_folder).glob('*.jsonl'))):
-            raise CorpusError(f'{self.question_folder}: no question file such as {self.question_folder}/train.jsonl')
+            raise InputError(f'{self.question_folder}: no question file such as {self.question_folder}/train.jsonl')
         return files
 
 
@@ -64,7 +65,7 @@ def read_entities(path) -> EntityVocab:
     keys, names, aliases, line_of_id = [], [], [], {}
     for number, (key, name, others) in map_records(path, read_json_lines(path), _entity):
         if (first := line_of_id.setdefault(key, number)) != number:
-            raise CorpusError(f'{path}:{number}: id {key!r} is already in line {first}')
+            raise InputError(f'{path}:{number}: id {shown(key)} is already in line {first}')
         keys.append(key)
         names.append(name)
         aliases.append(others)
@@ -75,7 +76,7 @@ def _entity(record: dict) -> tuple[str, str, list[str]]:
     key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
     name, aliases = record.get('name') or key, record.get('aliases') or []
     if not isinstance(aliases, list):
-        raise CorpusError(f'aliases: expected a list of strings, found {aliases!r}')
+        raise InputError(f'aliases: expected a list of strings, found {shown(aliases)}')
     for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
         check_string(field, value)
     return key, name, aliases

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json, read_json_lines, string_field
 
 MISSING = 'a mention is not in the text'
@@ -38,7 +38,7 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
         two overlap.
 
     Raises:
-        CorpusError: the file is missing, of another form, or holds no usable sentence; names relation and item, or line.
+        InputError: the file is missing, of another form, or holds no usable sentence; names relation and item, or line.
     """
     path = pathlib.Path(path)
     if path.suffix == '.jsonl':
@@ -59,14 +59,14 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
         else:
             skipped[OVERLAPPING if topics and targets else MISSING] += 1
     if not sentences:
-        raise CorpusError(f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})')
+        raise InputError(f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})')
     return sentences, dict(skipped)
 
 
 def _from_line(record: dict) -> tuple:
     for name in ('sub_text', 'obj_text'):
         if name not in record:
-            raise CorpusError(f'{name}: missing')
+            raise InputError(f'{name}: missing')
     text, relation = string_field(record, 'text'), string_field(record, 'rel')
     topic, target = string_field(record, 'sub_text', ''), string_field(record, 'obj_text', '')
     return text, _occurrences(topic, text), _occurrences(target, text), relation
@@ -83,13 +83,13 @@ def _occurrences(name: str, text: str) -> list[tuple[int, int]]:
 def _fewrel(path) -> Iterator[tuple]:
     try:
         relations = read_json(path)
-    except CorpusError as error:
-        raise CorpusError(f'{error}; files of JSON Lines are called *.jsonl') from error
+    except InputError as error:
+        raise InputError(f'{error}; files of JSON Lines are called *.jsonl') from error
     if not isinstance(relations, dict):
-        raise CorpusError(f'{path}: expected {{relation: [sentence, ...]}}, found a {type(relations).__name__}')
+        raise InputError(f'{path}: expected {{relation: [sentence, ...]}}, found a {type(relations).__name__}')
     for relation, items in relations.items():
         if not isinstance(items, list):
-            raise CorpusError(f'{path}: relation {relation!r}: expected a list of sentences, found {items!r:.60}')
+            raise InputError(f'{path}: relation {relation!r}: expected a list of sentences, found {items!r:.60}')
         for number, item in enumerate(items, 1):
             try:
                 tokens = item['tokens']
@@ -98,7 +98,7 @@ def _fewrel(path) -> Iterator[tuple]:
                 ends = list(itertools.accumulate(len(token) + 1 for token in tokens))
                 topic, target = (_span(item[side], tokens, ends) for side in ('h', 't'))
             except (KeyError, TypeError, IndexError, ValueError) as error:
-                raise CorpusError(
+                raise InputError(
                     f'{path}: relation {relation!r}, sentence {number}: expected {{tokens, h, t}} with h and t as'
                     f' [name, id, [[index, ...], ...]] ({type(error).__name__}: {error})'
                 ) from error

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from opql_jax.core import files
-from opql_jax.corpus.documents import CorpusError, Document, read_jsonl
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import read_lines
+from opql_jax.corpus.json_lines import read_lines, shown
 from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed, to_record
 
 
@@ -40,10 +41,10 @@ class MetaQA:
         for path in self._question_files():
             hops = path.parent.name.removesuffix('-hop')
             if not hops.isdigit() or int(hops) < 1:
-                raise CorpusError(f"{path.parent}: the folder must be named '<number>-hop'")
+                raise InputError(f"{path.parent}: the folder must be named '<number>-hop'")
             splits[f'{hops}-hop/{path.stem}'] = read_questions(path, vocab, int(hops))
         if not splits:
-            raise CorpusError(f'{self.folder}: no question file such as {self.folder}/1-hop/train.txt')
+            raise InputError(f'{self.folder}: no question file such as {self.folder}/1-hop/train.txt')
         return splits
 
     def _question_files(self) -> list[Path]:
@@ -58,7 +59,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
     path = Path(folder) / 'entities.txt'
     vocab = EntityVocab.from_names(name for _, name in read_lines(path) if name.strip())
     if not len(vocab):
-        raise CorpusError(f'{path}: no entity name in the file')
+        raise InputError(f'{path}: no entity name in the file')
     return vocab
 
 
@@ -66,15 +67,15 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: s
     """The passages, each about the entity of its title, without mentions: those are linked by name.
 
     Raises:
-        CorpusError: a file is missing or broken, or a title is no entity of `vocab`.
+        InputError: a file is missing or broken, or a title is no entity of `vocab`.
     """
     passages = Path(folder) / 'passages.jsonl'
     documents = []
     for document in read_jsonl(passages, rejected_path=rejected_path):
         try:
             entity = vocab.keys[vocab.id(document.title)]
-        except CorpusError as error:
-            raise CorpusError(f'{passages}: document {document.id!r}: title: {error}') from error
+        except InputError as error:
+            raise InputError(f'{passages}: document {document.id!r}: title: {error}') from error
         documents.append(Document(document.id, document.title, document.text, title_entity=entity))
     return documents
 
@@ -86,11 +87,13 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
     kept, as -1 and in `unknown_answers`.
 
     Raises:
-        CorpusError: a wrong number of columns, or no topic in brackets.
+        InputError: a wrong number of columns, or no topic in brackets.
     """
     columns = line.split('\t')
     if len(columns) > 4:
-        raise CorpusError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
+        raise InputError(f'expected at most 4 columns separated by tabs (question, answers, type), found {len(columns)}')
+    if '[' in columns[0] and ']' not in columns[0] and ']' in line:
+        raise InputError(f'the topic has a tab, which ends the question: {shown(line)}')
     text, topic = parse_bracketed(columns[0])
     entity = vocab.get(text[slice(*topic)])
     names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()
@@ -113,17 +116,17 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
     Ids are `{hops}-hop/{file stem}/{line number}`.
 
     Raises:
-        CorpusError: naming the file and the line, or the file when it is missing or has no question.
+        InputError: naming the file and the line, or the file when it is missing or has no question.
     """
     path, questions = files.path(path), []
     for number, line in read_lines(path):
         if line.strip():
             try:
                 questions.append(parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}'))
-            except CorpusError as error:
-                raise CorpusError(f'{path}:{number}: {error}') from error
+            except InputError as error:
+                raise InputError(f'{path}:{number}: {error}') from error
     if not questions:
-        raise CorpusError(f'{path}: no question in the file')
+        raise InputError(f'{path}: no question in the file')
     return questions
 
 

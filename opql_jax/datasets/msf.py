@@ -9,7 +9,8 @@
 
 import os
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.question_records import question_record
@@ -21,11 +22,11 @@ def documents(path: str | os.PathLike) -> list[Document]:
     Of overlapping mentions the first stays, and of those that start together the longest.
 
     Raises:
-        CorpusError: the file cannot be read, or a record is not of this form; names the line and the field.
+        InputError: the file cannot be read, or a record is not of this form; names the line and the field.
     """
     read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:
-        raise CorpusError(f'{path}: no paragraph in the file')
+        raise InputError(f'{path}: no paragraph in the file')
     return read
 
 
@@ -38,7 +39,7 @@ def queries(path: str | os.PathLike) -> list[dict]:
     one = lambda query: None if query.get('object') is None else _query(query)
     records = [record for _, record in map_records(path, read_json_lines(path), one) if record]
     if not records:
-        raise CorpusError(f'{path}: no query with an object in the file')
+        raise InputError(f'{path}: no query with an object in the file')
     return records
 
 
@@ -52,7 +53,7 @@ def _query(query: dict) -> dict:
     )
     topic, answer = _id(subject, 'subject.'), _id(target, 'object.')
     if not (topic and answer and chain):
-        raise CorpusError('subject and object need a wikidata_id, and there must be a relation')
+        raise InputError('subject and object need a wikidata_id, and there must be a relation')
     name = name or topic
     text = ', '.join([name, *(_relation_name(relation, at) for at, relation in chain)])
     relations = [string_field(relation, 'wikidata_id', prefix=at) for at, relation in chain]
@@ -71,7 +72,7 @@ def _document(record: dict) -> Document:
     for at, mention in object_list_field(record, 'mentions'):
         text, start, entity = string_field(mention, 'text', prefix=at), mention.get('start'), _id(mention, at)
         if type(start) is not int:
-            raise CorpusError(f'{at}start: expected a number, found {start!r}')
+            raise InputError(f'{at}start: expected a number, found {start!r}')
         if entity:
             mentions.append(Mention(start, start + len(text), entity))
             title = title or (text if entity == about else '')
@@ -80,7 +81,7 @@ def _document(record: dict) -> Document:
         if not disjoint or mention.start >= disjoint[-1].end:
             disjoint.append(mention)
     if type(record.get('id')) not in (int, str):
-        raise CorpusError(f'id: expected a number or a string, found {record.get("id")!r}')
+        raise InputError(f'id: expected a number or a string, found {record.get("id")!r}')
     document = Document(str(record['id']), title or about, string_field(record, 'context'), tuple(disjoint), about or None)
     validate(document)
     return document
@@ -88,7 +89,7 @@ def _document(record: dict) -> Document:
 
 def _object(record: dict, field: str) -> dict:
     if not isinstance(record.get(field), dict):
-        raise CorpusError(f'{field}: expected an object, found {record.get(field)!r}')
+        raise InputError(f'{field}: expected an object, found {record.get(field)!r}')
     return record[field]
 
 

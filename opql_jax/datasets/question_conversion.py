@@ -5,7 +5,7 @@ import json
 import os
 
 from opql_jax.core import files
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import write_questions
 from opql_jax.datasets import complexwebquestions, metaqa, webqsp
@@ -38,17 +38,17 @@ def convert(
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
     Raises:
-        CorpusError: a file cannot be read, or no question of it names a topic.
+        InputError: a file cannot be read, or no question of it names a topic.
     """
     if format == 'metaqa':
         read = metaqa.read_records(path, vocab, hops)
     elif format in FORMATS:
         read = FORMATS[format](path, EntityResolver(vocab, mid_to_qid, qid_labels))
     else:
-        raise CorpusError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
+        raise InputError(f'format={format!r}: expected one of {", ".join([*FORMATS, "metaqa"])}')
     records, coverage = with_topics(read, vocab)
     if not records:
-        raise CorpusError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
+        raise InputError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
     write_questions(output, records)
     with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
         partial.write_text(json.dumps(dataclasses.asdict(coverage), indent=2) + '\n', encoding='utf-8')

@@ -5,7 +5,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import map_records
 
@@ -75,13 +75,13 @@ def convert_records(
     """Converts the numbered records of a file to records of questions.
 
     Raises:
-        CorpusError: a record cannot be converted, or has the id of another; begins with `{path}{separator}{number}`.
+        InputError: a record cannot be converted, or has the id of another; begins with `{path}{separator}{number}`.
     """
     questions, number_of_id = [], {}
     for number, question in map_records(path, records, convert, separator):
         questions.append(question)
         if (first := number_of_id.setdefault(question['id'], number)) != number:
-            raise CorpusError(f'{path}{separator}{number}: id {question["id"]!r} is already that of number {first}')
+            raise InputError(f'{path}{separator}{number}: id {question["id"]!r} is already that of number {first}')
     return questions
 
 

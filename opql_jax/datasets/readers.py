@@ -9,7 +9,8 @@ from collections.abc import Collection
 from typing import ClassVar, Protocol
 
 from opql_jax.core import files as storage
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question
 
@@ -43,7 +44,7 @@ def identity(reader) -> dict:
     """What prepared data depend on: the reader's class and options, and the sha256 of every file it reads, wherever it lies."""
     for path in map(pathlib.Path, reader.files().values()):
         if not path.is_file():
-            raise CorpusError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
+            raise InputError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
     files = {label: storage.sha256(path) for label, path in reader.files().items()}
     return {**_described(reader), 'files': files}
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import RELATION_SEPARATOR, Question
@@ -51,7 +51,7 @@ class SlotFilling:
 
     def __post_init__(self):
         if self.part not in ('train', 'dev', 'all') or not 0 <= self.dev_fraction <= 1:
-            raise CorpusError(f"part={self.part!r}: 'train', 'dev' or 'all'; dev_fraction={self.dev_fraction}: from 0 to 1")
+            raise InputError(f"part={self.part!r}: 'train', 'dev' or 'all'; dev_fraction={self.dev_fraction}: from 0 to 1")
 
     def files(self):
         return {'documents': self.path, 'relations': self.relations}
@@ -80,9 +80,7 @@ class SlotFilling:
             if chosen:
                 splits[name] = [question(query, vocab, relations, f'{name}/{i}') for i, query in enumerate(chosen, 1)]
         if not splits:
-            raise CorpusError(
-                f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so there is no query'
-            )
+            raise InputError(f'{self.path}: no fact of the part {self.part!r} is supported by a sentence, so there is no query')
         return splits
 
     def _parts(self, rejected_path) -> dict[str, list[docred.AnnotatedDocument]]:

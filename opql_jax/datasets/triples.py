@@ -10,7 +10,8 @@ import os
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.questions import Question
@@ -36,7 +37,7 @@ def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
     Triples of an entity that the vocabulary lacks, and of an entity with itself, are skipped; their number is logged.
 
     Raises:
-        CorpusError: the file cannot be read, holds no usable triple, or a line is malformed; names the line.
+        InputError: the file cannot be read, holds no usable triple, or a line is malformed; names the line.
     """
     triples: dict[Triple, None] = {}
     skipped = 0
@@ -45,14 +46,14 @@ def read_triples(path: str | os.PathLike, vocab: EntityVocab) -> list[Triple]:
             continue
         fields = [field.strip() for field in line.split('|')]
         if len(fields) != 3 or not all(fields):
-            raise CorpusError(f'{path}:{number}: expected head|relation|tail, found {line!r}')
+            raise InputError(f'{path}:{number}: expected head|relation|tail, found {line!r}')
         head, tail = vocab.get(fields[0]), vocab.get(fields[2])
         if head is None or tail is None or head == tail:
             skipped += 1
         else:
             triples.setdefault(Triple(head, fields[1].replace('_', ' '), tail))
     if not triples:
-        raise CorpusError(f'{path}: no triple of two entities of the vocabulary')
+        raise InputError(f'{path}: no triple of two entities of the vocabulary')
     if skipped:
         _log.info('%s: %d triples of unknown entities, or of an entity with itself, are skipped', path, skipped)
     return list(triples)

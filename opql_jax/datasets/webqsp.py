@@ -2,7 +2,7 @@
 
 import os
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import object_list_field, read_json, read_json_lines, string_field, string_list_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.entity_resolution import EntityResolver, find_name, find_topics, names_of
@@ -17,7 +17,7 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     goes through a compound value, such as a marriage, and a text states it as one fact.
 
     Raises:
-        CorpusError: the file is not of this form; names the question, counting from 1, and the field.
+        InputError: the file is not of this form; names the question, counting from 1, and the field.
     """
 
     def convert(record: dict) -> dict:
@@ -41,7 +41,7 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
 
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get('Questions'), list):
-        raise CorpusError(f'{path}: expected a JSON object with a list of Questions')
+        raise InputError(f'{path}: expected a JSON object with a list of Questions')
     return convert_records(path, enumerate(content['Questions'], 1), convert)
 
 
@@ -56,7 +56,7 @@ def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
         text, mid = string_field(record, 'question'), string_field(record, 'topic_mid')
         about = record.get('topic') or {}
         if not isinstance(about, dict):
-            raise CorpusError(f'topic: expected an object, found {about!r}')
+            raise InputError(f'topic: expected an object, found {about!r}')
         names, qid = names_of(about, 'alternatives', 'topic.'), string_field(about, 'wikidata_id', '', 'topic.')
         entity = resolver.key_or_name(string_field(about, 'label', '', 'topic.') or mid, mid, qid, names)
         topics = find_topics(text, [(entity, [*names, *resolver.names(mid, qid)])])

@@ -7,7 +7,8 @@ by commas, which names may contain too; `knowledge_source/entities.txt` lists th
 
 import os
 
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import MentionLinker
@@ -18,7 +19,7 @@ def documents(path: str | os.PathLike) -> list[Document]:
     """The articles of wiki.txt, without links and title entities; their ids are their numbers from 1.
 
     Raises:
-        CorpusError: the file cannot be read or holds no article, or a line is not numbered; names the line.
+        InputError: the file cannot be read or holds no article, or a line is not numbered; names the line.
     """
     articles, lines = [], []
     for number, line in read_lines(path):
@@ -30,7 +31,7 @@ def documents(path: str | os.PathLike) -> list[Document]:
     articles += [lines] if lines else []
     read = [Document(str(number), title, ' '.join(text)) for number, (title, *text) in enumerate(articles, 1) if text]
     if not read:
-        raise CorpusError(f'{path}: no article in the file')
+        raise InputError(f'{path}: no article in the file')
     return read
 
 
@@ -45,7 +46,7 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
     Topics are linked by name. Questions that name no entity are skipped.
 
     Raises:
-        CorpusError: the file cannot be read, or a line is no question; names the line.
+        InputError: the file cannot be read, or a line is no question; names the line.
     """
     linker, records = MentionLinker(vocab), []
     for number, line in read_lines(path):
@@ -53,7 +54,7 @@ def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
             continue
         text, tab, answers = _numbered(path, number, line).partition('\t')
         if not (tab and answers.strip()):
-            raise CorpusError(f'{path}:{number}: expected a question, a tab and answers, found {line!r}')
+            raise InputError(f'{path}:{number}: expected a question, a tab and answers, found {line!r}')
         if mentions := linker.link(text):
             topics = [(start, end, vocab.keys[entity]) for start, end, entity in mentions]
             records.append(question_record(f'{os.path.basename(path)}/{number}', text, topics, _names(answers.strip(), vocab)))
@@ -75,5 +76,5 @@ def _numbered(path, number, line) -> str:
     """A line without its number."""
     count, _, text = line.partition(' ')
     if not (count.isdigit() and text.strip()):
-        raise CorpusError(f'{path}:{number}: expected a number, a space and text, found {line!r}')
+        raise InputError(f'{path}:{number}: expected a number, a space and text, found {line!r}')
     return text.strip()

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.linking import MentionLinker
@@ -82,7 +83,7 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Documen
         vocab: what `entity_vocab` returned.
 
     Raises:
-        CorpusError: a file is missing, truncated or malformed; names file and line.
+        InputError: a file is missing, truncated or malformed; names file and line.
     """
     targets = read_links(Path(folder) / LINKS)
     linker = MentionLinker(vocab)
@@ -105,7 +106,7 @@ def read_links(path: str | os.PathLike) -> dict[str, set[str]]:
             continue
         columns = line.split('\t')
         if len(columns) != 2:
-            raise CorpusError(f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}')
+            raise InputError(f'{path}:{number}: expected 2 columns (source, target), found {len(columns)}')
         targets[unquote(columns[0])].add(unquote(columns[1]).replace('_', ' '))
     return targets
 
@@ -119,11 +120,11 @@ def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
                 article = json.loads(line)
                 yield unquote(article['page']), article['title'], article['text']
     except FileNotFoundError as error:
-        raise CorpusError(f'{path}: no such file') from error
+        raise InputError(f'{path}: no such file') from error
     except (OSError, EOFError, zlib.error) as error:
-        raise CorpusError(f'{path}: truncated or damaged after line {number} ({error})') from error
+        raise InputError(f'{path}: truncated or damaged after line {number} ({error})') from error
     except (ValueError, KeyError, TypeError) as error:
-        raise CorpusError(f'{path}:{number}: expected a JSON object with page, title and text ({error!r})') from error
+        raise InputError(f'{path}:{number}: expected a JSON object with page, title and text ({error!r})') from error
 
 
 def clean(raw: str) -> str:

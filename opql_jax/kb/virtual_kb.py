@@ -123,7 +123,7 @@ class VirtualKB:
         """Answers `text`, whose topic stands in square brackets.
 
         Raises:
-            CorpusError: there are no brackets, or an unknown entity in them; names the nearest ones.
+            InputError: there are no brackets, or an unknown entity in them; names the nearest ones.
         """
         return self.answer([self.question(text, hops)])[0]
 

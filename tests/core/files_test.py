@@ -9,7 +9,6 @@ import pytest
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -145,7 +144,7 @@ def test_what_is_not_in_a_bucket_is_said_to_be_missing():
         Checkpoints('gs://b/nothing', read_only=True)
     with pytest.raises(CheckpointError, match='gs://b/nothing/model.json does not exist'):
         model_config.read('gs://b/nothing')
-    with pytest.raises(CorpusError, match='gs://b/nothing.txt: cannot be read'):
+    with pytest.raises(InputError, match='gs://b/nothing.txt: cannot be read'):
         metaqa.read_questions('gs://b/nothing.txt', VOCAB, 2)
 
 

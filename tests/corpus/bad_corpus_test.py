@@ -125,6 +125,34 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     assert len(Prepared(folder.out).passages) == 30 and (folder.out / 'rejected.jsonl').read_text() == ''
 
 
+def test_hostile_records_are_left_out_one_by_one(binaries, folder):
+    hostile = [
+        '[' * 100_000,
+        {'id': 'long', 'title': 'x', 'text': 'y' * 3000, 'mentions': [{'start': 0, 'end': 2000, 'entity': 'Film1'}]},
+        {'id': 'nul', 'title': 'x', 'text': 'a\0b'},
+        {'id': 'half', 'title': 'x', 'text': '\ud83c'},
+    ]
+    lines = [line if isinstance(line, str) else json.dumps(line) for line in [*documents(), *hostile]]
+    content = b'\xef\xbb\xbf' + '\n'.join(lines).encode() + b'\n{"id": "\xff"}\n'
+    command = folder.jsonl(CORPUS=folder.bytes('odd.jsonl', content))
+    done = binaries(*command, '--gin.jsonl.JsonLines.max_reject_fraction=0.2')
+    assert done.returncode == 0, done.stderr
+    assert sorted(set(Prepared(folder.out).passages['doc_id'].to_pylist())) == sorted(f'd{i}' for i in range(30))
+    rows = [json.loads(line) for line in (folder.out / 'rejected.jsonl').read_text().splitlines()]
+    assert [(row['file'], row['line']) for row in rows] == [('odd.jsonl', number) for number in range(31, 36)]
+
+
+def test_names_longer_than_a_passage_do_not_stop_the_run(binaries, folder):
+    # Without links titles are the entities.
+    name = 'very ' * 400 + 'long'
+    pages = [{'id': i, 'title': title, 'text': f'{title} met Bob.'} for i, title in enumerate(['Ann', name, 'Bob'])]
+    assert binaries(*folder.jsonl(*pages)).returncode == 0
+    prepared = Prepared(folder.out)
+    found = {row['text'][m['start'] : m['end']] for row in prepared.passages.to_pylist() for m in row['mentions']}
+    assert found == {'Ann', 'Bob'}
+    assert ''.join(prepared.passages['text'].to_pylist()).count('very') == 400
+
+
 @cases(
     a_file_that_is_not_there=(lambda f: f.jsonl(CORPUS='/none/my.jsonl'), 'error: /none/my.jsonl: no such file'),
     a_folder=(lambda f: f.jsonl(CORPUS=f.root), r'[Ii]s a (directory|folder)'),
@@ -133,7 +161,7 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     a_cut_line=(lambda f: f.jsonl(*documents(), '{"id":'), r'my\.jsonl: 1 of 31 lines are bad.* line 31: not a JSON value'),
     not_UTF8=(
         lambda f: f.jsonl(CORPUS=f.bytes('latin', b'{"id": "\xe9"}')),
-        'latin: 1 of 1 .* line 1: not a JSON value in UTF-8 .* position 8',
+        'latin: 1 of 1 .* line 1: not UTF-8 .* position 8',
     ),
     an_id_used_twice=(lambda f: f.jsonl(*documents(), *documents()), "line 31: id: 'd0' was already used in line 1"),
     no_pair=(lambda f: f.jsonl({'id': 1, 'title': 'A', 'text': 'A b.'}), 'no pair in 1 documents'),
@@ -159,6 +187,26 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(bin
     a_cut_question=(
         lambda f: f.with_questions(QUESTION, '', '{"id": 7, "question": "who'),
         r'questions/train\.jsonl:3: not a JSON value',
+    ),
+    a_question_nested_deeply=(
+        lambda f: f.with_questions(QUESTION, '[' * 100_000),
+        r'questions/train\.jsonl:2: not a JSON value that can be read \(nested too deeply\)',
+    ),
+    an_undecodable_question=(
+        lambda f: f.jsonl(QUESTIONS=f.bytes('questions/train.jsonl', b'{"id": 1, "question": "who \xff"}').parent),
+        r'questions/train\.jsonl:1: not UTF-8',
+    ),
+    half_a_character_in_a_question=(
+        lambda f: f.with_questions({'id': 1, 'question': 'who \ud83c'}),
+        r'questions/train\.jsonl:1: question: code point 4 is half of a surrogate pair',
+    ),
+    questions_in_UTF16=(
+        lambda f: f.jsonl(QUESTIONS=f.bytes('questions/train.jsonl', '{}'.encode('utf-16')).parent),
+        r'questions/train\.jsonl: this is UTF-16: convert it \(iconv',
+    ),
+    entities_in_UTF16=(
+        lambda f: f.jsonl(ENTITIES=f.bytes('e.jsonl', '{}'.encode('utf-16'))),
+        r'e\.jsonl: this is UTF-16: convert it \(iconv',
     ),
     no_question=(lambda f: f.with_questions(''), r'train\.jsonl: no question in the file'),
     no_tokenizer=(lambda f: f.jsonl(TOKENIZER=f.file('t.json', 'x')), r't\.json: not a tokenizer file'),

@@ -6,9 +6,10 @@ import weakref
 import pyarrow as pa
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import linking, tables
 from opql_jax.corpus.build_tables import TableOptions, build_tables
-from opql_jax.corpus.documents import CorpusError, Document, Mention
+from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.splitting import split_batch
 
@@ -129,24 +130,24 @@ def test_splitting_a_batch_does_not_depend_on_its_neighbours():
 
 
 def test_an_unknown_entity_is_named_with_its_document(tmp_path):
-    with pytest.raises(CorpusError, match=r"document '7': mentions\[0\]\.entity: unknown entity id 'Zed'"):
+    with pytest.raises(InputError, match=r"document '7': mentions\[0\]\.entity: unknown entity id 'Zed'"):
         write(tmp_path, [Document('7', 't', 'Zed', (Mention(0, 3, 'Zed'),))])
-    with pytest.raises(CorpusError, match="document '7': title_entity: unknown entity id 'Zed'"):
+    with pytest.raises(InputError, match="document '7': title_entity: unknown entity id 'Zed'"):
         write(tmp_path, [Document('7', 't', 'x', title_entity='Zed')])
 
 
 def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path):
-    with pytest.raises(CorpusError, match='empty corpus'):
+    with pytest.raises(InputError, match='empty corpus'):
         write(tmp_path, [])
-    with pytest.raises(CorpusError, match='empty entity vocabulary'):
+    with pytest.raises(InputError, match='empty entity vocabulary'):
         write(tmp_path, vocab=EntityVocab([], [], []))
-    with pytest.raises(CorpusError, match="document id '0' is used more than once"):
+    with pytest.raises(InputError, match="document id '0' is used more than once"):
         write(tmp_path, DOCUMENTS[:1] * 2)
-    with pytest.raises(CorpusError, match='no pair in 1 documents: no passage mentions two entities, one of them') as caught:
+    with pytest.raises(InputError, match='no pair in 1 documents: no passage mentions two entities, one of them') as caught:
         write(tmp_path, [Document('0', 't', 'nothing here')])
     assert 'drop_above_rate' not in str(caught.value)
     films = [Document(str(i), 't', 'Bob saw a film.') for i in range(linking.DROP_FROM)]
-    with pytest.raises(CorpusError, match=r"more documents mention them than drop_above_rate allows: 'Bob' \(100%\), 'film'"):
+    with pytest.raises(InputError, match=r"more documents mention them than drop_above_rate allows: 'Bob' \(100%\), 'film'"):
         write(tmp_path, films, pair_mode='all', drop_above_rate=0.5)
 
 

@@ -1,10 +1,13 @@
 """JSON Lines in: what is accepted, what is rejected and why, when the corpus is refused."""
 
+import codecs
 import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention, read_jsonl, validate
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import json_lines
+from opql_jax.corpus.documents import MAX_REPEATED, Document, Mention, read_jsonl, validate
 
 GOOD = {
     'id': 'a',
@@ -50,17 +53,32 @@ def with_mentions(*spans):
 @pytest.mark.parametrize(
     'record, reason',
     [
-        ('{"id": ', 'not a JSON value in UTF-8'),
+        ('{"id": ', 'not a JSON value ('),
         ([1], 'expected a JSON object, found list'),
         ({k: v for k, v in GOOD.items() if k != 'text'}, 'text: missing'),
         ({**GOOD, 'text': '  '}, 'text: expected a string that is not blank'),
         ({**GOOD, 'title': 3}, 'title: expected a string that is not blank, found 3'),
+        ('[' * 100_000, 'not a JSON value that can be read (nested too deeply)'),
+        ('{"a":' * 100_000, 'not a JSON value that can be read (nested too deeply)'),
+        ('{"id": ' + '7' * 5000, 'not a JSON value (Exceeds the limit'),
+        ('{"id": "a\0b"}', 'not a JSON value (Invalid control character'),
+        ({**GOOD, 'text': 'Ada\0 met Bob'}, 'text: code point 3 is NUL'),
+        ({**GOOD, 'id': 1.5}, 'id: expected a string that is not blank, found 1.5'),
+        ({**GOOD, 'id': True}, 'id: expected a string that is not blank, found True'),
+        ({**GOOD, 'title_entity': 7}, 'title_entity: expected a string that is not blank, found 7'),
+        (
+            {**GOOD, 'title': ['x'] * 1000},
+            "title: expected a string that is not blank, found ['x', 'x', 'x', 'x', 'x', 'x', ...]",
+        ),
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half of a surrogate pair'),
         ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
         ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0].end: missing'),
         (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')), 'mentions[1].end: 13 is past the text of 12 code points'),
         (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
         (with_mentions((3, 3, 'Q1')), 'mentions[0].end: 3 is not after start 3'),
+        (with_mentions((0, 2**70, 'Q1')), f'mentions[0].end: {2**70} is past the text of 12 code points'),
+        ({**with_mentions((3, 5, 'Q1')), 'text': 'Ada  met'}, 'mentions[0]: [3, 5) marks nothing but space'),
+        ({**with_mentions((0, 1001, 'Q1')), 'text': 'a' * 2000}, 'mentions[0]: 1001 code points; a name has at most 1000'),
         (with_mentions((True, 3, 'Q1')), 'mentions[0].start: expected an integer, found True'),
         (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')), 'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
         (with_mentions((0, 3, 5)), 'mentions[0].entity: expected a string that is not blank, found 5'),
@@ -73,20 +91,20 @@ def test_a_bad_line_is_rejected_with_its_number_and_reason(tmp_path, record, rea
     documents = read(tmp_path, GOOD, record, max_reject_fraction=0.5, known_entities={'Q1', 'Q2'})
     assert len(documents) == 1
     (rejected,) = map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())
-    assert rejected['line'] == 2
+    assert rejected['file'] == 'corpus.jsonl' and rejected['line'] == 2
     assert reason in rejected['reason']
-    assert rejected['record'] == record
+    assert rejected['record'] == (record[:MAX_REPEATED] if isinstance(record, str) else record)
 
 
 def test_bytes_that_are_not_utf8_are_rejected(tmp_path):
     path = tmp_path / 'corpus.jsonl'
     path.write_bytes(json.dumps(GOOD).encode() + b'\n{"id": "\xff"}\n')
     assert len(read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)) == 1
-    assert "not a JSON value in UTF-8 ('utf-8' codec can't decode byte 0xff in position 8" in (tmp_path / 'r').read_text()
+    assert "not UTF-8 ('utf-8' codec can't decode byte 0xff in position 8" in (tmp_path / 'r').read_text()
 
 
 def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path):
-    with pytest.raises(CorpusError, match=r'1 of 2 lines are bad.*0\.01.*line 2: not a JSON.*rejected\.jsonl'):
+    with pytest.raises(InputError, match=r'1 of 2 lines are bad.*0\.01.*line 2: not a JSON.*rejected\.jsonl'):
         read(tmp_path, GOOD, '{')
 
 
@@ -96,11 +114,48 @@ def test_no_rejects_leave_an_empty_list(tmp_path):
 
 
 def test_an_empty_or_missing_corpus_is_an_error(tmp_path):
-    with pytest.raises(CorpusError, match='corpus.jsonl: empty corpus'):
+    with pytest.raises(InputError, match='corpus.jsonl: empty corpus'):
         read(tmp_path, '')
-    with pytest.raises(CorpusError, match='nowhere.jsonl: cannot be read'):
+    with pytest.raises(InputError, match='nowhere.jsonl: cannot be read'):
         read_jsonl(tmp_path / 'nowhere.jsonl', rejected_path=tmp_path / 'r')
 
 
 def test_validate_accepts_any_entity_unless_told():
     assert validate(Document('a', 't', 'x', (Mention(0, 1, 'anything'),))) is None
+
+
+def line_of(**fields):
+    return json.dumps({**GOOD, **fields}).encode()
+
+
+def test_a_byte_order_mark_of_utf8_is_dropped(tmp_path):
+    path = tmp_path / 'corpus.jsonl'
+    path.write_bytes(codecs.BOM_UTF8 + line_of() + b'\n')
+    assert [d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r')] == ['a']
+
+
+@pytest.mark.parametrize('encoding', ['UTF-16', 'UTF-32'])
+def test_other_encodings_are_told_with_what_to_do(tmp_path, encoding):
+    path = tmp_path / 'corpus.jsonl'
+    path.write_bytes(line_of().decode().encode(encoding))
+    with pytest.raises(InputError, match=rf'corpus\.jsonl: this is {encoding}: convert it \(iconv -f {encoding} -t UTF-8\)'):
+        read_jsonl(path, rejected_path=tmp_path / 'r')
+
+
+def test_a_line_that_is_too_long_is_rejected_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lines, 'MAX_LINE', 200)
+    monkeypatch.setattr(json_lines, '_MIB', 100)
+    path = tmp_path / 'corpus.jsonl'
+    path.write_bytes(b'\n'.join([line_of(), line_of(text='x' * 900), line_of(id='b')]))
+    assert [d.id for d in read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.5)] == ['a', 'b']
+    (row,) = map(json.loads, (tmp_path / 'r').read_text().splitlines())
+    assert (row['line'], row['reason']) == (2, 'the line is longer than 2 MiB') and len(row['record']) == 201
+
+
+def test_a_long_record_and_one_with_nan_are_repeated_as_text(tmp_path):
+    lines = [b'{"id": NaN, "title": "x", "text": "x"}', line_of(id='', year='y' * MAX_REPEATED)]
+    path = tmp_path / 'corpus.jsonl'
+    path.write_bytes(b'\n'.join([line_of(), *lines]))
+    read_jsonl(path, rejected_path=tmp_path / 'r', max_reject_fraction=0.9)
+    rows = [json.loads(row, parse_constant=pytest.fail) for row in (tmp_path / 'r').read_text().splitlines()]
+    assert [row['record'] for row in rows] == [line[:MAX_REPEATED].decode() for line in lines]

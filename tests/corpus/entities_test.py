@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 
@@ -23,18 +23,18 @@ def test_keys_come_before_names_and_names_before_aliases():
 
 def test_an_unknown_name_is_an_error_with_suggestions():
     vocab = EntityVocab.from_names(['Christopher Nolan', 'Jonathan Nolan'])
-    with pytest.raises(CorpusError, match="unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"):
+    with pytest.raises(InputError, match="unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"):
         vocab.id('Christoper Nolan')
-    with pytest.raises(CorpusError, match="did you mean 'Christopher Nolan'"):
+    with pytest.raises(InputError, match="did you mean 'Christopher Nolan'"):
         vocab.id('christopher nolan')
-    with pytest.raises(CorpusError, match="unknown entity 'zzz'$"):
+    with pytest.raises(InputError, match="unknown entity 'zzz'$"):
         vocab.id('zzz')
 
 
 def test_repeated_keys_and_empty_names_are_errors():
-    with pytest.raises(CorpusError, match="key 'a' is in rows 0 and 2"):
+    with pytest.raises(InputError, match="key 'a' is in rows 0 and 2"):
         EntityVocab(['a', 'b', 'a'], ['1', '2', '3'], [[], [], []])
-    with pytest.raises(CorpusError, match='row 0 has an empty key or name'):
+    with pytest.raises(InputError, match='row 0 has an empty key or name'):
         EntityVocab(['a'], [''], [[]])
 
 
@@ -94,7 +94,7 @@ def test_an_entity_in_too_many_texts_is_dropped_except_under_its_own_title():
     assert found.mentions == [[(8, 11, 1)], [], [(0, 4, 0), (8, 12, 0)], *[[]] * 97]
     assert found.dropped == {0: 1.0}
     assert MentionLinker(vocab).link_all(['film']).dropped == {}
-    with pytest.raises(CorpusError, match='drop_above_rate: 0 is not in'):
+    with pytest.raises(InputError, match='drop_above_rate: 0 is not in'):
         MentionLinker(vocab, drop_above_rate=0)
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
 
 from nested_spans import nested_spans, overlap
@@ -96,7 +96,7 @@ def test_the_query_equals_its_definition_in_order(rows, mode):
 
 
 def test_an_unknown_mode_is_an_error():
-    with pytest.raises(CorpusError, match="pair mode 'both' is not one of title, all"):
+    with pytest.raises(InputError, match="pair mode 'both' is not one of title, all"):
         pairs_sql('both')
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, bracketed, parse_bracketed, read_questions, to_record, write_questions
 
@@ -63,7 +63,7 @@ def test_without_topics_the_names_in_the_text_are_the_topics(file):
     (question,) = read_questions(file([record]), VOCAB)
     assert (question.topics, question.entities) == (((4, 11), (18, 26)), (1, 3))
     for text in ('did Ann Lower leave?', 'who?'):
-        with pytest.raises(CorpusError, match=r'q\.jsonl:1: topics: missing, and the text mentions no name'):
+        with pytest.raises(InputError, match=r'q\.jsonl:1: topics: missing, and the text mentions no name'):
             read_questions(file([{**record, 'question': text}]), VOCAB)
 
 
@@ -100,9 +100,34 @@ def test_topics_are_shown_in_brackets():
     question = Question('q', 'did [REC] please Bob', ((4, 9), (17, 20)), (-1, -1))
     assert bracketed(question) == 'did [[REC]] please [Bob]'
     assert parse_bracketed('did [[REC]] please') == ('did [REC] please', (4, 9))
-    for marked, reason in (('Up', 'has no topic'), (']Up[', 'has no topic'), ('[ ]', 'is empty')):
-        with pytest.raises(CorpusError, match=reason):
+    for marked, reason in (
+        ('Up', 'has no topic'),
+        (']Up[', 'a bracket without its partner'),
+        ('[Up', 'a bracket without its partner'),
+        ('[ ]', 'is empty'),
+    ):
+        with pytest.raises(InputError, match=reason):
             parse_bracketed(marked)
+
+
+@pytest.mark.parametrize(
+    'marked, reason',
+    [
+        ('', 'the question: expected a string that is not blank'),
+        ('who left [Rome]\udcff', 'the question: code point 15 is half of a surrogate pair'),
+        ('who left [Ro\0me]', 'the question: code point 12 is NUL'),
+        ('x' * 1_000_000, 'no topic in brackets .*: .{,120}$'),
+        ('[' * 1_000_000, 'a bracket without its partner .*: .{,120}$'),
+    ],
+)
+def test_a_question_that_is_no_text_or_too_much_is_told_shortly(marked, reason):
+    with pytest.raises(InputError, match=reason):
+        parse_bracketed(marked)
+
+
+def test_a_byte_order_mark_before_the_questions_is_dropped(tmp_path):
+    (tmp_path / 'q.jsonl').write_text('{"id": "q", "question": "who left Rome"}', encoding='utf-8-sig')
+    assert read_questions(tmp_path / 'q.jsonl', VOCAB)[0].id == 'q'
 
 
 def bad(**rows):
@@ -127,8 +152,8 @@ def bad(**rows):
     entities_by_id=({'entities': [5]}, r'entities\[0\]: expected a string that is not blank, found 5'),
     answers_as_text=({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
     an_answer_without_a_name=({'answers': ['Bob', None]}, r'answers\[1\]: expected a string'),
-    no_hop=({'hops': 0}, 'hops: expected a whole number of at least 1, found 0'),
-    half_a_hop=({'hops': 1.5}, 'hops: expected a whole number of at least 1, found 1.5'),
+    no_hop=({'hops': 0}, 'hops: expected a whole number from 1 to 100, found 0'),
+    half_a_hop=({'hops': 1.5}, 'hops: expected a whole number from 1 to 100, found 1.5'),
     type_as_a_number=({'type': 3}, 'type: expected a string'),
     via_of_too_many_hops=({'via': [['Q1']]}, 'via: expected a list of entities for each of 0 hops before the last'),
     via_of_nothing=({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),
@@ -136,14 +161,14 @@ def bad(**rows):
 )
 def test_errors_name_file_line_and_field(file, change, message):
     path = file([RECORD, {**RECORD, 'id': 'r', **change} if change else RECORD])
-    with pytest.raises(CorpusError, match=rf'q\.jsonl:2: {message}'):
+    with pytest.raises(InputError, match=rf'q\.jsonl:2: {message}'):
         read_questions(path, VOCAB)
 
 
 @pytest.mark.parametrize('field', ['id', 'question'])
 def test_a_missing_field_is_named(file, field):
     path = file([{name: value for name, value in RECORD.items() if name != field}])
-    with pytest.raises(CorpusError, match=rf'q\.jsonl:1: {field}: missing'):
+    with pytest.raises(InputError, match=rf'q\.jsonl:1: {field}: missing'):
         read_questions(path, VOCAB)
 
 
@@ -153,16 +178,16 @@ def test_files_that_hold_no_question_are_errors(file, tmp_path):
         ('[1]\n', ':1: expected a JSON object, found list'),
         ('{\n', ':1: not a JSON'),
     ):
-        with pytest.raises(CorpusError, match=message):
+        with pytest.raises(InputError, match=message):
             read_questions(file(text), VOCAB)
     (tmp_path / 'latin.jsonl').write_bytes(b'\n"\xe9"\n')
-    with pytest.raises(CorpusError, match=r'latin\.jsonl:2: not UTF-8'):
+    with pytest.raises(InputError, match=r'latin\.jsonl:2: not UTF-8'):
         read_questions(tmp_path / 'latin.jsonl', VOCAB)
-    with pytest.raises(CorpusError, match=r'none\.jsonl: cannot be read'):
+    with pytest.raises(InputError, match=r'none\.jsonl: cannot be read'):
         read_questions(tmp_path / 'none.jsonl', VOCAB)
 
 
 def test_a_bad_record_is_not_written(tmp_path):
-    with pytest.raises(CorpusError, match=r'q\.jsonl: record 2: question: missing'):
+    with pytest.raises(InputError, match=r'q\.jsonl: record 2: question: missing'):
         write_questions(tmp_path / 'q.jsonl', [RECORD, {'id': 'r', 'topics': [[0, 1]]}])
     assert not list(tmp_path.iterdir())

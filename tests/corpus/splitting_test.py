@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opql_jax.corpus.documents import CorpusError, Document
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.splitting import separate, split_document
 
@@ -101,7 +102,7 @@ def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):
 
 
 def test_a_character_of_too_many_tokens_is_an_error():
-    with pytest.raises(CorpusError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"):
+    with pytest.raises(InputError, match="max_tokens is too small: document 'd' has more tokens in 'é' at 2"):
         split_document(Document('d', 't', 'x é'), [], -1, lambda text: len(text.encode()), 1)
 
 
@@ -178,7 +179,7 @@ def test_long_text_of_any_kind_is_split_in_seconds(kind):
 
 
 def test_a_passage_has_room_for_a_token():
-    with pytest.raises(CorpusError, match='max_tokens: 0'):
+    with pytest.raises(InputError, match='max_tokens: 0'):
         split('x', 0)
 
 

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import read_manifest
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
 
 SCHEMA = pa.schema([('a', pa.int32()), ('b', pa.list_(pa.string()))])
 TABLE = pa.table({'a': [1, 2], 'b': [['x'], []]}, schema=SCHEMA)
@@ -41,23 +41,23 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 
 def test_broken_files_are_errors_that_name_them(tmp_path):
     path = tmp_path / 't.parquet'
-    with pytest.raises(CorpusError, match=r't\.parquet: no such file'):
+    with pytest.raises(InputError, match=r't\.parquet: no such file'):
         tables.read_table(path, SCHEMA)
     tables.write_table(path, TABLE.to_batches(), SCHEMA)
     whole = path.read_bytes()
     for size in (0, 3, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(CorpusError, match=r't\.parquet: truncated or not a Parquet file'):
+        with pytest.raises(InputError, match=r't\.parquet: truncated or not a Parquet file'):
             tables.read_table(path, SCHEMA)
 
 
 def test_wrong_columns_are_errors(tmp_path):
     path = tmp_path / 't.parquet'
     pq.write_table(pa.table({'a': pa.array([1], pa.int32())}), path)
-    with pytest.raises(CorpusError, match='t.parquet: not a table of a, b .*"b"'):
+    with pytest.raises(InputError, match='t.parquet: not a table of a, b .*"b"'):
         tables.read_table(path, SCHEMA)
     pq.write_table(pa.table({'a': pa.array([1.5]), 'b': pa.array([['x']])}), path)
-    with pytest.raises(CorpusError, match='t.parquet: not a table of a, b .*1.5'):
+    with pytest.raises(InputError, match='t.parquet: not a table of a, b .*1.5'):
         tables.read_table(path, SCHEMA)
 
 

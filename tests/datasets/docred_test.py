@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.datasets import docred
 
@@ -145,7 +145,7 @@ def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, 
     found, (rejected,) = read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.5)
     assert [item.document.title for item in found] == ['Ann Low', 'Last']
     assert rejected['document'] == 2 and rejected['reason'].startswith(reason) and rejected['record'] == record
-    with pytest.raises(CorpusError, match='documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc'):
+    with pytest.raises(InputError, match='documents.json: 1 of 3 documents are bad, more than the fraction 0.2 allowed: doc'):
         read(ANN, record, document('Last', 'Nothing .'), max_reject_fraction=0.2)
 
 
@@ -153,14 +153,14 @@ def test_bad_documents_are_listed_with_number_and_field(read, tmp_path, record, 
 def test_a_file_that_is_no_list_of_documents_is_named(tmp_path, content):
     path = tmp_path / 'documents.json'
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(CorpusError, match=f'{path}: '):
+    with pytest.raises(InputError, match=f'{path}: '):
         docred.read_documents(path, RELATIONS, rejected_path=tmp_path / 'rejected.jsonl')
 
 
 @pytest.mark.parametrize('content', ['[]', '{}', '{"P17": ""}', '{"P17": 3}'])
 def test_relations_need_names(tmp_path, content):
     (tmp_path / 'rel_info.json').write_text(content)
-    with pytest.raises(CorpusError, match=r'rel_info\.json: expected a JSON object with a name for each relation id'):
+    with pytest.raises(InputError, match=r'rel_info\.json: expected a JSON object with a name for each relation id'):
         docred.read_relations(tmp_path / 'rel_info.json')
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.datasets.labelled_sentences import MISSING, OVERLAPPING, read_labelled
 
 
@@ -79,7 +79,7 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
     ],
 )
 def test_a_bad_fewrel_file_is_refused_by_place(tmp_path, content, said):
-    with pytest.raises(CorpusError, match=said):
+    with pytest.raises(InputError, match=said):
         read(tmp_path, content)
 
 
@@ -93,10 +93,10 @@ def test_a_bad_fewrel_file_is_refused_by_place(tmp_path, content, said):
     ],
 )
 def test_a_bad_line_is_named(tmp_path, content, said):
-    with pytest.raises(CorpusError, match=said):
+    with pytest.raises(InputError, match=said):
         read(tmp_path, content, 'a.jsonl')
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(CorpusError, match='b.json: cannot be read'):
+    with pytest.raises(InputError, match='b.json: cannot be read'):
         read_labelled(tmp_path / 'b.json')

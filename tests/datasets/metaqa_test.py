@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question
 from opql_jax.datasets import metaqa
@@ -36,10 +36,10 @@ def test_passages_are_about_their_title_and_carry_no_mentions(folder):
 def test_what_is_missing_or_unknown_is_named(folder):
     vocab = metaqa.entity_vocab(folder)
     (folder / 'passages.jsonl').write_text(json.dumps({'id': 4, 'title': 'Down', 'text': 'x'}) + '\n')
-    with pytest.raises(CorpusError, match=r"passages\.jsonl: document '4': title: unknown entity 'Down'"):
+    with pytest.raises(InputError, match=r"passages\.jsonl: document '4': title: unknown entity 'Down'"):
         metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
     (folder / 'entities.txt').write_text('\n')
-    with pytest.raises(CorpusError, match='no entity name'):
+    with pytest.raises(InputError, match='no entity name'):
         metaqa.entity_vocab(folder)
 
 
@@ -80,20 +80,21 @@ def test_an_unknown_topic_is_kept(tmp_path):
     [
         ('[Up]\ta\tb\tc\td', 'expected at most 4 columns separated by tabs .* found 5'),
         ('who directed Up\tAnn Low', 'no topic in brackets'),
-        ('who directed ]Up[\tAnn Low', 'no topic in brackets'),
+        ('who directed ]Up[\tAnn Low', 'a bracket without its partner'),
+        ('who directed [U\tp]\tAnn Low', 'the topic has a tab, which ends the question'),
         ('who directed []\tAnn Low', 'topic in brackets is empty'),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, line, reason):
-    with pytest.raises(CorpusError, match=rf'dev\.txt:2: .*{reason}'):
+    with pytest.raises(InputError, match=rf'dev\.txt:2: .*{reason}'):
         read(tmp_path, f'who directed [Up]\tAnn Low\n{line}\n')
 
 
 def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
-    with pytest.raises(CorpusError, match='none.txt: cannot be read'):
+    with pytest.raises(InputError, match='none.txt: cannot be read'):
         metaqa.read_questions(tmp_path / 'none.txt', VOCAB, 1)
-    with pytest.raises(CorpusError, match='no question in the file'):
+    with pytest.raises(InputError, match='no question in the file'):
         read(tmp_path, '\n')
     (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
-    with pytest.raises(CorpusError, match='latin.txt:1: not UTF-8'):
+    with pytest.raises(InputError, match='latin.txt:1: not UTF-8'):
         metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)

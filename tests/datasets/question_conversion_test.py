@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import read_questions
 from opql_jax.datasets import complexwebquestions, metaqa, webqsp, wikispeedia
@@ -67,7 +67,7 @@ def test_case_is_ignored_where_one_entity_alone_fits():
 
 def test_broken_tables_are_named(file):
     for line in ('m.01 76', 'Q1\tm.01', 'm.01'):
-        with pytest.raises(CorpusError, match=r'mids\.tsv:2: expected mid<TAB>qid'):
+        with pytest.raises(InputError, match=r'mids\.tsv:2: expected mid<TAB>qid'):
             EntityResolver(VOCAB, file('mids.tsv', f'm.09\tQ9\n{line}\n'))
     for table, said in (
         ([], 'expected a JSON object of QIDs, found list'),
@@ -75,9 +75,9 @@ def test_broken_tables_are_named(file):
         ({'Q1': {'label': 1}}, 'Q1: label: expected a string, found 1'),
         ({'Q1': {'aliases': 'Roma'}}, 'Q1: aliases: expected a list of strings'),
     ):
-        with pytest.raises(CorpusError, match=rf'labels\.json: {said}'):
+        with pytest.raises(InputError, match=rf'labels\.json: {said}'):
             EntityResolver(VOCAB, None, file('labels.json', table))
-    with pytest.raises(CorpusError, match=r'none: cannot be read'):
+    with pytest.raises(InputError, match=r'none: cannot be read'):
         EntityResolver(VOCAB, 'none')
 
 
@@ -342,7 +342,7 @@ def test_every_format_can_be_named(file, tmp_path):
     ],
 )
 def test_errors_name_the_question_and_the_field(file, tmp_path, format, value, said):
-    with pytest.raises(CorpusError, match=said):
+    with pytest.raises(InputError, match=said):
         convert(format=format, path=file('x', value), vocab=VOCAB, output=tmp_path / 'out.jsonl')
     assert not (tmp_path / 'out.jsonl').exists()
 

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -178,16 +178,16 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
         lambda: FollowSource(prepared, train_splits, held_out='P26'),
         lambda: AlignSource(prepared, AlignSettings(pairs='all', held_out='P26')),
     ):
-        with pytest.raises(CorpusError.__base__, match=r"held_out: write a tuple, \('P26',\)"):
+        with pytest.raises(InputError.__base__, match=r"held_out: write a tuple, \('P26',\)"):
             make()
 
 
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
     lonely = tiny_docred.write(tmp_path, [tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')])
-    with pytest.raises(CorpusError, match=r"documents\.json: no fact of the part 'all' is supported by a sentence"):
+    with pytest.raises(InputError, match=r"documents\.json: no fact of the part 'all' is supported by a sentence"):
         prepare(kb=str(tmp_path), text='out', reader=reader(lonely))
     for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
-        with pytest.raises(CorpusError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"):
+        with pytest.raises(InputError, match="part='.*': 'train', 'dev' or 'all'; dev_fraction=.*: from 0 to 1"):
             reader(lonely, **options)
 
 

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data import markup
 from opql_jax.data.prepare import prepare
@@ -64,15 +64,15 @@ def test_each_triple_of_known_entities_is_read_once(folder, caplog):
 @pytest.mark.parametrize('line', ['Up|directed_by', 'Up|directed_by|Ann Low|x', 'Up||Ann Low', 'Up'])
 def test_a_line_that_is_no_triple_is_named(tmp_path, line):
     (tmp_path / 'kb.txt').write_text(f'Up|directed_by|Ann Low\n\n{line}\n')
-    with pytest.raises(CorpusError, match=r'kb.txt:3: expected head\|relation\|tail'):
+    with pytest.raises(InputError, match=r'kb.txt:3: expected head\|relation\|tail'):
         triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
 
 
 def test_files_without_triples_are_refused(tmp_path):
     (tmp_path / 'kb.txt').write_text('X|directed_by|Y\n')
-    with pytest.raises(CorpusError, match='no triple of two entities'):
+    with pytest.raises(InputError, match='no triple of two entities'):
         triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
-    with pytest.raises(CorpusError, match='cannot be read'):
+    with pytest.raises(InputError, match='cannot be read'):
         triples.read_triples(tmp_path / 'none.txt', EntityVocab.from_names(NAMES))
 
 

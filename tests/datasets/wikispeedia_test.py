@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError, Mention
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Mention
 from opql_jax.datasets import wikispeedia
 
 ARTICLE = """   #copyright
@@ -102,16 +103,16 @@ def test_mentions_are_the_article_itself_and_its_link_targets(folder):
 def test_broken_files_are_named(folder):
     vocab = wikispeedia.entity_vocab(folder)
     (folder / 'links.tsv').write_text('# links\nRed_giant\n')
-    with pytest.raises(CorpusError, match=r'links\.tsv:2: expected 2 columns'):
+    with pytest.raises(InputError, match=r'links\.tsv:2: expected 2 columns'):
         list(wikispeedia.documents(folder, vocab))
     path = folder / 'articles.jsonl.gz'
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz: truncated or damaged'):
+    with pytest.raises(InputError, match=r'articles\.jsonl\.gz: truncated or damaged'):
         wikispeedia.entity_vocab(folder)
     with gzip.open(path, 'wt') as file:
         file.write('{"page": "x"}\n')
-    with pytest.raises(CorpusError, match=r'articles\.jsonl\.gz:1: expected a JSON object'):
+    with pytest.raises(InputError, match=r'articles\.jsonl\.gz:1: expected a JSON object'):
         wikispeedia.entity_vocab(folder)
     path.unlink()
-    with pytest.raises(CorpusError, match='no such file'):
+    with pytest.raises(InputError, match='no such file'):
         wikispeedia.entity_vocab(folder)

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from opql_jax.corpus.documents import CorpusError
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
@@ -84,7 +84,7 @@ def test_answers_need_not_be_given(folder, kb, tmp_path):
 
 def test_a_bad_line_of_a_question_file_is_named(folder, tmp_path):
     (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
-    with pytest.raises(CorpusError, match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary'):
+    with pytest.raises(InputError, match='bad.jsonl:1: topics: missing, and the text mentions no name of the vocabulary'):
         infer(**folder, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
     assert not (tmp_path / 'out.jsonl').exists()
 
@@ -188,7 +188,7 @@ def test_contradictory_options_are_refused_before_anything_is_opened(tmp_path, o
 
 
 def test_a_split_that_was_not_prepared_is_named(folder, tmp_path):
-    with pytest.raises(CorpusError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
+    with pytest.raises(InputError, match="has no questions '4-hop/dev', but 1-hop/dev, "):
         evaluate(**folder, output_dir=str(tmp_path), questions=('4-hop/dev',))
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
@@ -200,9 +199,9 @@ def test_asking_is_following_the_question_in_brackets(kb):
 
 def test_asking_about_an_unknown_entity_names_the_nearest(kb):
     name = max((name for name in kb.vocab.names if name.isascii()), key=len)
-    with pytest.raises(CorpusError, match=f"unknown entity '{name[:-1]}'; did you mean '{name}'"):
+    with pytest.raises(InputError, match=f"unknown entity '{name[:-1]}'; did you mean '{name}'"):
         kb.ask(f'who met [{name[:-1]}]?', 1)
-    with pytest.raises(CorpusError, match='no topic in brackets'):
+    with pytest.raises(InputError, match='no topic in brackets'):
         kb.ask(f'who met {name}?', 1)
 
 

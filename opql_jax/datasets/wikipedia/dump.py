@@ -25,9 +25,9 @@ from xml.etree import ElementTree
 import pyarrow as pa
 
 from opql_jax.core import files as storage
+from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import tables
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.datasets.wikipedia.titles import Site
 from opql_jax.datasets.wikipedia.wikitext import Converter
 
@@ -90,7 +90,7 @@ def part_files(path: str | os.PathLike) -> list[Path]:
     """The parts of a dump, by name: a file, the parts in a folder, or the matches of a pattern such as `dump/*.bz2`.
 
     Raises:
-        CorpusError: there is none, two have the same name, or a file's name does not end like that of a part.
+        InputError: there is none, two have the same name, or a file's name does not end like that of a part.
     """
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
@@ -98,12 +98,12 @@ def part_files(path: str | os.PathLike) -> list[Path]:
         found = [Path(path)] if Path(path).is_file() else map(Path, glob.glob(str(path)))
     parts = sorted(found, key=lambda file: (file.name, str(file)))
     if not parts:
-        raise CorpusError(f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz')
+        raise InputError(f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz')
     for part, after in zip(parts, [*parts[1:], None]):
         if not _PART.search(part.name):
-            raise CorpusError(f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
+            raise InputError(f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
         if after and after.name == part.name:
-            raise CorpusError(f'{after}: another part has this name, {part}; rename one of them')
+            raise InputError(f'{after}: another part has this name, {part}; rename one of them')
     return parts
 
 
@@ -111,7 +111,7 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
 
     Raises:
-        CorpusError: the part is truncated, damaged or no dump; names it and says where.
+        InputError: the part is truncated, damaged or no dump; names it and says where.
     """
     decompress: dict[str, Callable] = {'.bz2': bz2.open, '.gz': gzip.open}
     opened = decompress.get(Path(path).suffix, lambda file: file)
@@ -123,9 +123,9 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
                 last = f'after the page {page.title!r}'
                 yield site, page
         except (EOFError, zlib.error, OSError) as error:
-            raise CorpusError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
+            raise InputError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
         except ElementTree.ParseError as error:
-            raise CorpusError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
+            raise InputError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
 
 
 def _pages(source) -> Iterator[tuple[Site, Page]]:
@@ -187,7 +187,7 @@ def read_parts(
         The files in the order of the parts.
 
     Raises:
-        CorpusError: see `pages`; the other parts that were being read are finished.
+        InputError: see `pages`; the other parts that were being read are finished.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterat
                 text, links, templates = converter.convert(page.text)
                 if skip.match(page.title, templates):
                     text, links, kind = '', [], 'skipped'
-            except CorpusError as error:
+            except InputError as error:
                 kind, reason = 'rejected', str(error)
         yield page.id, page.title, kind, target, reason, text, links
 

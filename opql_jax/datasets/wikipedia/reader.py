@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention, check_rejected
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention, check_rejected
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets.wikipedia import dump
 
@@ -52,7 +53,7 @@ class Wikipedia:
         for name, least in ('processes', 1), ('min_links', 0), ('max_entities', 1):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise CorpusError(f'{name}={value}: must be at least {least}')
+                raise InputError(f'{name}={value}: must be at least {least}')
 
     def files(self):
         return {part.name: part for part in dump.part_files(self.path)}

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import CorpusError
 from opql_jax.datasets.wikipedia.titles import Site
 
 # Control characters, which XML cannot hold, mark positions in a text until the last step.
@@ -127,7 +126,7 @@ class Converter:
         """The plain text of a page.
 
         Raises:
-            CorpusError: the parser fails on it.
+            InputError: the parser fails on it.
         """
         source = _CONTROL.sub('', source)
         if '{|' in source:
@@ -136,7 +135,7 @@ class Converter:
             # Bold and italics are left to `_without_quotes`: they end with their line, which the tokenizer does not know.
             tokens = self._tokenizer.tokenize(source, 0, True)
         except self._failed as error:
-            raise CorpusError(f'wikitext: {error}') from error
+            raise InputError(f'wikitext: {error}') from error
         self._out, self._targets, self._templates, self._in_link = [], [], set(), False
         (page,) = self._parts(iter(tokens))
         self._write(page)

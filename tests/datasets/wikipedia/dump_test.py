@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
+from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.corpus.linking import link_documents
 from opql_jax.corpus.splitting import split_batch
 from opql_jax.data.prepare import prepare
@@ -150,7 +150,7 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
         {'part': 'a.xml', 'page': '8', 'title': 'Style', 'reason': 'its text is css, not wikitext'},
         {'part': 'a.xml', 'page': '9', 'title': 'Page 3', 'reason': 'another page before it has its id or title'},
     ]
-    with pytest.raises(CorpusError, match="2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"):
+    with pytest.raises(InputError, match="2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"):
         read(reader(max_reject_fraction=0.1), tmp_path)
 
 
@@ -238,7 +238,7 @@ def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
     whole.write_bytes(b''.join(compress(stream.encode()) for stream in streams))
     whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 3 // 4])
     where = rf"{name}: (malformed, cut off|truncated) .*after the page 'Page \d+', at about byte [\d,]+ of [\d,]+ \("
-    with pytest.raises(CorpusError, match=where):
+    with pytest.raises(InputError, match=where):
         reader(name).read(tmp_path / 'r')
     assert not list((tmp_path / 'work').iterdir())
 
@@ -254,13 +254,13 @@ def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
 )
 def test_a_malformed_part_is_named_with_the_place(reader, tmp_path, content, message):
     (tmp_path / 'a.xml').write_text(content)
-    with pytest.raises(CorpusError, match=rf'a\.xml: .*{message}'):
+    with pytest.raises(InputError, match=rf'a\.xml: .*{message}'):
         reader().read(tmp_path / 'r')
 
 
 def test_an_error_of_one_part_leaves_the_others_finished(parts, reader):
     (parts / 'wiki-1.xml-p1p9.bz2').write_bytes(b'no bz2')
-    with pytest.raises(CorpusError, match=r'wiki-1.*: truncated or damaged before the first page'):
+    with pytest.raises(InputError, match=r'wiki-1.*: truncated or damaged before the first page'):
         reader('*.bz2', processes=2).read(parts / 'r')
     assert len(list((parts / 'work').iterdir())) == 2
 

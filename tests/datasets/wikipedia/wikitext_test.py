@@ -7,7 +7,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from opql_jax.corpus.documents import CorpusError, Document, Mention, validate
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets.wikipedia.titles import Site
 from opql_jax.datasets.wikipedia.wikitext import Converter
@@ -94,7 +95,7 @@ def test_a_page_on_which_the_parser_fails_is_an_error():
 
     converter = Converter(Site())
     converter._tokenizer = Failing()
-    with pytest.raises(CorpusError, match='BAD_ROUTE'):
+    with pytest.raises(InputError, match='BAD_ROUTE'):
         converter.convert('a')
 
 
