@@ -51,10 +51,8 @@ _GAPS = [
     (re.compile(f'{_GAP}(?: ?{_GAP})+'), _GAP),
     (re.compile(f'\\((?=[ ,;:]*{_GAP})[ ,;:{_GAP}]*\\)'), _GAP),
     (re.compile(f'\\( ?{_GAP} ?(?:[,;:] ?)?'), '('),
-    (re.compile(f'[,;: ] ?{_GAP} ?\\)'), ')'),
-    (re.compile(f'{_GAP} ?\\)'), ')'),
-    (re.compile(f' {_GAP} ?(?=[.,;](?:[ \n{_GAP}]|$))'), ''),
-    (re.compile(f'{_GAP} ?(?=[.,;](?:[ \n{_GAP}]|$))'), ''),
+    (re.compile(f'(?:[,;: ] ?)?{_GAP} ?\\)'), ')'),
+    (re.compile(f' ?{_GAP} ?(?=[.,;](?:[ \n{_GAP}]|$))'), ''),
     (re.compile(_GAP), ''),
 ]
 
@@ -108,8 +106,13 @@ class Converter:
             tokens.CommentStart: lambda _: self._out.append(_COMMENT),
             tokens.TagOpenOpen: self._write_tag,
         }
-        self._separators = {tokens.WikilinkSeparator, tokens.ExternalLinkSeparator, tokens.TagCloseOpen, tokens.TagOpenClose}
-        self._separators.add(tokens.TemplateParamSeparator)
+        self._separators = {
+            tokens.TemplateParamSeparator,
+            tokens.WikilinkSeparator,
+            tokens.ExternalLinkSeparator,
+            tokens.TagCloseOpen,
+            tokens.TagOpenClose,
+        }
         self._closings = {
             tokens.TemplateClose,
             tokens.ArgumentClose,
@@ -160,6 +163,8 @@ class Converter:
         for piece in part:
             if isinstance(piece, _Element):
                 self._writers[type(piece.opening)](piece)
+            elif isinstance(piece, str):  # a title as its own label, in which nothing is markup
+                self._out.append(piece)
             else:
                 self._write_text(piece['text'])
 
@@ -198,7 +203,7 @@ class Converter:
             elif type(piece.opening) is not self._tokens.CommentStart:
                 is_dynamic = True
         title, is_shown = self._site.link(written)
-        label = label[0] if label else [{'text': _literal(written.strip().removeprefix(':').lstrip())}]
+        label = label[0] if label else [_literal(written.strip().removeprefix(':').lstrip())]
         if not is_shown:
             self._out.append(_GAP)
         elif title is None or is_dynamic or self._in_link:

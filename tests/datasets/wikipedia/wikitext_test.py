@@ -48,6 +48,7 @@ CASES = {
     'lists': ('A\n* b [[C]]\n** d\n# e\n; f : g\n: h\nI', 'A\nb C\nd\ne\nf\ng\nh\nI', [('C', 'C')]),
     'paragraphs': ('A\nb\n\n\nC<br/>D\n----\nE', 'A b\nC\nD\nE', []),
     'external links': ('[http://a.b/c the [[D]]] [http://a.b] http://e.f/g', 'the D http://e.f/g', [('D', 'D')]),
+    'a title like a magic word': ('[[A __FILE__]]', 'A __FILE__', [('A __FILE__', 'A FILE')]),
     'magic words': ('__NOTOC__A __init__ <nowiki>__TOC__</nowiki>', 'A __init__ __TOC__', []),
     'tags': ('<div class="a">A <b>b</b> <small>[[C]]</small></div></div><span>d</span> 1 < 2', 'A b C\nd 1 < 2', [('C', 'C')]),
     'blockquotes': ('A<blockquote>b [[C]]</blockquote>d', 'A\nb C\nd', [('C', 'C')]),
