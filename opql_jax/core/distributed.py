@@ -65,6 +65,15 @@ def is_primary() -> bool:
     return process_index() == 0
 
 
+def describe_devices() -> str:
+    """What is computed on, such as '1 x NVIDIA H200', '1 x cpu, 2 cores' or '16 x TPU v5 lite in 4 processes'."""
+    devices = jax.devices()
+    cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
+    if process_count() > 1:
+        cores = f' in {process_count()} processes'
+    return f'{len(devices)} x {devices[0].device_kind}{cores}'
+
+
 def barrier(name: str) -> None:
     """Returns when all processes have reached the barrier of this name."""
     if process_count() > 1:

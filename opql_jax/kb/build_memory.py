@@ -110,11 +110,11 @@ def build_memory(
             )
         selection['first_passage'] = prepared.folders[1]['passages']
     rows = select_pair_rows(prepared, **selection)
-    new = np.arange(card['num_entities'], len(prepared.vocab))
+    new = np.arange(card.num_entities, len(prepared.vocab))
     if dry_run:
         print(f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r {encoder.relation_dim}, {dtype}')
         return
-    encode = pair_encoder(card['pair_encoding'], encoder, params['encoder'], prepared)
+    encode = pair_encoder(card.pair_encoding, encoder, params['encoder'], prepared)
     started = time.monotonic()
     built = build_lib.build(
         memory_dir,

@@ -129,7 +129,7 @@ def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.Tokeni
 
 
 class _LabelledPairs(NamedTuple):
-    """Passages in memory and the pair of each, as a `bulk_encoding.PairSource`, and as its own `records`."""
+    """Passages in memory and the pair of each, as a source of `MarkedPairEncoder`, and as its own `records`."""
 
     passages: list[markup.TokenisedPassage]
     pairs: dict[str, np.ndarray]

@@ -161,7 +161,7 @@ def inject(
         return
     if not len(rows):
         _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers['pairs'])
-    encode = pair_encoder(card['pair_encoding'], encoder, params['encoder'], prepared)
+    encode = pair_encoder(card.pair_encoding, encoder, params['encoder'], prepared)
     started = time.monotonic()
     changed = update_lib.inject(
         memory_dir,

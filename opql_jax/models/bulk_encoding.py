@@ -10,7 +10,7 @@ model.json as `pair_encoding`:
 
 import collections
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -46,25 +46,6 @@ class Batching(NamedTuple):
 
 
 DEFAULT_BATCHING = Batching()
-
-
-class PairSource(Protocol):
-    """The pairs of a corpus and their text; a `data.prepared.Prepared` is one.
-
-    Attributes:
-        records: the passages, with `read(ids) -> list[TokenisedPassage]` and `sizes() -> (tokens [p], mentions [p])`.
-        pairs: the columns 'passage', 'topic_mention' and 'target_mention', each [rows].
-        special: the ids of the markers.
-    """
-
-    @property
-    def records(self) -> Any: ...
-
-    @property
-    def pairs(self) -> Any: ...
-
-    @property
-    def special(self) -> Any: ...
 
 
 class BatchedEncoder:
@@ -139,15 +120,13 @@ class MarkedPairEncoder:
     A row shares nothing with the others of a call but the length it is padded to, which changes rounding only.
     """
 
-    def __init__(
-        self, encoder: RelationEncoder, params, source: PairSource, options: Batching = DEFAULT_BATCHING, masked: bool = True
-    ):
+    def __init__(self, encoder: RelationEncoder, params, source, options: Batching = DEFAULT_BATCHING, masked: bool = True):
         """Places the parameters on all devices.
 
         Args:
             encoder: the module.
             params: its parameters.
-            source: the pairs and their text.
+            source: a `Prepared`, or anything else that has its `records` (with `read` and `sizes`), `pairs` and `special`.
             options: how rows are batched.
             masked: whether [ENT] replaces the names of topic and target.
         """
@@ -187,7 +166,7 @@ class SpanPairEncoder:
         self,
         encoder: RelationEncoder,
         params,
-        source: PairSource,
+        source,
         options: Batching = DEFAULT_BATCHING,
         pair_encoding: str = 'span_pair',
     ):
@@ -263,7 +242,7 @@ def pair_encoder(
     pair_encoding: str,
     encoder: RelationEncoder,
     params,
-    source: PairSource,
+    source,
     options: Batching = DEFAULT_BATCHING,
 ) -> MarkedPairEncoder | SpanPairEncoder:
     """The encoder of pairs for a model's `pair_encoding`, one of PAIR_ENCODINGS; the other arguments are `MarkedPairEncoder`'s."""
@@ -273,7 +252,7 @@ def pair_encoder(
     return SpanPairEncoder(encoder, params, source, options, pair_encoding)
 
 
-def encode_mentions(encoder: RelationEncoder, params, source: PairSource, passage, mention) -> np.ndarray:
+def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
     """m = W_e^T h_start of mentions that [ENT] masks: the vectors that E is trained to be retrieved by (paper §2.1).
 
     Args:

@@ -259,3 +259,22 @@ class RelationEncoder(nn.Module):
 def _attention_bias(tokens):
     """[n, 1, 1, L]: hides padding. Not -inf, because a row that is all padding, which fills up a batch, must stay finite."""
     return jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
+
+
+def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
+    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal.
+
+    `seed` may be a key.
+    """
+    return _fresh_params(encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed))
+
+
+# In one program: compiling each operation by itself took longer.
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fresh_params(encoder, num_entities, key):
+    encoder_key, table_key = jax.random.split(key)
+    tokens = jnp.zeros((1, 8), jnp.int32)
+    position = jnp.zeros((1,), jnp.int32)
+    params = encoder.init(encoder_key, tokens, position, position)['params']
+    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
+    return {'encoder': params, 'entity_table': table}

@@ -7,8 +7,7 @@ import platform
 import shlex
 import subprocess
 
-import jax
-
+from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 
@@ -31,7 +30,7 @@ def write(path, *, command, seconds: float, gin: str = '', metrics=None) -> None
         'command': list(command),
         'commit': commit(),
         'versions': {'python': platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}},
-        'device': device(),
+        'device': distributed.describe_devices(),
         'seconds': round(seconds, 1),
         'gin': gin,
         'metrics': metrics or {},
@@ -68,15 +67,6 @@ def commit() -> str:
     if head.returncode:
         return 'unknown'
     return head.stdout.strip() + ('+' if git('status', '--porcelain', '--untracked-files=no').stdout else '')
-
-
-def device() -> str:
-    """Such as '1 x NVIDIA H200' or '1 x cpu (2 cores)'."""
-    import os
-
-    devices = jax.devices()
-    cores = f' ({os.cpu_count()} cores)' if devices[0].platform == 'cpu' else ''
-    return f'{len(devices)} x {devices[0].device_kind}{cores}'
 
 
 def shell(command) -> str:

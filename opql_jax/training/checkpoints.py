@@ -1,9 +1,11 @@
 """Orbax checkpoints: `{params, opt_state, meta}` per step, restorable on any number of devices.
 
 `meta` holds what a reader needs besides arrays: the data position (the next step), the model's shape, the hash of the
-memory it was trained over, the operative gin configuration, and the hash of `params`.
+memory it was trained over, the operative gin configuration, and the hashes of `params`, `opt_state` and itself.
 """
 
+import hashlib
+import json
 import time
 from collections.abc import Iterator
 
@@ -54,12 +56,13 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def save(self, step: int, params, opt_state, meta: dict) -> None:
-        """Writes the state after `step` updates, and a hash of the parameters into its meta data; returns once it is on disk.
+        """Writes the state after `step` updates, with hashes of its parts in the meta data; returns once it is on disk.
 
         Raises:
             CheckpointError: it cannot be written, such as on a full disk.
         """
-        meta = {**meta, 'params_hash': params_hash(params)}
+        meta = {**meta, 'params_hash': params_hash(params), 'opt_state_hash': params_hash(opt_state)}
+        meta['meta_hash'] = _meta_hash(meta)
         items = ocp.args.Composite(
             params=ocp.args.StandardSave(params), opt_state=ocp.args.StandardSave(opt_state), meta=ocp.args.JsonSave(meta)
         )
@@ -98,7 +101,7 @@ class Checkpoints:
     def meta(self, step: int | None = None) -> dict:
         """The meta data of a step (the newest if None)."""
         step = self._require_step(step)
-        return self._restore(step, meta=ocp.args.JsonRestore())['meta']
+        return self._checked(step, self._restore(step, meta=ocp.args.JsonRestore()))
 
     def params(self, step: int | None = None, sharding=None):
         """The parameters of a step, in the shapes they were saved with, placed by `sharding`."""
@@ -107,7 +110,7 @@ class Checkpoints:
         saved = self._saved_shapes(step)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
         out = self._restore(step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore())
-        self._check_params(step, out)
+        self._checked(step, out)
         return out['params']
 
     def restore(self, params, opt_state, step: int | None = None):
@@ -126,19 +129,23 @@ class Checkpoints:
             opt_state=ocp.args.StandardRestore(plain(opt_state)),
             meta=ocp.args.JsonRestore(),
         )
-        self._check_params(step, out)
-        return out['params'], out['opt_state'], out['meta']
+        return out['params'], out['opt_state'], self._checked(step, out)
 
-    def _check_params(self, step: int, restored) -> None:
-        # Orbax keeps no checksum of the arrays.
-        if params_hash(restored['params']) != restored['meta']['params_hash']:
-            raise self._unreadable(step, ValueError('the parameters are not those that were written'))
-        for name, array in traverse_util.flatten_dict(restored['params'], sep='/').items():
+    def _checked(self, step: int, restored) -> dict:
+        """The meta data, once it and what else was restored agree with the hashes in it: Orbax keeps no checksums."""
+        meta = dict(restored['meta'])
+        if meta.pop('meta_hash', None) != _meta_hash(meta):
+            raise self._unreadable(step, ValueError('its meta data are not those that were written'))
+        for item in ('params', 'opt_state'):
+            if item in restored and params_hash(restored[item]) != meta[f'{item}_hash']:
+                raise self._unreadable(step, ValueError(f'its {item} are not those that were written'))
+        for name, array in traverse_util.flatten_dict(restored.get('params') or {}, sep='/').items():
             if not np.isfinite(array).all():
                 raise CheckpointError(
                     f'checkpoint {self.directory / str(step)}: {name} has numbers that are not finite, so nothing can be scored'
                     " with it: use an earlier step, or delete that step's folder and train on with a lower learning rate"
                 )
+        return meta
 
     def _saved_shapes(self, step: int):
         try:
@@ -157,6 +164,10 @@ class Checkpoints:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _meta_hash(meta: dict) -> str:
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
 # What stands for several steps, and the seconds between two looks for new ones.
@@ -205,6 +216,14 @@ def _later_steps(workdir, done: int) -> list[int]:
 
 def check_shapes(expected, found, where: str) -> None:
     """Raises CheckpointError naming the parameters of `found` that are missing, unknown, or of another shape than `expected`."""
+    if differences := shape_differences(expected, found):
+        raise CheckpointError(
+            f'{where} does not fit the model: {differences}. Use the gin files it was trained with, or another workdir.'
+        )
+
+
+def shape_differences(expected, found) -> str:
+    """The first parameters of `found` that are missing, unknown, or of another shape than `expected`; '' if there are none."""
     expected = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(expected).items()}
     found = {'/'.join(k): tuple(v.shape) for k, v in traverse_util.flatten_dict(found).items()}
     problems = [f'{name}: missing, the model has {expected[name]}' for name in sorted(expected.keys() - found.keys())]
@@ -214,8 +233,4 @@ def check_shapes(expected, found, where: str) -> None:
         for name in sorted(expected.keys() & found.keys())
         if expected[name] != found[name]
     ]
-    if problems:
-        shown = '; '.join(problems[:5]) + (f'; and {len(problems) - 5} more' if len(problems) > 5 else '')
-        raise CheckpointError(
-            f'{where} does not fit the model: {shown}. Use the gin files it was trained with, or another workdir.'
-        )
+    return '; '.join(problems[:5]) + (f'; and {len(problems) - 5} more' if len(problems) > 5 else '')

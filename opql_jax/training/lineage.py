@@ -1,11 +1,7 @@
 """What a run's parameters come from. A run is resumed only as the same run, and memories and models are matched by it."""
 
 import json
-import os
 
-import jax
-
-from opql_jax.core import distributed
 from opql_jax.data.prepared import Prepared
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints
@@ -48,12 +44,3 @@ def check_same_run(before: dict, now: dict, workdir) -> None:
     ]
     if differs:
         raise TrainingError(f'{workdir} cannot be resumed as another run ({"; ".join(differs)}): use another workdir')
-
-
-def describe_hardware() -> str:
-    """What is computed on, such as '1 x NVIDIA H200', '1 x cpu, 2 cores' or '16 x TPU v5 lite in 4 processes'."""
-    devices = jax.devices()
-    cores = f', {os.cpu_count()} cores' if devices[0].platform == 'cpu' else ''
-    if distributed.process_count() > 1:
-        cores = f' in {distributed.process_count()} processes'
-    return f'{len(devices)} x {devices[0].device_kind}{cores}'

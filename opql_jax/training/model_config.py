@@ -1,60 +1,91 @@
 """`model.json` and `tokenizer.json` of a training run: with a checkpoint, all that is needed to use the model elsewhere."""
 
 import dataclasses
-import json
+from typing import Annotated, Any, Literal
+
+import jax
+import msgspec
 
 from opql_jax.core import files
+from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import RelationEncoder
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.models.encoder import RelationEncoder, init_params
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
 FORMAT, VERSION = 'opql-model', 1
-FIELDS = {'encoder_class', 'encoder', 'pair_encoding', 'num_entities', 'vocabulary_hash'}
-ENCODERS = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
+ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
+
+
+class ModelConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What `model.json` states.
+
+    Attributes:
+        format, version: of the file.
+        encoder_class: a name in ENCODERS.
+        encoder: the fields of the encoder.
+        pair_encoding: how memories encode pairs, see `models.bulk_encoding`.
+        num_entities, vocabulary_hash: of the entity vocabulary that the model was trained with.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    encoder_class: str
+    encoder: dict[str, Any]
+    pair_encoding: Literal['marked_pair', 'span_pair', 'mention']
+    num_entities: Annotated[int, msgspec.Meta(ge=1)]
+    vocabulary_hash: str
+
+
+def _fields(kind) -> list[dataclasses.Field]:
+    """The fields of an encoder's class that are its own, not those of flax."""
+    return [field for field in dataclasses.fields(kind) if field.name not in ('parent', 'name')]
+
+
+def _check_fields(kind, fields: dict) -> None:
+    """Raises msgspec.ValidationError unless `fields` are those of an encoder's class, with values of their types."""
+    size = Annotated[int, msgspec.Meta(ge=1)]
+    declared = [(field.name, size if field.type is int else field.type) for field in _fields(kind)]
+    msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True))
 
 
 def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair') -> None:
-    """Writes both files; each appears whole or not at all. `pair_encoding`: how memories encode pairs, see `models.bulk_encoding`."""
+    """Writes both files; each appears whole or not at all. `pair_encoding`: see `ModelConfig`."""
     workdir = files.path(workdir)
-    fields = {f.name: getattr(encoder, f.name) for f in dataclasses.fields(encoder) if f.name not in ('parent', 'name')}
-    config = {
-        'format': FORMAT,
-        'version': VERSION,
-        'encoder_class': type(encoder).__name__,
-        'encoder': fields,
-        'pair_encoding': pair_encoding,
-        'num_entities': len(prepared.vocab),
-        'vocabulary_hash': prepared.vocab.hash(),
-    }
+    config = ModelConfig(
+        encoder_class=type(encoder).__name__,
+        encoder={field.name: getattr(encoder, field.name) for field in _fields(type(encoder))},
+        pair_encoding=pair_encoding,  # type: ignore[arg-type]  # checked when it is read
+        num_entities=len(prepared.vocab),
+        vocabulary_hash=prepared.vocab.hash(),
+    )
     with atomic_path(workdir / 'tokenizer.json') as path:
         path.write_bytes(prepared.tokenizer_path.read_bytes())
     with atomic_path(workdir / 'model.json') as path:
-        path.write_text(json.dumps(config, indent=2))
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
 
 
-def read(model_dir) -> dict:
+def read(model_dir) -> ModelConfig:
     """The `model.json` of a training run's folder.
 
     Raises:
-        CheckpointError: it is no such folder, or of another version.
+        CheckpointError: it is no such folder, or of another version, or a field is missing, unknown or of another type.
     """
     path = files.path(model_dir) / 'model.json'
     if not path.exists():
         raise CheckpointError(f'{path} does not exist: {model_dir} is not the workdir of a training run')
     try:
-        config = json.loads(path.read_text(encoding='utf-8'))
-        found = config.get('format'), config.get('version')
-        complete = found != (FORMAT, VERSION) or config.keys() >= FIELDS
-    except (ValueError, AttributeError) as error:
+        fields = msgspec.json.decode(path.read_bytes(), type=dict)
+        found = fields.get('format'), fields.get('version')
+        if found != (FORMAT, VERSION):
+            raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
+        config = msgspec.convert(fields, ModelConfig)
+        if config.encoder_class not in ENCODERS:
+            raise CheckpointError(f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}')
+        _check_fields(ENCODERS[config.encoder_class], config.encoder)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
-    if not complete:
-        raise CheckpointError(f'{path} is damaged (fields are missing): copy it again from where the model was trained')
-    if found != (FORMAT, VERSION):
-        raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
-    if config['encoder_class'] not in ENCODERS:
-        raise CheckpointError(f'{path}: encoder_class {config["encoder_class"]!r} is not one of {", ".join(ENCODERS)}')
     return config
 
 
@@ -62,26 +93,37 @@ def load(model_dir, step: int | None = None):
     """Opens a training run's folder.
 
     Returns:
-        (encoder, params, config, meta): the module, the parameters, `model.json`, and the checkpoint's meta data.
+        (encoder, params, config, meta): the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
 
     Raises:
-        CheckpointError: it is no such folder, of another version, or holds no whole checkpoint.
+        CheckpointError: it is no such folder, of another version, holds no whole checkpoint, or one that does not fit `model.json`.
     """
     config = read(model_dir)
+    encoder = ENCODERS[config.encoder_class](**config.encoder)
     with Checkpoints(model_dir, read_only=True) as checkpoints:
         params, meta = checkpoints.params(step), checkpoints.meta(step)
-    return ENCODERS[config['encoder_class']](**config['encoder']), params, config, meta
+    path = files.path(model_dir) / 'model.json'
+    found = {name: value for name, value in params.items() if name not in ('follower', 'lm')}
+    try:
+        expected = jax.eval_shape(lambda: init_params(encoder, config.num_entities, 0))
+    except InputError as error:
+        raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
+    if differences := shape_differences(expected, found):
+        raise CheckpointError(
+            f'{path} is of another model than the checkpoint: {differences}. Copy the folder again from where it was trained'
+        )
+    return encoder, params, config, meta
 
 
-def check_vocabulary(config: dict, prepared: Prepared, model_dir, grown: bool = False) -> None:
+def check_vocabulary(config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
 
     A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the others.
     """
-    count = config['num_entities']
-    if config['vocabulary_hash'] != prepared.vocab.hash(count) or (len(prepared.vocab) > count and not grown):
+    count = config.num_entities
+    if config.vocabulary_hash != prepared.vocab.hash(count) or (len(prepared.vocab) > count and not grown):
         raise CheckpointError(
-            f'{model_dir} was trained with an entity vocabulary of {config["num_entities"]} entities, hash {config["vocabulary_hash"][:12]}, but'
+            f'{model_dir} was trained with an entity vocabulary of {config.num_entities} entities, hash {config.vocabulary_hash[:12]}, but'
             f' {prepared.directory} has {len(prepared.vocab)}, hash {prepared.vocab.hash()[:12]}: use the prepared folder it was trained on'
         )
     tokenizer = files.path(model_dir) / 'tokenizer.json'

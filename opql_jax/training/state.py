@@ -1,7 +1,5 @@
 """The state of training: parameters and optimizer state, how they begin, and how they lie on the devices."""
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +11,7 @@ from flax import traverse_util
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
-from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.parallel import entity_table
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import model_config
@@ -26,25 +24,6 @@ class TrainState(NamedTuple):
     step: jax.Array | np.int32  # scalar: updates made so far
     params: Any
     opt_state: Any
-
-
-def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):
-    """Fresh parameters `{encoder, entity_table}`; E is drawn with variance 1 / d_e, so that entities start nearly orthogonal.
-
-    `seed` may be a key.
-    """
-    return _fresh_params(encoder, num_entities, seed if isinstance(seed, jax.Array) else jax.random.key(seed))
-
-
-# In one program: compiling each operation by itself took longer.
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _fresh_params(encoder, num_entities, key):
-    encoder_key, table_key = jax.random.split(key)
-    tokens = jnp.zeros((1, 8), jnp.int32)
-    position = jnp.zeros((1,), jnp.int32)
-    params = encoder.init(encoder_key, tokens, position, position)['params']
-    table = jax.random.normal(table_key, (num_entities, encoder.entity_dim)) / math.sqrt(encoder.entity_dim)
-    return {'encoder': params, 'entity_table': table}
 
 
 def starting_params(encoder: RelationEncoder, prepared: Prepared, init_from: str | None, bert_folder: str | None, seed):

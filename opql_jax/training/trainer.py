@@ -169,8 +169,8 @@ def train(
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():
-                earlier = model_config.read(init_from) if init_from else {'pair_encoding': 'marked_pair'}
-                pair_encoding = objective.pair_encoding or earlier['pair_encoding']
+                earlier = model_config.read(init_from).pair_encoding if init_from else 'marked_pair'
+                pair_encoding = objective.pair_encoding or earlier
                 model_config.write(config.workdir, encoder, prepared, pair_encoding)
 
         # ---------------- The loop ----------------
@@ -179,7 +179,7 @@ def train(
                 'step': done,
                 'seed': config.seed,
                 'seconds': round(seconds_before + time.monotonic() - started, 1),
-                'hardware': lineage_lib.describe_hardware(),
+                'hardware': distributed.describe_devices(),
                 'lineage': lineage,
                 'gin': gin_config(),
             }

@@ -164,7 +164,7 @@ def test_a_prepared_folder_and_a_model_card_in_a_bucket(tmp_path):
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     model_config.write('gs://b/model', encoder, prepared)
     card = model_config.read('gs://b/model')
-    assert card['encoder']['relation_dim'] == encoder.relation_dim
+    assert card.encoder['relation_dim'] == encoder.relation_dim
     model_config.check_vocabulary(card, prepared, 'gs://b/model')
 
 

@@ -127,7 +127,7 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     add(world, memory)
     table = open_kb(world, memory)._params['entity_table']
     encoder, params, card, _ = model_config.load(world / 'align')
-    count = card['num_entities']
+    count = card.num_entities
     assert prepared.vocab.names[count:] == ['Zorblax', 'Quonk', 'Silent']
     np.testing.assert_array_equal(table[:count], params['entity_table'])
     places = collections.defaultdict(list)

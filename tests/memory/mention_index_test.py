@@ -122,7 +122,7 @@ def test_memories_encode_pairs_as_a_pretrained_model_says(world, tmp_path, pair_
     tiny_training.write_untrained(world / 'prepared', tmp_path / 'model', objectives.Relations(pair_encoding=pair_encoding))
     tiny_training.write_memory(world / 'prepared', tmp_path / 'model', tmp_path / 'memory')
     encoder, params, card, _ = model_config.load(tmp_path / 'model')
-    assert card['pair_encoding'] == pair_encoding
+    assert card.pair_encoding == pair_encoding
     rows = prepared.pair_rows('title')
     encode = pair_encoder(pair_encoding, encoder, params['encoder'], prepared)
     np.testing.assert_allclose(Memory.open(tmp_path / 'memory').relations(), encode(rows), atol=1e-6)
@@ -134,8 +134,8 @@ def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
     follow = objectives.Follow(memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',))
     tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
     card = model_config.read(tmp_path / 'follow')
-    assert model_config.read(model)['pair_encoding'] == card['pair_encoding'] == 'mention'
+    assert model_config.read(model).pair_encoding == card.pair_encoding == 'mention'
     path = tmp_path / 'follow' / 'model.json'
-    path.write_text(json.dumps(card | {'encoder_class': 'Rnn'}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {'encoder_class': 'Rnn'}))
     with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"):
         model_config.read(tmp_path / 'follow')

@@ -105,7 +105,7 @@ def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
     prepared, memory = Prepared(folders[0]), Memory.open(folders[2])
     encoder, params, card, _ = model_config.load(folders[1][1])
     apply = jax.jit(lambda *row: encoder.apply({'params': params['encoder']}, *row)[0])
-    assert isinstance(encoder, BagOfWords) and card['encoder_class'] == 'BagOfWords'
+    assert isinstance(encoder, BagOfWords) and card.encoder_class == 'BagOfWords'
     assert len(memory) > 100
     for row in range(0, len(memory), 50):
         where = memory.provenance([row])[0]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from opql_jax.core.distributed import describe_devices
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import record, tables
 from opql_jax.recipes.recipe import Function, Options, Recipe, run
@@ -63,4 +64,4 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
     path = tables.publish(recipe, options, tmp_path / 'results')
     assert path == tmp_path / 'results/g-10-percent/a-seed-3/run.json'
     published = json.loads(path.read_text())
-    assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == record.device()
+    assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == describe_devices()

@@ -6,6 +6,7 @@ import pathlib
 import jax
 import numpy as np
 
+from opql_jax.core.distributed import describe_devices
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -15,7 +16,7 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.lineage import describe_hardware, describe_run, read_meta
+from opql_jax.training.lineage import describe_run, read_meta
 from opql_jax.training.state import init_params, init_state
 from opql_jax.training.trainer import TrainConfig, make_optimizer, train
 
@@ -82,7 +83,7 @@ def write_untrained(prepared, workdir, objective=None, seed=0, spread=1.0, init_
     model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
     lineage = describe_run(task, prepared, seed, read_meta(init_from))
     gin = f"MODEL = '{workdir.name}'"
-    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_hardware(), 'lineage': lineage, 'gin': gin}
+    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_devices(), 'lineage': lineage, 'gin': gin}
     with Checkpoints(workdir) as checkpoints:
         checkpoints.save(1, state.params, state.opt_state, meta)
     return workdir

@@ -87,14 +87,19 @@ def test_a_damaged_checkpoint_is_refused_or_was_damaged_where_it_does_not_matter
     assert refused >= 4
 
 
-def test_flipped_bits_in_parameters_are_noticed(world, tmp_path, elsewhere):
+@pytest.mark.parametrize('item', ['params', 'opt_state', 'meta'])
+def test_flipped_bits_are_noticed(world, tmp_path, elsewhere, item):
     workdir = copied(world / 'model', tmp_path)
-    data = max((workdir / 'checkpoints' / '1' / 'params').rglob('d/*'), key=lambda path: path.stat().st_size)
+    data = max((workdir / 'checkpoints' / '1' / item).rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
     content = bytearray(data.read_bytes())
-    content[len(content) // 2] ^= 255
+    # In the meta data a digit of a hash, which remains valid JSON.
+    content[content.index(b'prepared_hash') + 20 if item == 'meta' else len(content) // 2] ^= 1
     data.write_bytes(content)
-    with pytest.raises(CheckpointError, match='damaged'):
-        elsewhere(model_config.load, workdir)
+    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 cannot be read .*damaged'):
+        if item == 'opt_state':
+            elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
+        else:
+            elsewhere(model_config.load, workdir)
 
 
 @pytest.mark.parametrize('item', ['params', 'opt_state', 'meta'])
@@ -163,9 +168,44 @@ def test_a_model_card_that_is_no_card_is_refused(world, tmp_path, text):
     assert 'model.json' in refused_card(world, tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ('change', 'said'),
+    [
+        ({'num_entities': '40'}, 'Expected `int`, got `str` - at `$.num_entities`'),
+        ({'num_entities': 0}, 'Expected `int` >= 1 - at `$.num_entities`'),
+        ({'num_entities': 41}, 'entity_table: (40, 8), the model has (41, 8)'),
+        ({'entities': 40}, 'unknown field `entities`'),
+        ({'pair_encoding': 'pairs'}, "Invalid enum value 'pairs'"),
+        ({'encoder_class': 'Rnn'}, "encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"),
+        ({'encoder_class': 'BagOfWords'}, 'unknown field `num_layers`'),
+        ({'encoder': None}, 'Expected `object`, got `null` - at `$.encoder`'),
+        ({'encoder': {}}, 'missing required field `vocab_size`'),
+        ({'hidden_size': 16.5}, 'Expected `int`, got `float` - at `$.hidden_size`'),
+        ({'hidden_size': 18}, 'embedding_norm/bias: (16,), the model has (18,)'),
+        ({'num_heads': 3}, 'is not a multiple of num_heads=3'),
+        ({'relation_dim': 7}, 'relation_dim=7 is odd'),
+        ({'dtype': 'int8'}, "dtype='int8' must be"),
+        ({'depth': 2}, 'unknown field `depth`'),
+    ],
+)
+def test_a_model_card_with_a_wrong_field_is_refused(world, tmp_path, change, said):
+    card = json.loads((world / 'model' / 'model.json').read_text())
+    (name,) = change
+    (card if name in card or name == 'entities' else card['encoder']).update(change)
+    assert said in refused_card(world, tmp_path, json.dumps(card).encode())
+
+
+def test_a_model_card_without_a_field_is_refused(world, tmp_path):
+    card = json.loads((world / 'model' / 'model.json').read_text())
+    for name in card.keys() - {'format', 'version'}:
+        rest = {field: value for field, value in card.items() if field != name}
+        (folder := tmp_path / name).mkdir()
+        assert f'missing required field `{name}`' in refused_card(world, folder, json.dumps(rest).encode())
+
+
 @pytest.mark.parametrize('change', [{'version': 2}, {'version': None}, {'format': 'opql-memory'}])
 def test_a_model_card_of_another_version_is_refused(world, tmp_path, change):
-    card = model_config.read(world / 'model') | change
+    card = json.loads((world / 'model' / 'model.json').read_text()) | change
     said = refused_card(world, tmp_path, json.dumps(card).encode())
     assert f'format {card["format"]!r} version {card["version"]!r}' in said and "reads 'opql-model' 1" in said
 

@@ -175,6 +175,7 @@ def test_a_checkpoint_says_where_it_comes_from(inputs, uninterrupted, objective)
         meta = store.meta(step)
         lineage = meta.pop('lineage')
         assert meta.pop('seconds') > 0 and re.fullmatch(r'1 x \w+(, \d+ cores)?', meta.pop('hardware'))
+        assert len(meta.pop('opt_state_hash')) == 64
         assert meta == {'step': step, 'seed': 0, 'gin': 'a.b = 1', 'params_hash': params_hash(store.params(step))}
         assert lineage['objective'] == {'relations': 'Relations', 'follow': 'Follow'}[objective]
         assert lineage['init_hash'] == params_hash(Checkpoints(inputs[1], read_only=True).params())

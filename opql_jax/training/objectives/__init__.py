@@ -1,4 +1,4 @@
-"""The training objectives, one file each: a frozen dataclass of settings, which gin sets, and a pure loss.
+"""The training objectives: each a frozen dataclass of settings, which gin sets, and a pure loss.
 
     entities         E is trained RELIC-style: mask a mention, retrieve its entity.            trains encoder, entity_table
     relations        L_rel + L_el, without any label (paper §2).                               trains encoder, entity_table
@@ -13,8 +13,7 @@ Parameters are one nested dict: `encoder`, `entity_table` ([n_entities, d_e], in
 from following on, `follower`, for language models also `lm`.
 """
 
-from opql_jax.training.objectives.align import Align
-from opql_jax.training.objectives.align_passages import AlignPassages
+from opql_jax.training.objectives.align import Align, AlignPassages
 from opql_jax.training.objectives.base import Objective, Task
 from opql_jax.training.objectives.entities import Entities
 from opql_jax.training.objectives.follow import Follow

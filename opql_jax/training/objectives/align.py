@@ -1,12 +1,15 @@
 """Finetuning of the encoder on distantly aligned 1-hop questions: OPQL's finetuned memory, not OPQL-pretrained (paper §3)."""
 
+import abc
 import dataclasses
 import functools
 from typing import ClassVar
 
 import jax.numpy as jnp
 
+from opql_jax.core.errors import InputError
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
+from opql_jax.data.sources.align_passages import PassageAlignBatch, PassageAlignSettings, PassageAlignSource
 from opql_jax.models import losses
 from opql_jax.training.objectives.base import (
     Objective,
@@ -19,28 +22,87 @@ from opql_jax.training.objectives.base import (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Align(AlignSettings, Objective):
-    """A question's relation is compared with those of its topic's mentions. All settings are those of `AlignSettings`."""
+class _Alignment(Objective):
+    """A question's relation is compared with those of pairs of its topic.
+
+    Attributes:
+        source: the class of the batches, whose settings those of the objective are.
+        split: the questions.
+        facts_weight: see `AlignPassages`.
+    """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
-    pair_encoding: ClassVar[str] = 'marked_pair'
+    source: ClassVar[type]
+    split: str
+    facts_weight: float
+
+    @abc.abstractmethod
+    def encode_pairs(self, encoder, params, batch, rng):
+        """(relations [n, d_r], topics [n], targets [n]) of the pairs of a batch."""
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(
-            source=AlignSource(prepared, self, seed),
+            source=self.source(prepared, self, seed),
             loss=functools.partial(self.loss, encoder),
             trainable=self.trainable,
             lineage=self.lineage(split=identify_questions(self.split)),
         )
 
-    def loss(self, encoder, params, batch: AlignBatch, memory, rng):
+    def loss(self, encoder, params, batch, memory, rng):
         questions = encode_questions(encoder, params, batch.questions, fold_in(rng, 1))
-        rng = fold_in(rng, 2)
-        encode = functools.partial(encoder.apply, {'params': params['encoder']})
-        relations = [encode(bucket.tokens, bucket.r1, bucket.r2, **dropout(rng, i)) for i, bucket in enumerate(batch.pairs)]
-        topic, target = (concatenate(batch.pairs, name) for name in ('topic', 'target'))
+        relations, topic, target = self.encode_pairs(encoder, params, batch, fold_in(rng, 2))
         loss, accuracy = losses.alignment_loss(
-            questions, batch.questions.topic, batch.questions.answers, jnp.concatenate(relations), topic, target
+            questions, batch.questions.topic, batch.questions.answers, relations, topic, target, self.facts_weight
         )
         return loss, {'alignment_accuracy': accuracy}
+
+
+@dataclasses.dataclass(frozen=True)
+class Align(AlignSettings, _Alignment):
+    """The pairs are mentions of the topics, each marked in its passage. All settings are those of `AlignSettings`."""
+
+    pair_encoding: ClassVar[str] = 'marked_pair'
+    source: ClassVar[type] = AlignSource
+    facts_weight: ClassVar[float] = 0.0  # type: ignore[misc]  # a constant here, a setting of AlignPassages
+
+    def encode_pairs(self, encoder, params, batch: AlignBatch, rng):
+        encode = functools.partial(encoder.apply, {'params': params['encoder']})
+        relations = [encode(bucket.tokens, bucket.r1, bucket.r2, **dropout(rng, i)) for i, bucket in enumerate(batch.pairs)]
+        return jnp.concatenate(relations), concatenate(batch.pairs, 'topic'), concatenate(batch.pairs, 'target')
+
+
+@dataclasses.dataclass(frozen=True)
+class AlignPassages(PassageAlignSettings, _Alignment):
+    """The pairs are all of those of passages that mention the topics, each passage encoded once.
+
+    The settings of the batches are those of `PassageAlignSettings`.
+
+    Attributes:
+        pair_encoding: 'span_pair' for the relation of the spans of topic and target; 'mention' for an index of mentions (DrKIT),
+            whose entries know their topic by the passage only.
+        facts_weight: of the loss that asks of each pair by itself whether it is a fact, see `losses.alignment_loss`.
+    """
+
+    source: ClassVar[type] = PassageAlignSource
+    pair_encoding: str = 'span_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
+    facts_weight: float = 1.0
+
+    def build(self, prepared, encoder, mesh, seed=0) -> Task:
+        if self.pair_encoding not in ('span_pair', 'mention'):
+            raise InputError(f"pair_encoding={self.pair_encoding!r}: whole passages are encoded for 'span_pair' or 'mention'")
+        return super().build(prepared, encoder, mesh, seed)
+
+    def encode_pairs(self, encoder, params, batch: PassageAlignBatch, rng):
+        relations = [self._relate(encoder, params, bucket, dropout(rng, i)) for i, bucket in enumerate(batch.passages)]
+        topic, target = (concatenate(batch.passages, name).ravel() for name in ('topic', 'target'))
+        return jnp.concatenate(relations), topic, target
+
+    def _relate(self, encoder, params, passages, options):
+        """Relations [n R, d_r] of the pairs of one bucket."""
+        variables = {'params': params['encoder']}
+        spans = encoder.apply(variables, passages.tokens, passages.first, passages.last, **options, method=encoder.spans)
+        mentions = passages.topic_mention, passages.target_mention
+        topic, target = (jnp.take_along_axis(spans, mention[:, :, None, None], axis=1) for mention in mentions)
+        backward = passages.topic_mention > passages.target_mention
+        relations = encoder.apply(variables, topic, target, backward, self.pair_encoding, method=encoder.relate_spans)
+        return relations.reshape(-1, relations.shape[-1])
