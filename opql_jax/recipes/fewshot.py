@@ -2,9 +2,9 @@
 
 import functools
 
-from opql_jax.recipes.recipe import KB, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import Options, Recipe, Step, prepare, train
 
-TOKENS = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
+TOKENS: dict = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
 
 
 def scored(options: Options, row: str, model: str, embedding: str) -> Step:
@@ -25,17 +25,10 @@ def minilm(options: Options, row: str, embedding: str) -> list[Step]:
 
 def opql(options: Options, row: str, embedding: str) -> list[Step]:
     """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
-    articles = {**KB, 'TEXT': 'text-wikispeedia', 'DATA_DIR': options.file('wikispeedia'), **TOKENS}
-    films = {
-        **KB,
-        'TEXT': 'text',
-        'DATA_DIR': options.file('metaqa'),
-        'prepare.prepare.extends': 'text-wikispeedia',
-        **TOKENS,
-    }
+    films = {'DATA_DIR': options.file('metaqa'), 'prepare.prepare.extends': 'text-wikispeedia', **TOKENS}
     return [
-        Step('text-wikispeedia', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'text-wikispeedia'),
-        Step('text', 'prepare', ('gin/data/metaqa.gin',), films, 'text'),
+        prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **TOKENS),
+        prepare('text', 'gin/data/metaqa.gin', **films),
         train('relations', 'gin/experiments/fewshot/relations.gin', options),
         scored(options, row, '{out}/relations', embedding),
     ]

@@ -3,7 +3,7 @@
 import pathlib
 import shutil
 
-from opql_jax.recipes.recipe import KB, Function, Options, Step, train
+from opql_jax.recipes.recipe import KB, Function, Options, Step, evaluate, train
 
 SYSTEMS = {
     'opql-lm': 'OPQL-LM',
@@ -39,10 +39,7 @@ def finetuned(options: Options, folder: str, system: str, start: str, memory: st
 
 def asked(system: str, name: str, memory: str, questions: list[str], text: str = 'text') -> Step:
     """The answers of a system over a memory, and their metrics."""
-    row = f'results/{system}/{name}'
-    parts = {**KB, 'TEXT': text, 'MODEL': system, 'MEMORY': memory_of(system, memory)}
-    results = {**parts, 'QUESTIONS': tuple(questions), 'OUTPUT_DIR': f'{{out}}/{row}'}
-    return Step(row, 'eval', ('gin/runs/eval.gin',), results, row)
+    return evaluate(f'results/{system}/{name}', system, memory_of(system, memory), questions, text)
 
 
 def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:

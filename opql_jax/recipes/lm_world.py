@@ -8,7 +8,7 @@ import functools
 
 from opql_jax.datasets.synthetic.lm_world import write_lm_world
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.recipe import KB, Function, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/lm_world/{}.gin'.format
 
@@ -16,22 +16,19 @@ gin = 'gin/experiments/lm_world/{}.gin'.format
 def prepared(text: str, corpus: str, **bindings) -> Step:
     """A prepared part of the generated world."""
     settings = {
-        **KB,
-        'TEXT': text,
         'CORPUS': f'{{out}}/world/{corpus}/corpus.jsonl',
         'ENTITIES': '{out}/world/entities.jsonl',
         'prepare.prepare.wordpieces': 4000,
         'prepare.prepare.max_tokens': 40,
         'prepare.prepare.drop_above_rate': 1.0,
     }
-    return Step(text, 'prepare', ('gin/data/jsonl.gin',), settings | bindings, text)
+    return prepare(text, 'gin/data/jsonl.gin', **settings, **bindings)
 
 
 def lm_world(options: Options, system: str) -> list[Step | Function]:
     """A language model over a generated world, part of which is only in the memory."""
     questions = lambda *names: [f'{{out}}/world/questions/{name}.jsonl' for name in names]
     world = {'directory': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
-    memory = {**KB, 'TEXT': 'text', 'MODEL': 'align', 'MEMORY': 'memory'}
     steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
         prepared('text', 'train', QUESTIONS='{out}/world/linked'),
@@ -39,7 +36,7 @@ def lm_world(options: Options, system: str) -> list[Step | Function]:
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         # The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.
         train('align', gin('align'), options, INIT_FROM='relations'),
-        Step('memory', 'build_memory', ('gin/runs/build_memory.gin',), memory, 'memory'),
+        build_memory('memory', 'align'),
         lm.cloze(options, 'lm_world', system, 'align', 'memory'),
         lm.finetuned(options, 'lm_world', system, f'{system}-pretrained', 'memory', questions('train')[0]),
     ]

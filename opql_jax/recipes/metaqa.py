@@ -6,7 +6,7 @@ rows share a folder, and in it all steps that they have in common.
 
 import functools
 
-from opql_jax.recipes.recipe import KB, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
@@ -17,20 +17,13 @@ def prepared(options: Options) -> Step:
     """The prepared text and questions."""
     for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/{split}.txt' for hops in HOPS for split in ('train', 'dev'))):
         options.file(f'metaqa/{name}')
-    bindings = {**KB, 'TEXT': 'text', 'DATA_DIR': options.file('metaqa')}
-    return Step('text', 'prepare', ('gin/data/metaqa.gin',), bindings, 'text')
+    return prepare('text', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'))
 
 
 def prepared_with_kb(options: Options, name: str, data_gin: str) -> Step:
     """Text and knowledge base; entities and tokenizer are those of the text alone."""
-    bindings = {
-        **KB,
-        'TEXT': name,
-        'DATA_DIR': options.file('metaqa'),
-        'TRIPLES': options.file('metaqa/kb.txt'),
-        'TOKENIZER': '{out}/text/tokenizer.json',
-    }
-    return Step(name, 'prepare', (data_gin,), bindings, name)
+    source = {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
+    return prepare(name, data_gin, TOKENIZER='{out}/text/tokenizer.json', **source)
 
 
 def pretrained(options: Options, ablation: str = '') -> list[Step]:
@@ -42,12 +35,6 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
     ]
 
 
-def memory(name: str, model: str, text: str = 'text', **bindings) -> Step:
-    """The memory of a model."""
-    bindings |= {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
-    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), bindings, name)
-
-
 def followed(
     options: Options, row: str, model: str, memory: str, gin_file: str, text: str = 'text', seed: int = 0
 ) -> list[Step]:
@@ -55,11 +42,10 @@ def followed(
     there = [
         f'{hops}-hop/{split}' for split in SPLITS for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
     ]
-    parts = {**KB, 'TEXT': text, 'MODEL': f'follow-{row}', 'MEMORY': memory}
-    scored = {**parts, 'OUTPUT_DIR': f'{{out}}/results/{row}', 'QUESTIONS': tuple(there)}
+    follower = f'follow-{row}'
     return [
-        train(f'follow-{row}', gin_file, options, INIT_FROM=model, SEED=options.seed + seed, **parts),
-        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), scored, f'results/{row}'),
+        train(follower, gin_file, options, INIT_FROM=model, SEED=options.seed + seed, TEXT=text, MEMORY=memory),
+        evaluate(f'results/{row}', follower, memory, there, text),
     ]
 
 
@@ -70,26 +56,30 @@ def aligned(options: Options) -> list[Step]:
 
 def opql(options: Options, row: str = 'opql', follow: str = 'follow', seed: int = 0) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
-    return [*aligned(options), memory('memory', 'align'), *followed(options, row, 'align', 'memory', gin(follow), seed=seed)]
+    return [
+        *aligned(options),
+        build_memory('memory', 'align'),
+        *followed(options, row, 'align', 'memory', gin(follow), seed=seed),
+    ]
 
 
 def mean_mentions(options: Options) -> list[Step]:
     """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
-    averaged = memory('memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'})
+    averaged = build_memory('memory-mean', 'align', **{'build_memory.build_memory.mentions': 'average'})
     return [*aligned(options), averaged, *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow'))]
 
 
 def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: str = '') -> list[Step]:
     """OPQL-pretrained: the memory of an encoder that saw no question."""
     model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
-    steps = [prepared(options), *pretrained(options, ablation), memory(entries, model)]
+    steps = [prepared(options), *pretrained(options, ablation), build_memory(entries, model)]
     return [*steps, *followed(options, row, model, entries, gin('follow'))]
 
 
 def marked_pairs(options: Options) -> list[Step]:
     """OPQL, ablation: the paper's form of an entry, each pair marked in its text with both names masked."""
     alignment = train('align-marked-pairs', gin('align_marked_pairs'), options, INIT_FROM='relations')
-    steps = [prepared(options), *pretrained(options), alignment, memory('memory-marked-pairs', 'align-marked-pairs')]
+    steps = [prepared(options), *pretrained(options), alignment, build_memory('memory-marked-pairs', 'align-marked-pairs')]
     return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
 
 
@@ -99,7 +89,7 @@ def kv_memory(options: Options) -> list[Step]:
         prepared(options),
         train('kv-entities', gin('kv_memory_entities'), options),
         train('kv-align', gin('kv_memory_align'), options, INIT_FROM='kv-entities'),
-        memory('memory-kv', 'kv-align'),
+        build_memory('memory-kv', 'kv-align'),
         *followed(options, 'kv-memory', 'kv-align', 'memory-kv', gin('kv_memory_follow')),
     ]
 
@@ -112,7 +102,7 @@ def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]
         *pretrained(options),
         prepared_with_kb(options, text, data_gin),
         train(model, gin(align), options, INIT_FROM='relations', TEXT=text),
-        memory(entries, model, text),
+        build_memory(entries, model, text),
         *followed(options, row, model, entries, gin('follow'), text),
     ]
 

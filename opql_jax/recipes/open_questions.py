@@ -5,7 +5,7 @@ import pathlib
 
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.recipe import KB, Function, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
 
 
 def metaqa_2hop(options: Options, system: str) -> list[Step | Function]:
@@ -60,19 +60,17 @@ def over_wikispeedia(options: Options, system: str, question_format: str, parts:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated."""
     gin = 'gin/experiments/webqsp/{}.gin'.format
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
-    articles = {**KB, 'TEXT': 'text', 'DATA_DIR': options.file('wikispeedia')}
-    memory = {**KB, 'TEXT': 'text', 'MODEL': 'align', 'MEMORY': 'memory'}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     return [
-        Step('text', 'prepare', ('gin/data/wikispeedia.gin',), articles, 'text'),
+        prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia')),
         *steps,
         *(lm.converted(part, question_format, source) for part, source in parts.items()),
         train('entities', gin('entities'), options),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         train('align', gin('align'), options, INIT_FROM='relations', **split),
-        Step('memory', 'build_memory', (gin('memory'),), memory, 'memory'),
+        build_memory('memory', 'align', gin=gin('memory')),
         *lm.injected('memory-injected', 'memory', 'text', 'align', **best),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train('names', gin('lm_names'), options, **names),

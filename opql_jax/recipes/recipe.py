@@ -166,6 +166,23 @@ def train(name: str, gin: str, options: Options, **bindings) -> Step:
     return Step(name, 'train', (gin,), {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed, **bindings}, name)
 
 
+def prepare(text: str, gin: str, **bindings) -> Step:
+    """The prepared text `text`."""
+    return Step(text, 'prepare', (gin,), {**KB, 'TEXT': text, **bindings}, text)
+
+
+def build_memory(name: str, model: str, text: str = 'text', gin: str = 'gin/runs/build_memory.gin', **bindings) -> Step:
+    """The memory `name` of a text, by the encoder of a model."""
+    return Step(name, 'build_memory', (gin,), {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, **bindings}, name)
+
+
+def evaluate(name: str, model: str, memory: str | None, questions: Sequence[str], text: str = 'text', **bindings) -> Step:
+    """The answers of a model to question sets, and their metrics, in the folder `name`."""
+    parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': memory}
+    asked = {'QUESTIONS': tuple(questions), 'OUTPUT_DIR': f'{{out}}/{name}'}
+    return Step(name, 'eval', ('gin/runs/eval.gin',), {**parts, **asked, **bindings}, name)
+
+
 def macro(gin: str, name: str) -> int:
     """The number that a gin file, or the last of its includes that has it, gives a macro."""
     text = (record.ROOT / gin).read_text(encoding='utf-8')

@@ -8,7 +8,7 @@ import functools
 import json
 
 from opql_jax.datasets.slot_filling import random_share
-from opql_jax.recipes.recipe import KB, Options, Recipe, Step, train
+from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = ('opql', 'opql-pretrained', 'drkit', 'kv-memory')
@@ -18,20 +18,8 @@ HOPS = (1, 2, 3)
 
 def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     """A prepared part of the documents."""
-    documents = {
-        **KB,
-        'TEXT': text,
-        'DOCUMENTS': options.file('redocred/documents.json'),
-        'REL_INFO': options.file('redocred/rel_info.json'),
-        'PART': part,
-    }
-    return Step(text, 'prepare', ('gin/data/slot_filling.gin',), documents | bindings, text)
-
-
-def memory(name: str, model: str, text: str, **bindings) -> Step:
-    """The memory of a model."""
-    bindings |= {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name, 'PAIRS': 'sentence'}
-    return Step(name, 'build_memory', ('gin/runs/build_memory.gin',), bindings, name)
+    documents = {name: options.file(f'redocred/{name.lower()}.json') for name in ('DOCUMENTS', 'REL_INFO')}
+    return prepare(text, 'gin/data/slot_filling.gin', **documents, PART=part, **bindings)
 
 
 def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:
@@ -54,22 +42,14 @@ def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> li
         steps += [pretraining, train(model, alignment, options, INIT_FROM='relations', HELD_OUT=held_out)]
     follow = f'follow-{system}{suffix}'
     entries = {'INIT_FROM': model, 'MEMORY': f'memory-{model}', 'HELD_OUT': held_out}
-    results = {
-        **KB,
-        'TEXT': 'text-dev',
-        'MODEL': follow,
-        'MEMORY': f'memory-{model}-dev',
-        'OUTPUT_DIR': f'{{out}}/results/{row}',
-        'QUESTIONS': tuple(f'{hops}-hop/dev' for hops in HOPS),
-        'NEEDS': held_out,
-    }
+    asked = [f'{hops}-hop/dev' for hops in HOPS]
     return [
         *steps,
-        memory(f'memory-{model}', model, 'text'),
+        build_memory(f'memory-{model}', model, PAIRS='sentence'),
         train(follow, following, options, **entries),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
-        memory(f'memory-{model}-dev', model, 'text-dev', ONLY_NEW=True),
-        Step(f'results/{row}', 'eval', ('gin/runs/eval.gin',), results, f'results/{row}'),
+        build_memory(f'memory-{model}-dev', model, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
+        evaluate(f'results/{row}', follow, f'memory-{model}-dev', asked, 'text-dev', NEEDS=held_out),
     ]
 
 
