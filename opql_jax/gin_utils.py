@@ -118,7 +118,7 @@ def _check_types(function) -> None:
 def usage(function) -> str:
     """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
     lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
-    for path in sorted((_ROOT / 'gin').glob('[dr]*/*.gin')):  # of data/ and runs/: the others are no use alone, or experiments
+    for path in (path for folder in ('data', 'runs') for path in sorted((_ROOT / 'gin' / folder).glob('*.gin'))):
         text = with_includes(path)
         if re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
             lines += ['', f'--gin_file={path.relative_to(_ROOT)}  {text.splitlines()[0]}']

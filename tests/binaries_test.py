@@ -315,6 +315,7 @@ def test_help_tells_the_flags_gin_files_and_parameters_of_a_binary(binaries, bin
         '--gin_file',
         '--[no]dry_run',
         '--gin_file=gin/',
+        '\n  --gin.MODEL_DIR=...' if binary == 'fewshot' else '\n  --gin.KB=...',
         '\nArgs:\n',
         '\n  dry_run:',
     ):

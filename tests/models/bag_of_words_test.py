@@ -120,7 +120,7 @@ def test_a_memory_of_bags_holds_every_row_as_encoded_alone(folders):
 
 def test_a_memory_of_bags_is_asked_like_any_other(folders):
     prepared, models, memory = folders
-    kb = VirtualKB.open(prepared.parent, text='prepared')
+    kb = VirtualKB.open(prepared.parent, text='prepared', model=models[2], memory=memory)
     questions = [q for q in kb.prepared.questions('2-hop/dev') if q.topic_entity >= 0]
     answered = [answer.hops for answer in kb.answer(questions)]
     assert len(answered) == len(questions) and sum(len(hops[-1].entities) > 0 for hops in answered) > 0
