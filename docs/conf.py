@@ -29,6 +29,8 @@ apidoc_modules = [
 autodoc_member_order = 'bysource'
 autodoc_inherit_docstrings = False
 default_role = 'code'
+# What stands before a colon under Returns is taken for a type, and looked up.
+suppress_warnings = ['ref.python']
 napoleon_custom_sections = [('Attributes', 'params_style')]
 
 

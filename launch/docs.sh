@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the environment and builds the pages of docs/ as HTML, with every warning an error; arguments go to sphinx-build.
-#   launch/docs.sh
+#   launch/docs.sh                        # runs the tutorial, which takes minutes
+#   DOCS_NOTEBOOKS=off launch/docs.sh     # shows it without its output
 
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"

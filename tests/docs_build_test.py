@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -25,3 +26,31 @@ def test_pages_and_docstrings_have_no_warning(tmp_path):
     assert built.returncode == 0, built.stderr
     room = (tmp_path / 'reference' / 'opql_jax.kb.html').read_text(encoding='utf-8')
     assert 'VirtualKB.ask' in room and 'whose topic stands in square brackets' in room
+
+
+def cells(page):
+    """The code of a notebook in MyST's text form."""
+    return re.findall(r'^```\{code-cell\}\n(.*?)^```', page.read_text(encoding='utf-8'), re.M | re.S)
+
+
+def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys):
+    code = '\n'.join(cells(ROOT / 'docs' / 'tutorial.md'))
+    sizes = 'DOCUMENTS, STEPS = 500, 200'
+    assert code.count(sizes) == 1
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv('PYTHONPATH', str(ROOT))
+    monkeypatch.setattr(tempfile, 'mkdtemp', lambda: str(tmp_path))
+    exec(compile(code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2'), 'docs/tutorial.md', 'exec'), {})
+    output = capsys.readouterr().out
+    # With one fact, its film has one answer.
+    told = output.split('who directed [The Last Tutorial]')[1].splitlines()
+    assert told[1].startswith('  1.00  ') and 'hop 1: The Last Tutorial -> ' + told[1].split('  ')[-1] in told[2]
+    assert 'was directed by' in told[2]
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_as_a_notebook(tmp_path):
+    built = build(tmp_path)
+    assert built.returncode == 0, built.stderr
+    page = (tmp_path / 'tutorial.html').read_text(encoding='utf-8')
+    assert 'hop 2: ' in page and '3 hops: ' in page
