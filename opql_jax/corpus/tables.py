@@ -14,10 +14,18 @@ from opql_jax.core import files, manifest
 from opql_jax.core.errors import InputError
 
 PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare')
-# The settings of a prepared folder, as long as it is unfinished.
+# The settings of a prepared folder, with its format and version, as long as it is unfinished.
 PLAN = 'plan.json'
 # The files of a prepared folder; others in it are left alone.
-CONTENTS = ('*.parquet', 'questions/*/*.jsonl', 'tokenizer.json', '*.array_record', 'rejected.jsonl')
+CONTENTS = (
+    'entities.parquet',
+    'passages.parquet',
+    'pairs.parquet',
+    'passages.array_record',
+    'questions/*-hop/*.jsonl',
+    'tokenizer.json',
+    'rejected.jsonl',
+)
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
 

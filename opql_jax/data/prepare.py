@@ -23,6 +23,7 @@ from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import splitting, tables
 from opql_jax.corpus.build_tables import TableOptions, build_tables
 from opql_jax.corpus.extension import BaseCorpus
+from opql_jax.corpus.json_lines import read_json
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data import batching, markup, passage_records
@@ -215,18 +216,32 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as one that is being prepared, and clears what a killed run left, but for its parts; refuses any other."""
-    if not (directory / tables.PLAN).exists():
-        if any(not (path.name.startswith(f'.{tables.PLAN}.') or locks.is_lock(path)) for path in directory.iterdir()):
-            raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
-    else:
+    """Marks a folder as one that is being prepared, and clears what a killed run left, but for its parts; refuses any other.
+
+    A folder is known by what its plan states, so that no file of a user's is taken for a killed run's.
+    """
+    if _is_being_prepared(directory):
         for leftover in [
             *(path for pattern in tables.CONTENTS for path in directory.glob(pattern)),
             *directory.rglob('.*.partial'),
         ]:
             leftover.unlink(missing_ok=True)
+    elif any(not (path.name.startswith(f'.{tables.PLAN}.') or locks.is_lock(path)) for path in directory.iterdir()):
+        raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
+    plan = {'format': tables.PREPARED.name, 'version': tables.PREPARED.version, 'settings': settings}
     with files.atomic_path(directory / tables.PLAN) as partial:
-        partial.write_text(json.dumps(settings, indent=2), encoding='utf-8')
+        partial.write_text(json.dumps(plan, indent=2), encoding='utf-8')
+
+
+def _is_being_prepared(directory: pathlib.Path) -> bool:
+    """Whether a folder has the plan of a run that did not end."""
+    if not (directory / tables.PLAN).exists():
+        return False
+    try:
+        plan = read_json(directory / tables.PLAN)
+    except InputError:
+        return False
+    return isinstance(plan, dict) and plan.get('format') == tables.PREPARED.name
 
 
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
@@ -243,9 +258,9 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 
 def _finish(directory: pathlib.Path) -> None:
     """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
-    if (directory / PARTS).exists():
-        shutil.rmtree(directory / PARTS)
-    (directory / tables.PLAN).unlink(missing_ok=True)
+    if _is_being_prepared(directory):
+        shutil.rmtree(directory / PARTS, ignore_errors=True)
+        (directory / tables.PLAN).unlink()
 
 
 class _Clock:

@@ -17,6 +17,7 @@ from opql_jax.core import files as storage
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, write_manifest
+from opql_jax.corpus.json_lines import read_json
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, ScannIndex
 from opql_jax.memory.format import Memory
@@ -28,6 +29,8 @@ NOISE = 0.5  # of a sampled query, in norms of its key
 _MAX_DEPTH = 32  # in k
 _CODES_PER_KEY = 64  # an estimate of how many are scored in the time that it takes to fetch and score one key
 _BLOCK_ROWS = 1 << 15
+# States that an index is being built in a directory that has no manifest yet.
+_BEGUN = 'plan.json'
 _FOLDER = re.compile(r'index-\d{5}')
 _log = logging.getLogger(__name__)
 
@@ -100,6 +103,7 @@ def build_index(
             digests = _write(directory, folder, searcher, np.asarray(memory.ids))
         write_manifest(directory, ann.FORMAT, manifest, digests)
         _remove_others(directory, folder)
+        (directory / _BEGUN).unlink(missing_ok=True)
     return ann.open_index(directory, memory, entity_table)
 
 
@@ -192,11 +196,23 @@ def _next_folder(directory):
             raise InputError(f'{path}: not the manifest of an index; give the index a directory of its own')
         before = text.partition('"folder": "')[2].partition('"')[0]
     else:
-        left = set(_folders(directory)) | set(directory.glob(f'.{MANIFEST}.*'))  # by a killed build
-        if others := sorted(path for path in set(directory.iterdir()) - left if not locks.is_lock(path)):
-            raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
+        present = sorted(
+            path for path in directory.iterdir() if not locks.is_lock(path) and not path.name.startswith(f'.{_BEGUN}.')
+        )
+        if present and not _is_begun(directory):
+            raise InputError(f'{present[0]}: not of an index; give the index a directory of its own')
+        segments.write_json(directory / _BEGUN, {'format': ann.FORMAT.name, 'version': ann.FORMAT.version})
     _remove_others(directory, before)
     return f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
+
+
+def _is_begun(directory) -> bool:
+    """Whether a directory without a manifest was begun by a build that was killed: by what its plan states, not by names."""
+    try:
+        plan = read_json(directory / _BEGUN)
+    except InputError:
+        return False
+    return isinstance(plan, dict) and plan.get('format') == ann.FORMAT.name
 
 
 def _remove_others(directory, folder):

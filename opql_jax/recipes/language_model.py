@@ -3,6 +3,8 @@
 import pathlib
 import shutil
 
+from opql_jax.core.manifest import read_manifest
+from opql_jax.memory import format
 from opql_jax.recipes.recipe import KB, Function, Options, Step, evaluate, train
 
 SYSTEMS = {
@@ -52,8 +54,14 @@ def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[
 
 
 def copy_folder(source: str, target: str) -> None:
-    """Copies a folder; the target appears whole."""
+    """Copies the folder of a memory; the target appears whole, in place of an earlier copy.
+
+    Raises:
+        ManifestError: there is something else in the place of the target.
+    """
     partial = pathlib.Path(f'{target}.partial')
+    if pathlib.Path(target).exists():
+        read_manifest(target, format.FORMAT)  # or it is not a copy that this made
     for leftover in (partial, pathlib.Path(target)):
         shutil.rmtree(leftover, ignore_errors=True)
     shutil.copytree(source, partial)

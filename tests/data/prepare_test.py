@@ -90,6 +90,18 @@ def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
     assert contents(tmp_path / 'corpus') == before
 
 
+@pytest.mark.parametrize('plan', ['{}', '[]', 'a plan', '{"format": "opql-memory", "version": 1}', '[' * 100_000, '\ud83c'])
+def test_files_beside_a_plan_of_somebody_else_are_kept(corpus, tmp_path, plan):
+    (tmp_path / 'out' / 'parts').mkdir(parents=True)
+    (tmp_path / 'out' / 'plan.json').write_text(plan, errors='surrogatepass')
+    for name in ('mine.parquet', 'passages.parquet', 'tokenizer.json', 'parts/a.txt'):
+        (tmp_path / 'out' / name).write_text('mine')
+    before = contents(tmp_path / 'out')
+    with pytest.raises(InputError, match='holds other files and nothing prepared'):
+        run(corpus, tmp_path / 'out')
+    assert contents(tmp_path / 'out') == before
+
+
 def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus, tmp_path, monkeypatch):
     run(corpus, tmp_path / 'whole')
 
@@ -105,9 +117,10 @@ def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus
     (tmp_path / 'out' / 'questions' / '9-hop').mkdir()
     (tmp_path / 'out' / 'questions' / '9-hop' / 'old.jsonl').write_bytes(b'of the killed run')
     (tmp_path / 'out' / '.pairs.parquet.1.partial').write_bytes(b'half')
-    (tmp_path / 'out' / 'notes.txt').write_text('mine')
+    for name in ('notes.txt', 'mine.parquet'):
+        (tmp_path / 'out' / name).write_text('mine')
+        (tmp_path / 'whole' / name).write_text('mine')
     run(corpus, tmp_path / 'out')
-    (tmp_path / 'whole' / 'notes.txt').write_text('mine')
     assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
 
 

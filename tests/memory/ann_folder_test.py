@@ -29,12 +29,32 @@ def test_files_of_others_are_left_alone(tmp_path, name):
     assert file.read_text() == 'precious'
 
 
-def test_what_a_killed_first_build_left_is_taken_over(tmp_path):
+def test_what_a_killed_first_build_left_is_taken_over(tmp_path, monkeypatch):
     memory = make_memory(tmp_path / 'memory', 5)
-    (tmp_path / 'index' / 'index-00000').mkdir(parents=True)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ann_build, 'write_manifest', killed)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(tmp_path / 'index', memory, TABLE)
+    (tmp_path / 'index' / 'index-00000').mkdir()
     (tmp_path / 'index' / '.manifest.json.1.partial').touch()
     build_index(tmp_path / 'index', memory, TABLE)
-    assert not (tmp_path / 'index' / 'index-00000').exists()
+    assert [path.name for path in (tmp_path / 'index').glob('[!.]*')] == ['manifest.json']
+
+
+@pytest.mark.parametrize('plan', [None, '{}', '{"format": "opql-memory"}', 'mine'])
+def test_a_folder_named_as_an_index_but_not_begun_by_a_build_is_left_alone(tmp_path, plan):
+    memory = make_memory(tmp_path / 'memory', 5)
+    (tmp_path / 'index' / 'index-00000').mkdir(parents=True)
+    (tmp_path / 'index' / 'index-00000' / 'precious.txt').write_text('precious')
+    if plan is not None:
+        (tmp_path / 'index' / 'plan.json').write_text(plan)
+    with pytest.raises(InputError, match='index-00000: not of an index.*directory of its own'):
+        build_index(tmp_path / 'index', memory, TABLE)
+    assert (tmp_path / 'index' / 'index-00000' / 'precious.txt').read_text() == 'precious'
 
 
 @with_scann
