@@ -112,7 +112,8 @@ def _check_types(function) -> None:
             value = copy.deepcopy(value)  # which is how gin evaluates a macro
             if type(value) not in kinds and not (type(value) is int and float in kinds):
                 expected = ' or '.join(sorted('None' if kind is type(None) else kind.__name__ for kind in kinds))
-                raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}')
+                quote = f"""; text that looks like a number is quoted twice: --gin.NAME="'{value}'\"""" if str in kinds else ''
+                raise ValueError(f'{function.__name__}.{name} is {value!r}, expected {expected}{quote}')
 
 
 def usage(function) -> str:

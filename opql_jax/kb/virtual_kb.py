@@ -73,6 +73,8 @@ class VirtualKB:
             CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
             InputError: no manifest says what answers, or the memory is unfinished, damaged, or of other text.
         """
+        if k is not None and k < 1:
+            raise InputError(f'k={k}: give a number of entries of at least 1')
         folder = KBFolder(kb)
         parts = folder.choose(text=text, model=model, memory=memory)
         prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
