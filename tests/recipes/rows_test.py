@@ -16,9 +16,8 @@ import tiny_docred
 import tiny_metaqa
 from forked_binaries import ENVIRONMENT, Binaries, Done
 
-# In CI one row of each kind of step; with -m slow all of them.
+# In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them.
 QUICK = {
-    'demo',
     'metaqa/opql',
     'metaqa/no-filter',
     'metaqa/lm-opql-lm',
