@@ -154,7 +154,11 @@ class Checkpoints:
             raise self._unreadable(step, error) from error
         if saved is None:
             raise self._unreadable(step, ValueError('no parameters in it'))
-        return getattr(saved, 'tree', saved)
+        tree = getattr(saved, 'tree', saved)
+        # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its place.
+        if paths := sorted('.'.join(name) for name in traverse_util.flatten_dict(tree) if '/' in ''.join(name)):
+            raise self._unreadable(step, ValueError(f'the parameter {paths[0]!r} is a path'))
+        return tree
 
     def close(self) -> None:
         self._manager.close()

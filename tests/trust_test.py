@@ -1,0 +1,197 @@
+"""The claims of docs/explanation/trust.md that a test can check: no code from data, no network, no reading outside a folder."""
+
+import ast
+import base64
+import hashlib
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tensorstore
+
+import opql_jax
+from opql_jax.core.hashing import params_hash
+from opql_jax.data.tokenizer import TokenizerError, load_tokenizer
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+
+PACKAGE = pathlib.Path(opql_jax.__file__).parent
+SOURCES = sorted([*PACKAGE.rglob('*.py'), *(PACKAGE.parent / 'tasks').rglob('*.py')])
+
+# What runs code that it reads.
+LOADERS = {
+    'pickle',
+    'cPickle',
+    '_pickle',
+    'cloudpickle',
+    'dill',
+    'marshal',
+    'shelve',
+    'joblib',
+    'torch',
+    'yaml',
+    'runpy',
+    'code',
+}
+CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
+# What opens connections.
+NETWORK = {'urllib.request', 'http', 'requests', 'httpx', 'aiohttp', 'ftplib', 'smtplib', 'huggingface_hub', 'socketserver'}
+
+
+def imports(tree):
+    """The modules that a source imports, anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f'{node.module}.{alias.name}' for alias in node.names))
+
+
+def calls(tree):
+    """(name, keywords) of every call; of `a.b.c()` the name is 'c', but `np.load` is whole and `a.compile` is left out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Name):
+                yield function.id, node.keywords
+            elif (
+                isinstance(function, ast.Attribute) and function.attr != 'compile'
+            ):  # of regular expressions and jitted functions
+                whole = ast.unparse(function)
+                yield whole if whole in ('np.load', 'numpy.load') else function.attr, node.keywords
+
+
+def unsafe(tree):
+    """What in a source could run code that it reads, or a shell."""
+    found = [name for name in imports(tree) if name.split('.')[0] in LOADERS]
+    for name, keywords in calls(tree):
+        given = {keyword.arg: getattr(keyword.value, 'value', None) for keyword in keywords}
+        pickles = given.get('allow_pickle', name.endswith('.load')) is not False
+        if name in CALLS or given.get('shell') or pickles:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize('source', SOURCES, ids=lambda path: str(path.relative_to(PACKAGE.parent)))
+def test_no_source_runs_what_it_reads(source):
+    assert unsafe(ast.parse(source.read_text(encoding='utf-8'))) == []
+
+
+def test_no_source_opens_a_connection():
+    found = set()
+    for source in SOURCES:
+        for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
+            if any(name == module or name.startswith(f'{module}.') for module in NETWORK | {'socket', 'wandb'}):
+                found.add((source.relative_to(PACKAGE).as_posix(), name))
+    # A lock states the name of its host; Weights & Biases is used only where a project is named.
+    assert found == {('core/locks.py', 'socket'), ('training/progress.py', 'wandb')}
+
+
+def test_only_the_edge_parses_gin():
+    parses = [
+        source.name
+        for source in SOURCES
+        for name, _ in calls(ast.parse(source.read_text(encoding='utf-8')))
+        if name in ('parse_config', 'parse_config_file', 'parse_config_files_and_bindings')
+    ]
+    assert set(parses) == {'gin_utils.py'}
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'import pickle',
+        'from torch import load',
+        'def f():\n    import joblib',
+        'eval(x)',
+        'os.system(x)',
+        'subprocess.run(x, shell=True)',
+        'np.load(x)',
+        'np.load(x, allow_pickle=True)',
+        'importlib.import_module(x)',
+    ],
+)
+def test_unsafe_sources_are_seen(text):
+    assert unsafe(ast.parse(text))
+
+
+def test_a_gin_file_is_a_program(tmp_path):
+    # The page warns of it. If this fails, gin or gin_utils has become safer, and the page can say so.
+    marker = tmp_path / 'ran'
+    file = tmp_path / 'a.gin'
+    lines = ['from __gin__ import dynamic_registration', 'import os', 'PATH = @os.mkdir()', f"os.mkdir.path = '{marker}'"]
+    file.write_text('\n'.join([*lines, 'from opql_jax.kb import ask', 'ask.ask.kb = %PATH', '']))
+    command = [sys.executable, '-m', 'opql_jax.ask', f'--gin_file={file}', '--question=where is [it]']
+    run = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
+    assert marker.is_dir() and run.returncode
+
+
+# Checkpoints.
+
+
+@pytest.fixture
+def run(tmp_path):
+    with Checkpoints(tmp_path / 'run') as checkpoints:
+        checkpoints.save(1, {'layer': {'w': jnp.zeros((2, 3))}}, {'m': jnp.zeros(3)}, {'step': 1})
+    return tmp_path / 'run'
+
+
+def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
+    """Names the only parameter of a checkpoint `name` in everything that Orbax reads, with a hash that fits the array elsewhere."""
+    params = run / 'checkpoints' / '1' / 'params'
+    metadata = json.loads((params / '_METADATA').read_text())
+    (entry,) = metadata['tree_metadata'].values()
+    entry['key_metadata'] = [{'key': name, 'key_type': 2}]
+    entry['value_metadata']['value_type'] = value_type
+    (params / '_METADATA').write_text(json.dumps({**metadata, 'tree_metadata': {str((name,)): entry}, 'use_ocdbt': ocdbt}))
+    (sharding,) = json.loads((params / '_sharding').read_text()).values()
+    (params / '_sharding').write_text(json.dumps({base64.b64encode(name.encode()).decode(): sharding}))
+    shutil.rmtree(params / 'array_metadatas')
+    file = run / 'checkpoints' / '1' / 'meta' / 'metadata'
+    meta = json.loads(file.read_text())
+    del meta['meta_hash']
+    meta['params_hash'] = params_hash({name: np.full((2, 3), 7, np.float32)})
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+    file.write_text(json.dumps({**meta, 'meta_hash': digest}))
+
+
+@pytest.mark.parametrize(
+    'name, ocdbt, reason',
+    [
+        ('{elsewhere}', False, 'is a path'),
+        ('{elsewhere}', True, 'in OCDBT database'),
+        ('../../../../elsewhere', False, 'Invalid file path'),
+        ('../../../../elsewhere', True, 'in OCDBT database'),
+    ],
+)
+def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, name, ocdbt, reason):
+    elsewhere = tmp_path / 'elsewhere'
+    spec = {'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': str(elsewhere)}}
+    tensorstore.open(spec, create=True, dtype=tensorstore.float32, shape=[2, 3], fill_value=7).result()
+    rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=ocdbt)
+    with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
+        checkpoints.params(1)
+    assert reason in str(caught.value.__cause__ or caught.value)
+
+
+def test_a_checkpoint_that_names_a_type_of_python_is_refused(run):
+    rename_parameter(run, 'w', ocdbt=True, value_type='os.system')
+    with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError, match='Unknown type: .*os.system'):
+        checkpoints.params(1)
+
+
+# Tokenizers.
+
+
+@pytest.mark.parametrize(
+    'content',
+    ['', '[]', '{"version": "1.0"}', '{"model": {"type": "__reduce__"}}', '[' * 100_000, '\x80\x04cos\nsystem\n(Vtrue\ntR.'],
+)
+def test_a_tokenizer_file_that_is_none_is_told(tmp_path, content):
+    (tmp_path / 'tokenizer.json').write_text(content, encoding='utf-8')
+    with pytest.raises(TokenizerError, match='not a tokenizer file'):
+        load_tokenizer(tmp_path)
