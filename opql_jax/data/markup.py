@@ -234,26 +234,20 @@ def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> Mask
     return MaskedMention(tokens, a + 1, int(passage.entities[i]))
 
 
-def mark_question(tokenizer: Tokenizer, text: str, start: int, end: int, special: SpecialIds) -> MarkedQuestion:
-    """Masks the topic of a question and appends [ENT] [R2] for its unknown answer.
-
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        text: the question, without the brackets around its topic.
-        start: first character of the topic's name.
-        end: one past its last character.
-        special: marker ids.
-
-    Returns:
-        [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP].
-    """
-    return mark_questions(tokenizer, [text], [(start, end)], special)[0]
-
-
 def mark_questions(
     tokenizer: Tokenizer, texts: Sequence[str], spans: Sequence[tuple[int, int]], special: SpecialIds
 ) -> list[MarkedQuestion]:
-    """`mark_question` over many questions, tokenised in parallel."""
+    """Masks the topic of each question and appends [ENT] [R2] for its unknown answer.
+
+    Args:
+        tokenizer: see `tokenizer.load_tokenizer`.
+        texts: the questions, without the brackets around their topics.
+        spans: the characters `(start, end)` of each topic's name, half-open.
+        special: marker ids.
+
+    Returns:
+        [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
+    """
     marked = []
     apart = [separate(text, [(start, end, 0)]) for text, (start, end) in zip(texts, spans, strict=True)]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)

@@ -60,7 +60,9 @@ class FollowerAnswerer:
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops, from the first topic of each; an unknown topic leads nowhere."""
-        marked = [markup.mark_question(self._tokenizer, q.text, *q.topic, self._special) for q in questions]
+        marked = markup.mark_questions(
+            self._tokenizer, [q.text for q in questions], [q.topic for q in questions], self._special
+        )
         length = padded_length(questions, [m.tokens for m in marked], self._encoder.max_length)
         size = 1 << (len(questions) - 1).bit_length()
         tokens = np.full((size, length), self._special.pad, np.int32)

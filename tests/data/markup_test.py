@@ -230,7 +230,7 @@ def test_a_masked_mention_is_a_single_token():
 @pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])
 def test_a_question_masks_its_topic_and_appends_the_unknown_answer(name):
     text = f'who directed {name} in 1979?'
-    q = markup.mark_question(TOKENIZER, text, 13, 13 + len(name), SPECIAL)
+    q = markup.mark_questions(TOKENIZER, [text], [(13, 13 + len(name))], SPECIAL)[0]
     s = SPECIAL
     assert q.tokens.tolist() == ([s.cls] + ids('who directed') + [s.ent, s.r1] + ids('in 1979?') + [s.ent, s.r2, s.sep])
     assert q.tokens[q.r1] == s.r1 and q.tokens[q.r2] == s.r2
@@ -240,7 +240,7 @@ def test_many_questions_at_once_are_marked_as_one_by_one():
     texts, spans = ['who directed Alien', 'X² by whom', ''], [(13, 18), (1, 2), (0, 0)]
     many = markup.mark_questions(TOKENIZER, texts, spans, SPECIAL)
     for question, text, span in zip(many, texts, spans):
-        for a, b in zip(question, markup.mark_question(TOKENIZER, text, *span, SPECIAL)):
+        for a, b in zip(question, markup.mark_questions(TOKENIZER, [text], [span], SPECIAL)[0]):
             np.testing.assert_array_equal(a, b)
 
 

@@ -32,7 +32,7 @@ def test_a_batch_of_questions_is_the_marked_questions(prepared):
     assert batch.tokens.shape == (6, arrays.length) and batch.r1.shape == batch.topic.shape == (6,)
     assert batch.answers.shape == (6, 8) and all(array.dtype == np.int32 for array in batch)
     for k, q in enumerate(asked[i] for i in ids):
-        marked = markup.mark_question(prepared.tokenizer, q.text, *q.topic, prepared.special)
+        marked = markup.mark_questions(prepared.tokenizer, [q.text], [q.topic], prepared.special)[0]
         assert batch.tokens[k, : len(marked.tokens)].tolist() == marked.tokens.tolist()
         assert not batch.tokens[k, len(marked.tokens) :].any()
         assert (batch.r1[k], batch.r2[k], batch.topic[k]) == (marked.r1, marked.r2, q.topic_entity)

@@ -213,7 +213,7 @@ def test_a_corpus_with_other_names_gives_the_same_relations(tmp_path):
 def test_a_question_does_not_depend_on_what_its_topic_is_called(name, before, after):
     def relation(topic):
         text = f'{before} {topic}{after}'
-        marked = markup.mark_question(TOKENIZER, text, len(before) + 1, len(before) + 1 + len(topic), SPECIAL)
+        marked = markup.mark_questions(TOKENIZER, [text], [(len(before) + 1, len(before) + 1 + len(topic))], SPECIAL)[0]
         tokens = np.zeros((1, 48), np.int32)
         tokens[0, : len(marked.tokens)] = marked.tokens
         return np.asarray(APPLY(tokens, np.array([marked.r1]), np.array([marked.r2])))

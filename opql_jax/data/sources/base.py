@@ -8,13 +8,15 @@ questions and topics are distributed so that each comes once per epoch over all 
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import jax
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.data import batching
+from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
 
 
@@ -42,6 +44,32 @@ class Source:
     def batch(self, step: int, rng: np.random.Generator):
         """The batch of a step; all its randomness comes from `rng` and the seed."""
         raise NotImplementedError
+
+
+class PassageSource(Source):
+    """Draws passages that mention an entity, and hides a mention of each."""
+
+    def __init__(self, prepared: Prepared, rows: int, room: int, seed: int):
+        """Plans batches of `rows` passages with at most `room` tokens of markup each; InputError if no passage has a mention."""
+        super().__init__(seed)
+        self._records, self._special = prepared.records, prepared.special
+        tokens, mentions = self._records.sizes()
+        self._passages = np.flatnonzero(mentions)
+        if not len(self._passages):
+            raise InputError(f'{self._records.path}: no passage has a mention')
+        lengths = np.minimum(tokens[self._passages] + room, max(batching.BUCKET_LENGTHS))
+        self.capacities = batching.plan_capacities(lengths, rows)
+
+    def _fill(self, rng: np.random.Generator, mark: Callable) -> tuple[list, batching.Packer]:
+        """The rows of a batch and their buckets; `mark(number, passage, rng)` gives the row of a passage and its length."""
+        packer, rows = batching.Packer(self.capacities), []
+        for _ in range(2):  # a second draw fills what the lengths of the first one left free
+            drawn = rng.choice(self._passages, sum(packer.free.values()))
+            for number, passage in zip(drawn.tolist(), self._records.read(drawn)):
+                row, length = mark(number, passage, rng)
+                if length <= max(self.capacities) and packer.add(length):
+                    rows.append(row)
+        return rows, packer
 
 
 @jax.tree_util.register_static

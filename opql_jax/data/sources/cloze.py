@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.core.errors import InputError
-from opql_jax.data import batching, lm_markup
+from opql_jax.data import lm_markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources.base import Source
+from opql_jax.data.sources.base import PassageSource
 from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
 
 # Tokens that markup adds to a passage besides [R1] of its topics: [CLS], [SEP], and [ENT] [R2] in place of a name.
@@ -39,7 +38,7 @@ class EntryIndex:
         return rows[~((self._passages[rows] == passage).any(axis=1) & (passage >= 0))]
 
 
-class ClozeSource(Source):
+class ClozeSource(PassageSource):
     """Draws passages, a mention to hide in each, and other mentions as topics."""
 
     def __init__(
@@ -57,25 +56,11 @@ class ClozeSource(Source):
         Raises:
             InputError: no passage has a mention.
         """
-        super().__init__(seed)
-        self._records, self._special, self._entries = prepared.records, prepared.special, entries
-        self._sizes = TextSizes(topics=topics, gold=_GOLD)
-        tokens, mentions = self._records.sizes()
-        self._passages = np.flatnonzero(mentions)
-        if not len(self._passages):
-            raise InputError(f'{self._records.path}: no passage has a mention')
-        lengths = np.minimum(tokens[self._passages] + _MARKUP_ROOM + topics, max(batching.BUCKET_LENGTHS))
-        self.capacities = batching.plan_capacities(lengths, rows)
+        super().__init__(prepared, rows, _MARKUP_ROOM + topics, seed)
+        self._entries, self._sizes = entries, TextSizes(topics=topics, gold=_GOLD)
 
     def batch(self, step, rng) -> ClozeBatch:
-        packer, rows = batching.Packer(self.capacities), []
-        for _ in range(2):  # a second draw fills what the lengths of the first one left free
-            drawn = rng.choice(self._passages, sum(packer.free.values()))
-            for number, passage in zip(drawn.tolist(), self._records.read(drawn)):
-                row = self._row(number, passage, rng)
-                if len(row.input.tokens) <= max(self.capacities) and packer.add(len(row.input.tokens)):
-                    rows.append(row)
-        return ClozeBatch(pack_texts(rows, packer, self._sizes, self._special))
+        return ClozeBatch(pack_texts(*self._fill(rng, self._row), self._sizes, self._special))
 
     def _row(self, number, passage, rng):
         target = int(rng.integers(len(passage.entities)))
@@ -83,7 +68,7 @@ class ClozeSource(Source):
         topics = rng.permutation(lm_markup.topics_beside(passage, target))[: self._sizes.topics]
         entities = passage.entities[topics]
         gold = [] if self._entries is None else [rng.permutation(self._entries.find(e, label, number)) for e in entities]
-        return TextRow(
+        row = TextRow(
             input=lm_markup.mark_cloze(passage, target, topics, self._special),
             label=label,
             answers=[label],
@@ -92,3 +77,4 @@ class ClozeSource(Source):
             absent=[not len(rows) for rows in gold] if gold else False,
             passage=number,
         )
+        return row, len(row.input.tokens)
