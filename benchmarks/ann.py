@@ -72,13 +72,13 @@ def main():
         start = time.perf_counter()
         index = build_index(pathlib.Path(folder, 'index'), memory, table, k=k, recall=options.recall)
         seconds = time.perf_counter() - start
-        index_bytes = sum(file['bytes'] for file in index.manifest['files'].values())
+        index_bytes = sum(file.bytes for file in index.manifest.files.values())
         key_bytes = 4 * options.rows * options.dim
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         line = {'rows': options.rows, 'dim': options.dim, 'k': k, 'build_seconds': seconds, 'index_bytes': index_bytes}
         line |= {'key_bytes': key_bytes, 'build_peak_bytes': peak}
         tuned = ('num_leaves', 'leaves', 'depth', 'recall', 'recall_standard_error')
-        show(line | {name: index.manifest[name] for name in tuned}, options.json)
+        show(line | {name: getattr(index.manifest, name) for name in tuned}, options.json)
 
         exact = ann.ExactIndex(memory, table)
         searches = {'scann': lambda e, r: index.search(e, r, k), 'exact': lambda e, r: exact.search(e, r, k)}

@@ -20,6 +20,7 @@ TINY = {
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
+    'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
     'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }

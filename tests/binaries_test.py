@@ -125,7 +125,7 @@ def chain(tmp_path_factory):
 
 def test_prepare_writes_passages_whose_mentions_and_pairs_stand_in_the_text(chain):
     prepared = Prepared(chain.root / 'text')
-    assert prepared.manifest['counts']['documents'] == DOCUMENTS
+    assert prepared.manifest.counts.documents == DOCUMENTS
     names, passages, pairs = prepared.vocab.names, prepared.passages.to_pylist(), prepared.pairs
     for i, passage in enumerate(passages):
         for mention in passage['mentions']:
@@ -159,7 +159,7 @@ def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
 def test_a_memory_holds_the_title_pairs_encoded_by_its_model(chain, name, model):
     prepared, memory = Prepared(chain.root / 'text'), Memory.open(chain.root / name)
     memory.check_encoder(Checkpoints(chain.root / model, read_only=True).params()['encoder'])
-    assert memory.manifest['hashes']['vocabulary'] == prepared.vocab.hash()
+    assert memory.manifest.hashes['vocabulary'] == prepared.vocab.hash()
     columns = [prepared.pairs[column][prepared.pairs['is_title']] for column in ('topic', 'target', 'passage')]
     read = memory.provenance(range(len(memory)))
     entries = zip(memory.topic.tolist(), memory.target.tolist(), (row['passage'] for row in read))

@@ -171,7 +171,7 @@ def test_building_a_memory_killed_from_outside_goes_on_where_it_was(binaries, wo
     [
         'replace plan.json',
         'replace topic.npy',
-        'replace offsets.npy',
+        'replace ids.npy',
         'replace relations-00000.npy',
         'replace provenance-00001.parquet',
         'replace shard-00001.json',

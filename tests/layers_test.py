@@ -49,6 +49,7 @@ EDGE = {
     'ask',
     'fewshot',
     'gin_utils',
+    'verify',
 }
 
 TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')

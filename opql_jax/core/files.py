@@ -15,9 +15,10 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import fsspec.config
+import msgspec
 import numpy as np
 from etils import epath
 
@@ -74,19 +75,23 @@ def require_local(where: str | os.PathLike) -> pathlib.Path:
     return pathlib.Path(where)
 
 
-def digest(where: str | os.PathLike) -> dict:
-    """`{'bytes': size, 'sha256': hex digest}` of a file, as manifests state it."""
-    sha256, size = hashlib.sha256(), 0
+class Digest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The size of a file and its hex SHA-256, as manifests state them."""
+
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+    sha256: Annotated[str, msgspec.Meta(pattern='^[0-9a-f]{64}$')]
+
+
+def digest(where: str | os.PathLike) -> Digest:
+    """The digest of a file."""
     with path(where).open('rb') as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            sha256.update(chunk)
-            size += len(chunk)
-    return {'bytes': size, 'sha256': sha256.hexdigest()}
+        sha256 = hashlib.file_digest(file, 'sha256').hexdigest()
+        return Digest(file.seek(0, os.SEEK_END), sha256)
 
 
 def sha256(where: str | os.PathLike) -> str:
     """The hex SHA-256 of a file."""
-    return digest(where)['sha256']
+    return digest(where).sha256
 
 
 def rmtree(folder: str | os.PathLike) -> None:
@@ -154,6 +159,9 @@ def _sync(where: pathlib.Path) -> None:
 
 
 def read_array(file: pathlib.Path, mmap_mode: Literal['r'] | None = None) -> np.ndarray:
-    """`np.load` of an array's file, which threads may call at the same time."""
+    """`np.load` of an array's file, which threads may call at the same time; ValueError if it is not one."""
     with _HEADER_LOCK:
-        return np.load(file, mmap_mode, allow_pickle=False)
+        try:
+            return np.load(file, mmap_mode, allow_pickle=False)
+        except (Exception, RecursionError) as error:  # of any type, as a header is parsed as Python
+            raise ValueError(f'{file}: not a readable array ({error})') from error

@@ -1,22 +1,28 @@
 """Manifests: the file that makes a folder written by this package complete.
 
 A prepared folder, a memory and a search index are each a folder with a `manifest.json`, which is written last. It states the
-format and its version, the size and SHA-256 of every other file, and whatever else its writer wants readers to know:
+format and its version, the size and SHA-256 of every other file, and the fields that its kind of folder declares (`Manifest`):
 
     {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128, "sha256": "9f86d0..."}, ...}}
 
-A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged.
+A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged. Sizes are compared when a
+folder is opened (`check_files`), and the content of a file before it is read (`checked_file`).
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import hashlib
 import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
@@ -25,13 +31,35 @@ MANIFEST = 'manifest.json'
 # Where copies of folders in buckets lie, if not in ~/.cache/opql_jax.
 CACHE_VARIABLE = 'OPQL_CACHE'
 
+# Files whose content was compared with a manifest by this process: path, digest, and the state of the file by `os.stat`.
+_checked: set[tuple] = set()
+# A file that changed so recently may change once more within one tick of the file system's clock, which would not show.
+_RECENT_NS = 100_000_000
+
 
 class ManifestError(InputError):
     """A folder is missing, unfinished, damaged, or not of the expected format; the message says which file and what to do."""
 
 
+class Manifest(msgspec.Struct, kw_only=True):
+    """What every manifest states; each kind of folder declares its own fields in a subclass with `forbid_unknown_fields`.
+
+    Attributes:
+        format: the kind of folder, such as 'opql-prepared'.
+        version: of the format.
+        files: the digest of every other file, by its path in the folder.
+    """
+
+    format: str
+    version: int
+    files: dict[str, files.Digest]
+
+
+M = TypeVar('M', bound=Manifest)
+
+
 @dataclasses.dataclass(frozen=True)
-class FolderFormat:
+class FolderFormat(Generic[M]):
     """A kind of folder.
 
     Attributes:
@@ -39,12 +67,16 @@ class FolderFormat:
         version: the one version of the format that this package reads and writes.
         noun: for messages, such as 'a prepared folder'.
         writer: the command that writes such folders.
+        manifest: the class of its manifests.
+        file: the name of the manifest.
     """
 
     name: str
     version: int
     noun: str
     writer: str
+    manifest: type[M]
+    file: str = MANIFEST
 
     @property
     def advice(self) -> str:
@@ -52,57 +84,96 @@ class FolderFormat:
         return f'restore the folder from a copy, or delete it and run {self.writer} again'
 
 
-def write_manifest(folder: str | os.PathLike, format: FolderFormat, fields: Mapping, digests: Mapping[str, dict]) -> dict:
+def write_manifest(
+    folder: str | os.PathLike, format: FolderFormat[M], fields: Mapping, digests: Mapping[str, files.Digest]
+) -> M:
     """Writes the manifest of a folder whose other files are complete; returns what it holds.
 
     Args:
         folder: on disk or in a bucket.
         format: the kind of folder.
-        fields: what else the manifest states; JSON values.
+        fields: those that the kind of folder declares, by name.
         digests: the `files.digest` of every file, by its path relative to the folder.
     """
-    manifest = {'format': format.name, 'version': format.version, **fields, 'files': dict(sorted(digests.items()))}
-    with files.atomic_path(files.path(folder) / MANIFEST) as partial:
-        partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
+    header = {'format': format.name, 'version': format.version}
+    stated = msgspec.to_builtins({**fields, **header, 'files': dict(sorted(digests.items()))})
+    manifest = msgspec.convert(stated, format.manifest)
+    with files.atomic_path(files.path(folder) / format.file) as partial:
+        partial.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
     return manifest
 
 
-def read_manifest(folder: str | os.PathLike, format: FolderFormat) -> dict:
+def read_manifest(folder: str | os.PathLike, format: FolderFormat[M]) -> M:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
     Raises:
-        ManifestError: there is none, or it is not one of this format and version.
+        ManifestError: there is none, it is not one of this format and version, or a field is missing, unknown or of another
+            type.
     """
-    path = files.path(folder) / MANIFEST
+    path = files.path(folder) / format.file
     if not path.is_file():
         raise ManifestError(f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end')
-    try:
-        manifest = json.loads(path.read_text(encoding='utf-8'))
-    except ValueError as error:
-        raise ManifestError(f'{path}: not valid JSON ({error}); {format.advice}') from error
-    if not isinstance(manifest, dict) or manifest.get('format') != format.name:
+    content = path.read_bytes()
+    header = _decode(content, dict, path)
+    if header.get('format') != format.name:
         raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r})')
-    if manifest.get('version') != format.version:
+    if header.get('version') != format.version:
         raise ManifestError(
-            f'{path}: format version {manifest.get("version")}, this program reads {format.version}; {format.advice}'
+            f'{path}: format version {header.get("version")}, this program reads {format.version}; {format.advice}'
         )
-    _file_digests(manifest, path)
-    return manifest
+    return _decode(content, format.manifest, path)
 
 
-def check_files(folder: pathlib.Path, manifest: Mapping, format: FolderFormat) -> None:
+def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) -> None:
     """Raises ManifestError, naming the file, unless every file of a manifest is there and has the size that it states."""
-    for name, (size, _) in _file_digests(manifest, folder / MANIFEST).items():
+    inside = folder.resolve()
+    for name, digest in manifest.files.items():
         file = folder / name
         if not file.is_file():
             raise ManifestError(f'{file}: listed in {MANIFEST} but missing; {format.advice}')
-        if (actual := file.stat().st_size) != size:
-            raise ManifestError(f'{file}: {actual} bytes, {MANIFEST} says {size}: truncated or overwritten; {format.advice}')
+        if not file.resolve().is_relative_to(inside):
+            raise ManifestError(f'{file}: a link to a file outside {folder}; replace it by the file')
+        if (actual := file.stat().st_size) != digest.bytes:
+            raise ManifestError(
+                f'{file}: {actual} bytes, {MANIFEST} says {digest.bytes}: truncated or overwritten; {format.advice}'
+            )
 
 
-def manifest_hash(manifest: Mapping) -> str:
+def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat) -> pathlib.Path:
+    """The path of a file of a folder, to be read now: its content is compared with its digest, once for each state of the file.
+
+    Raises:
+        ManifestError: the manifest does not list it, or it has another content.
+    """
+    file = folder / name
+    if (digest := manifest.files.get(name)) is None:
+        raise ManifestError(f'{folder / MANIFEST}: lists no file {name}; {format.advice}')
+    try:
+        state = file.stat()
+        key = (file, digest, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if key in _checked:
+            return file
+        actual = files.digest(file)
+    except OSError as error:
+        raise ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}') from error
+    if actual != digest:
+        raise ManifestError(f'{file}: its sha256 is not the one in {MANIFEST}: damaged or overwritten; {format.advice}')
+    if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
+        _checked.add(key)
+    return file
+
+
+def verify_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat, names: Iterable[str] | None = None) -> None:
+    """`checked_file` for some files, or all, of which several are read at a time."""
+    names = manifest.files if names is None else names
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for _ in pool.map(lambda name: checked_file(folder, name, manifest, format), names):
+            pass
+
+
+def manifest_hash(manifest: Manifest | Mapping) -> str:
     """Hex SHA-256 of what a manifest states, which identifies the content of its folder: the digest of every file enters it."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(msgspec.to_builtins(manifest), sort_keys=True).encode()).hexdigest()
 
 
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
@@ -116,13 +187,10 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     source = files.path(folder)
     if not (source / MANIFEST).exists():
         raise ManifestError(f'{source / MANIFEST}: no such file; {source} is not a finished folder')
-    text = (source / MANIFEST).read_bytes()
-    try:
-        digests = _file_digests(json.loads(text), source / MANIFEST)
-    except ValueError as error:
-        raise ManifestError(f'{source / MANIFEST}: not the manifest of a finished folder ({error})') from error
+    content = (source / MANIFEST).read_bytes()
+    digests = _decode(content, Manifest, source / MANIFEST).files
     cache = pathlib.Path(os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax')
-    copy = cache / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + text).hexdigest()[:16]}'
+    copy = cache / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'
     if copy.exists():
         return copy
     cache.mkdir(parents=True, exist_ok=True)
@@ -132,9 +200,10 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
             if not (source / name).exists():
                 raise ManifestError(f'{source / name}: listed in {MANIFEST} but missing')
             files.copy(source / name, whole / name)
-            if tuple(files.digest(whole / name).values()) != digest:
+            if files.digest(whole / name) != digest:
                 raise ManifestError(f'{source / name}: not what {MANIFEST} says: truncated or overwritten')
-        files.copy(source / MANIFEST, whole / MANIFEST)
+        whole.mkdir(exist_ok=True)
+        (whole / MANIFEST).write_bytes(content)
         try:
             whole.rename(copy)
         except OSError:
@@ -143,13 +212,16 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     return copy
 
 
-def _file_digests(manifest, path) -> dict[str, tuple[int, str]]:
-    """The (bytes, sha256) of each file; names are paths that lie inside the folder."""
+def _decode(content: bytes, type: type[Any], path) -> Any:
+    """The content of a manifest; names of its files are checked to lie in its folder."""
     try:
-        digests = {name: (digest['bytes'], digest['sha256']) for name, digest in manifest['files'].items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ManifestError(f'{path}: the files it lists have no bytes and sha256 ({type(error).__name__}: {error})') from error
-    for name in digests:
-        if pathlib.PurePosixPath(name).is_absolute() or '..' in pathlib.PurePosixPath(name).parts:
+        manifest = msgspec.json.decode(content, type=type)
+    except msgspec.ValidationError as error:
+        raise ManifestError(f'{path}: not what this program writes: {error}') from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ManifestError(f'{path}: not valid JSON ({error})') from error
+    for name in manifest.files if isinstance(manifest, Manifest) else ():
+        parts = name.split('/')
+        if {'', '.', '..'} & set(parts) or name == MANIFEST or '\\' in name or not name.isprintable():
             raise ManifestError(f'{path}: {name!r} is not the name of a file inside the folder')
-    return digests
+    return manifest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 import os
@@ -68,11 +67,13 @@ def build_tables(
     if not len(vocab):
         raise InputError('empty entity vocabulary: no name to link')
     linked, dropped = link_documents(documents, vocab, options.drop_above_rate, options.nested, base)
-    counts = collections.Counter(base.manifest['counts'] if base else {}, documents=len(documents))
+    before = base.manifest.counts if base else None
+    unlinked = before.documents_without_mentions if before else 0
 
     def count_unlinked(batches):
         for batch in batches:
-            counts['documents_without_mentions'] += int(np.count_nonzero(np.diff(batch['mentions'].offsets) == 0))
+            nonlocal unlinked
+            unlinked += int(np.count_nonzero(np.diff(batch['mentions'].offsets) == 0))
             yield batch
 
     batches = itertools.chain(base.passages.to_batches() if base else (), split(count_unlinked(linked)))
@@ -96,10 +97,10 @@ def build_tables(
         )
     shares = {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()}
     return {
-        'dropped_entities': (base.manifest['dropped_entities'] if base else {}) | shares,
+        'dropped_entities': (base.manifest.dropped_entities if base else {}) | shares,
         'counts': {
-            'documents': counts['documents'],
-            'documents_without_mentions': counts['documents_without_mentions'],
+            'documents': len(documents) + (before.documents if before else 0),
+            'documents_without_mentions': unlinked,
             'passages': len(passages),
             'mentions': len(entities),
             'entities': len(vocab),

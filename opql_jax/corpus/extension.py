@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 
@@ -27,7 +28,7 @@ class BaseCorpus:
 
     vocab: EntityVocab
     passages: pa.Table
-    manifest: dict
+    manifest: tables.PreparedManifest
 
     def extend(self, vocab: EntityVocab, documents: Sequence[Document]) -> tuple[EntityVocab, list[Document]]:
         """The vocabulary of the larger corpus: the entities of this one, then the new ones of `vocab`.
@@ -71,12 +72,12 @@ class BaseCorpus:
 
     def mention_counts(self) -> tuple[collections.Counter[int], int]:
         """The number of documents that mention each entity, entities that were dropped for it included, and of all documents."""
-        documents = self.manifest['counts']['documents']
+        documents = self.manifest.counts.documents
         lists = self.passages['mentions'].combine_chunks()
         of_passage = self.passages['doc_id'].combine_chunks().dictionary_encode().indices.to_numpy()
         document = np.repeat(of_passage, pc.list_value_length(lists).to_numpy())
         both = np.stack([document, lists.flatten().field('entity').to_numpy()])
         counts = collections.Counter(np.unique(both, axis=1)[1].tolist())
-        for key, share in self.manifest['dropped_entities'].items():
+        for key, share in self.manifest.dropped_entities.items():
             counts[self.vocab.id_of_key[key]] = round(share * documents)
         return counts, documents

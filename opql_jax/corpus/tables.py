@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +15,72 @@ import pyarrow.parquet as pq
 from opql_jax.core import files, manifest
 from opql_jax.core.errors import InputError
 
-PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare')
+
+class SharedSettings(msgspec.Struct):
+    """The settings of `prepare` that all text of a folder, and of folders that continue it, must share."""
+
+    tokenizer: str | None
+    wordpieces: int
+    max_tokens: int
+    title_prefix: bool
+    pair_mode: Literal['all', 'title']
+    nested: bool
+
+
+class Settings(SharedSettings):
+    """All settings of `prepare`; `readers.identity` adds the options of the reader."""
+
+    drop_above_rate: float
+    reader: str
+    files: dict[str, str]
+
+
+class Counts(msgspec.Struct, forbid_unknown_fields=True):
+    """How much of what there is in a prepared folder."""
+
+    documents: int
+    documents_without_mentions: int
+    passages: int
+    mentions: int
+    entities: int
+    entities_mentioned: int
+    pair_rows: int
+    title_pair_rows: int
+    pairs: int
+
+
+class Extended(msgspec.Struct, forbid_unknown_fields=True):
+    """A folder that another one continues: its hash, and how many entities and passages it has."""
+
+    prepared: str
+    entities: int
+    passages: int
+
+
+class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=True):
+    """The manifest of a prepared folder.
+
+    Attributes:
+        settings: `Settings`, and the options of the reader.
+        dropped_entities: `{key: share of documents}` of those that are mentioned too often to be linked.
+        counts: of the tables.
+        extends: the folders that this one continues, oldest first.
+    """
+
+    settings: dict[str, Any]
+    dropped_entities: dict[str, float]
+    counts: Counts
+    extends: list[Extended] = []
+
+    def __post_init__(self):
+        msgspec.convert(self.settings, Settings)  # so that a field that is missing or of another type is reported
+
+    @property
+    def shared_settings(self) -> SharedSettings:
+        return msgspec.convert(self.settings, SharedSettings)
+
+
+PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest)
 # The settings of a prepared folder, with its format and version, as long as it is unfinished.
 PLAN = 'plan.json'
 # The files of a prepared folder; others in it are left alone.
@@ -99,12 +166,12 @@ def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.List
     return pa.ListArray.from_arrays(pa.array(offsets), items)
 
 
-def write_manifest(directory: str | os.PathLike, fields: dict) -> dict:
+def write_manifest(directory: str | os.PathLike, fields: dict) -> PreparedManifest:
     """Writes the manifest of a prepared folder that is complete but for it; returns what it holds.
 
     Args:
         directory: the folder, on disk.
-        fields: what else the manifest states (counts, settings); JSON values.
+        fields: of `PreparedManifest`, but for the files.
     """
     directory = Path(directory)
     paths = sorted(path for pattern in CONTENTS for path in directory.glob(pattern))

@@ -80,16 +80,8 @@ class PassageRecords:
     """The passages of a file, by id."""
 
     def __init__(self, path: str | os.PathLike):
-        """Opens a file.
-
-        Args:
-            path: the file, or the prepared directory that holds it as `passages.array_record`.
-
-        Raises:
-            RecordsError: if the file is missing, truncated or of another format.
-        """
-        path = os.fspath(path)
-        self.path = os.path.join(path, FILE_NAME) if os.path.isdir(path) else path
+        """Opens a file; raises RecordsError if it is missing, truncated or of another format."""
+        self.path = os.fspath(path)
         if not os.path.exists(self.path):
             raise RecordsError(f'{self.path}: no such file; run prepare first')
         # No read-ahead: access is random.

@@ -12,6 +12,7 @@ import shutil
 import time
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
@@ -34,9 +35,6 @@ from opql_jax.datasets import readers
 
 _log = logging.getLogger(__name__)
 
-# Settings that all text of a folder must share.
-SHARED = ('tokenizer', 'wordpieces', 'max_tokens', 'title_prefix', 'pair_mode', 'nested')
-
 # Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
 BATCH_PASSAGES = 4096
 # Where a run keeps what it made until all is done, and what is to be raised when the same text makes other passages or records.
@@ -58,7 +56,7 @@ def prepare(
     extends: str | None = None,
     processes: int | None = 1,
     dry_run: bool = False,
-) -> dict:
+) -> tables.PreparedManifest | None:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
 
     The manifest is written last; without it the folder does not count as prepared. A run that was killed starts again, but
@@ -82,7 +80,7 @@ def prepare(
         dry_run: print the settings and return.
 
     Returns:
-        The manifest.
+        The manifest; None if nothing was written.
 
     Raises:
         InputError: bad input, `text` was prepared from other input or with other settings, it holds other files, or another
@@ -106,29 +104,29 @@ def prepare(
     folder = KBFolder(kb)
     old = Prepared(folder.part(extends)) if extends else None
     if old:
-        earlier_settings = old.manifest['settings']
-        used = earlier_settings['tokenizer']
+        shared = old.manifest.shared_settings
+        used = shared.tokenizer
         if tokenizer not in (None, used):
             raise InputError(
                 f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
             )
-        settings |= {name: earlier_settings[name] for name in SHARED} | {'extends': old.hash()}
+        settings |= msgspec.structs.asdict(shared) | {'extends': old.hash()}
     if dry_run:
         shown = {'reader': reader, **settings}
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
-        return {}
+        return None
     settings |= readers.identity(reader)
     directory = files.require_local(folder.part(text))
     with locks.writer(directory):
         return _prepare(directory, reader, settings, old, processes)
 
 
-def _prepare(directory: pathlib.Path, reader, settings: dict, old: Prepared | None, processes: int | None) -> dict:
+def _prepare(directory: pathlib.Path, reader, settings: dict, old: Prepared | None, processes: int | None) -> tables.PreparedManifest:
     """`prepare` with checked settings, while nobody else writes into the folder."""
     if (directory / MANIFEST).exists():
         manifest = read_manifest(directory, tables.PREPARED)
         check_files(directory, manifest, tables.PREPARED)
-        if changed := _changed(manifest['settings'], settings):
+        if changed := _changed(manifest.settings, settings):
             raise InputError(f'{directory} was prepared with another {", ".join(changed)}: delete it or choose another folder')
         _finish(directory)  # a run may have been killed just before
         _log.info('%s is already prepared', directory)
@@ -247,7 +245,7 @@ def _is_being_prepared(directory: pathlib.Path) -> bool:
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
     """The folder of what is cut and tokenised with these settings, named by all that this depends on but the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
-    depends = [program, wordpiece.to_str(), {name: settings[name] for name in SHARED}]
+    depends = [program, wordpiece.to_str(), msgspec.to_builtins(msgspec.convert(settings, tables.SharedSettings))]
     parts = directory / PARTS / hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
     for kind in ('passages', 'records'):
         (parts / kind).mkdir(parents=True, exist_ok=True)

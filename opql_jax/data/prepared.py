@@ -4,10 +4,11 @@ import functools
 import pathlib
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import check_files, local_copy, manifest_hash, read_manifest
+from opql_jax.core.manifest import ManifestError, check_files, checked_file, local_copy, manifest_hash, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
@@ -24,7 +25,7 @@ PAIR_KINDS = {
 
 
 class Prepared:
-    """The tables and records that `prepare` wrote. Each is opened on first use.
+    """The tables and records that `prepare` wrote. Each is checked against its digest and opened on first use.
 
     Attributes:
         directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
@@ -39,23 +40,37 @@ class Prepared:
         self.manifest = read_manifest(self.directory, tables.PREPARED)
         check_files(self.directory, self.manifest, tables.PREPARED)
 
+    def file(self, name: str) -> pathlib.Path:
+        """A file of the folder, whose content is what the manifest says."""
+        return checked_file(self.directory, name, self.manifest, tables.PREPARED)
+
+    def check(self) -> None:
+        """Opens everything there is; raises InputError naming the first file that is damaged."""
+        for part in (self.vocab, self.special, self.records, self.passages, self.pairs):
+            del part
+        for split in self.splits:
+            self.questions(split)
+        for name in self.manifest.files:
+            self.file(name)
+
     def hash(self) -> str:
         """Hex SHA-256 that identifies the content of the folder, however it was made: of the digests of its files."""
-        return manifest_hash(self.manifest['files'])
+        return manifest_hash(self.manifest.files)
 
     @property
-    def folders(self) -> list[dict]:
-        """This folder and those that it continues, newest first: `prepared` (the hash), `entities`, `passages` (counts)."""
-        own = {'prepared': self.hash(), 'entities': len(self.vocab), 'passages': len(self.passages)}
-        return [own, *reversed(self.manifest.get('extends', []))]
+    def folders(self) -> list[tables.Extended]:
+        """This folder and those that it continues, newest first."""
+        return [tables.Extended(self.hash(), len(self.vocab), len(self.passages)), *reversed(self.manifest.extends)]
 
     @functools.cached_property
     def vocab(self) -> EntityVocab:
-        return EntityVocab.load(self.directory / 'entities.parquet')
+        vocab = EntityVocab.load(self.file('entities.parquet'))
+        self._check_count('entities', len(vocab), 'entities.parquet')
+        return vocab
 
     @property
     def tokenizer_path(self) -> pathlib.Path:
-        return self.directory / 'tokenizer.json'
+        return self.file('tokenizer.json')
 
     @functools.cached_property
     def tokenizer(self):
@@ -68,18 +83,35 @@ class Prepared:
     @functools.cached_property
     def records(self) -> passage_records.PassageRecords:
         """Tokenised passages; row = passage id."""
-        return passage_records.PassageRecords(self.directory)
+        records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
+        self._check_count('passages', len(records), passage_records.FILE_NAME)
+        return records
 
     @functools.cached_property
-    def passages(self):
-        """pyarrow.Table of `tables.PASSAGES`; row = passage id."""
-        return tables.read_table(self.directory / 'passages.parquet', tables.PASSAGES)
+    def passages(self) -> pa.Table:
+        """A table of `tables.PASSAGES`; row = passage id."""
+        table = tables.read_table(self.file('passages.parquet'), tables.PASSAGES)
+        self._check_count('passages', len(table), 'passages.parquet')
+        return table
 
     @functools.cached_property
     def pairs(self) -> dict[str, np.ndarray]:
         """Columns of pairs.parquet: topic, target, passage, topic_mention, target_mention [rows] int32, is_title [rows] bool."""
-        table = tables.read_table(self.directory / 'pairs.parquet', tables.PAIRS)
-        return {name: table[name].to_numpy() for name in table.column_names}
+        table = tables.read_table(self.file('pairs.parquet'), tables.PAIRS)
+        self._check_count('pair_rows', len(table), 'pairs.parquet')
+        pairs, counts = {name: table[name].to_numpy() for name in table.column_names}, self.manifest.counts
+        for name, bound in (('topic', counts.entities), ('target', counts.entities), ('passage', counts.passages)):
+            bad = np.flatnonzero((pairs[name] < 0) | (pairs[name] >= bound))
+            if len(bad):
+                file = self.directory / 'pairs.parquet'
+                raise ManifestError(f'{file}: row {bad[0]}: {name} {pairs[name][bad[0]]} of {bound}; {tables.PREPARED.advice}')
+        return pairs
+
+    def _check_count(self, count: str, rows: int, name: str) -> None:
+        if (stated := getattr(self.manifest.counts, count)) != rows:
+            raise ManifestError(
+                f'{self.directory / name}: {rows} rows, the manifest says {stated} {count}; {tables.PREPARED.advice}'
+            )
 
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
         """Rows of `pairs` [n] int64, rising, of one kind.
@@ -120,11 +152,14 @@ class Prepared:
     @property
     def splits(self) -> list[str]:
         """The names of the question sets, such as '2-hop/dev', sorted."""
-        folder = self.directory / 'questions'
-        return sorted(path.relative_to(folder).with_suffix('').as_posix() for path in folder.rglob('*.jsonl'))
+        return sorted(
+            name.removeprefix('questions/').removesuffix('.jsonl')
+            for name in self.manifest.files
+            if name.startswith('questions/')
+        )
 
     def questions(self, split: str) -> list[Question]:
         """The questions of e.g. '2-hop/dev'; InputError names the splits there are."""
         if split not in self.splits:
             raise InputError(f'{self.directory} has no questions {split!r}, but {", ".join(self.splits) or "none at all"}')
-        return read_questions(self.directory / 'questions' / f'{split}.jsonl', self.vocab)
+        return read_questions(self.file(f'questions/{split}.jsonl'), self.vocab)

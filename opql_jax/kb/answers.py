@@ -59,6 +59,12 @@ class Answer:
         return self.traces[0]
 
 
+def check_finite(weights: np.ndarray) -> None:
+    """Raises InputError if the weights that a model gives have NaN or infinite numbers."""
+    if not np.isfinite(weights).all():
+        raise InputError('the model gives weights that are not finite: its training diverged; use an earlier checkpoint (step)')
+
+
 def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) -> dict:
     """The JSON form of an answer, see `evaluation.predictions`.
 

@@ -13,6 +13,7 @@ from opql_jax.data.prepared import PAIR_KINDS, Prepared
 from opql_jax.kb.new_entities import embed_new_entities
 from opql_jax.kb.pair_selection import best_pairs, pair_keys
 from opql_jax.memory import build as build_lib
+from opql_jax.memory.manifest import Covers
 from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 
@@ -108,7 +109,7 @@ def build_memory(
             raise InputError(
                 f'only_new: {prepared.directory} continues no other folder, so nothing in it is newer than the rest'
             )
-        selection['first_passage'] = prepared.folders[1]['passages']
+        selection['first_passage'] = prepared.folders[1].passages
     rows = select_pair_rows(prepared, **selection)
     new = np.arange(card.num_entities, len(prepared.vocab))
     if dry_run:
@@ -132,7 +133,7 @@ def build_memory(
             seed=seed,
             dtype=dtype,
             shard_rows=shard_rows,
-            covers={'prepared': prepared.hash(), 'passages': len(prepared.passages), **selection},
+            covers=Covers(prepared=prepared.hash(), passages=len(prepared.passages), **selection),
         ),
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
         on_progress=log_progress,

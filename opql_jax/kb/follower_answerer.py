@@ -9,7 +9,7 @@ import numpy as np
 from opql_jax.corpus.questions import Question
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.answers import Answer, Hop, padded_length
+from opql_jax.kb.answers import Answer, Hop, check_finite, padded_length
 from opql_jax.memory.format import Memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
@@ -72,6 +72,7 @@ class FollowerAnswerer:
         objective = self._objective
         program = _Program(self._encoder, objective.follower(self._encoder), hops, objective.k, objective.exclude_topic)
         found = jax.device_get(list(_run(program, tokens, markers, topics, self._params, self._arrays)))
+        check_finite(np.stack([hop.weights for hop in found]))
         traces = [tuple(self._hop(hop, i) for hop in found) for i in range(len(questions))]
         return [Answer(hops[-1].entities, hops[-1].weights, (hops,)) for hops in traces]
 

@@ -10,7 +10,7 @@ from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.texts import Texts
-from opql_jax.kb.answers import Answer, Hop, padded_length
+from opql_jax.kb.answers import Answer, Hop, check_finite, padded_length
 from opql_jax.memory.format import Memory
 from opql_jax.models import language_model
 from opql_jax.models.language_model import NUM_ANSWERS, LanguageModel, best_entities, normalize_entity_table
@@ -60,6 +60,7 @@ class LanguageModelAnswerer:
         text = Texts(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
         found = _run(self._model, self._layout, text, hops, self._params, self._arrays)
         entities, probabilities, without_memory, reads = jax.device_get(found)
+        check_finite(probabilities)
         return [
             Answer(
                 entities[i],

@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import time
 
+import msgspec
 import numpy as np
 
 from opql_jax.core import distributed, files
@@ -146,11 +147,11 @@ def inject(
     encoder_hash = params_hash(params['encoder'])
     with contextlib.closing(Memory.open(memory_dir, encoder_hash=encoder_hash)) as memory:
         covers, state = covered(memory, prepared), memory.hash()
-        covered_passages, num_entities = covers['passages'], memory.manifest['num_entities']
+        covered_passages, num_entities = covers.passages, memory.manifest.num_entities
         if questions:
             rows = _question_rows(memory, prepared, covers, as_tuple(questions), pairs_per_entity)
         else:
-            rows = select_pair_rows(prepared, covers['pairs'])
+            rows = select_pair_rows(prepared, covers.pairs)
             rows = rows[prepared.pairs['passage'][rows] >= covered_passages]
     new_passages, new_entities = len(prepared.passages) - covered_passages, len(prepared.vocab) - num_entities
     if dry_run:
@@ -160,7 +161,7 @@ def inject(
         _log.info('%s has all of these pairs already', memory_dir)
         return
     if not len(rows):
-        _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers['pairs'])
+        _log.warning('%s holds no %s pairs in its new passages: no entries to add', prepared_dir, covers.pairs)
     encode = pair_encoder(card.pair_encoding, encoder, params['encoder'], prepared)
     started = time.monotonic()
     changed = update_lib.inject(
@@ -171,7 +172,7 @@ def inject(
             vocab=prepared.vocab,
             encoder_hash=encoder_hash,
             embed=lambda entities: embed_new_entities(encoder, params, prepared, entities),
-            covers=covers | {'prepared': prepared.hash(), 'passages': len(prepared.passages)},
+            covers=msgspec.structs.replace(covers, prepared=prepared.hash(), passages=len(prepared.passages)),
             expected_state=state,
         ),
         on_progress=log_progress,
@@ -181,12 +182,12 @@ def inject(
 
 def _question_rows(memory, prepared, covers, questions, pairs_per_entity):
     """Rows of the pair table: the best pairs of the topics of the questions that the memory has no entry of."""
-    if covers['passages'] < len(prepared.passages):
+    if covers.passages < len(prepared.passages):
         raise InputError(f'{memory.directory} lacks the new passages of {prepared.directory}: inject without questions first')
     topics = {entity for name in questions for q in load_questions(name, prepared) for entity in q.entities} - {-1}
     if not topics:
         raise InputError(f'{", ".join(questions)}: no question has a known topic')
-    rows = select_pair_rows(prepared, covers['pairs'])
+    rows = select_pair_rows(prepared, covers.pairs)
     topic, target = (prepared.pairs[side][rows] for side in ('topic', 'target'))
     n = len(prepared.vocab)
     keys = pair_keys(topic, target, n)
@@ -252,7 +253,7 @@ def compact(memory_dir: str, *, dry_run: bool = False) -> None:
     """
     files.require_local(memory_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
-        dead = (memory.manifest.get('tombstones') or {'num_entries': 0})['num_entries']
-        print(f'# {len(memory):,} entries in {len(memory.manifest["segments"])} segments, {dead:,} deleted')
+        dead = memory.manifest.tombstones.num_entries if memory.manifest.tombstones else 0
+        print(f'# {len(memory):,} entries in {len(memory.manifest.segments)} segments, {dead:,} deleted')
     if not dry_run:
         update_lib.compact(memory_dir).close()

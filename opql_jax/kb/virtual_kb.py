@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.finite import bad_row
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
@@ -93,6 +94,8 @@ class VirtualKB:
         objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
         settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         settings = {name: value for name, value in settings.items() if value is not None}
+        if k is not None and memory is not None:
+            settings['k'] = min(k, max(len(memory), 1))  # there are no more
         if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
             raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
         return cls(prepared, encoder, params, opened, dataclasses.replace(objective, **settings))
@@ -167,7 +170,7 @@ def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Me
         return None
     memory = Memory.open(memory_dir)
     memory.check_vocabulary(prepared.vocab)
-    if lineage['memory_encoder'] != memory.manifest['hashes']['encoder']:
+    if lineage['memory_encoder'] != memory.manifest.hashes['encoder']:
         raise CheckpointError(
             f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but {memory_dir} is {memory.hash()[:12]}, built with'
             ' another encoder: pass a memory of the encoder that training began with, or train over this one'
@@ -184,6 +187,10 @@ def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Me
 
 def with_new_entities(table, memory: Memory, prepared: Prepared) -> np.ndarray:
     """E [n_entities, d_e] with the rows of the entities that were injected into the memory."""
+    if (row := bad_row(np.asarray(table))) is not None:
+        raise CheckpointError(
+            f'row {row} of the entity table of the model has a number that is not finite, or is huge: use an earlier step'
+        )
     table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
     if len(table) != len(prepared.vocab):
         raise CheckpointError(

@@ -21,6 +21,8 @@ import functools
 import importlib.metadata
 import logging
 import os
+import pathlib
+import re
 
 import jax
 import numpy as np
@@ -28,20 +30,74 @@ import numpy as np
 from opql_jax.core import files
 from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
+from opql_jax.core.finite import bad_row
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import MANIFEST, FolderFormat
+from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.format import Memory
+from opql_jax.memory.manifest import Count, Size
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.mesh import make_mesh
 
-FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index')
+FOLDER = r'index-\d{5}'
+ASSETS = 'scann_assets.pbtxt'
+_TYPES = {
+    'ah_codebook.pb': 'AH_CENTERS',
+    'serialized_partitioner.pb': 'PARTITIONER',
+    'datapoint_to_token.npy': 'TOKENIZATION_NPY',
+    'hashed_dataset.npy': 'AH_DATASET_NPY',
+    'hashed_dataset_soar.npy': 'AH_DATASET_SOAR_NPY',
+}
+# What ScaNN's list of its files says, and all files of an index.
+_ASSETS = ''.join(f'assets {{\n  asset_type: {kind}\n  asset_path: "{name}"\n}}\n' for name, kind in _TYPES.items())
+SCANN_FILES = ('ids.npy', ASSETS, 'scann_config.pb', *_TYPES)
 MAX_CHANGED = 0.1
 _BLOCK_ROWS = 1 << 15  # scored exactly at a time
 _log = logging.getLogger(__name__)
 _top_k = jax.jit(search.top_k, static_argnames='k')
+
+
+class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
+    """The manifest of an index.
+
+    Attributes:
+        memory: its hash.
+        num_entries, num_entities: of the memory.
+        k, recall_target, seed: as the build was told.
+        entity_table: the hash of its first `num_entities` rows.
+        folder: the folder of the files.
+        scann: ScaNN's version; None if the memory is searched exactly.
+        exact: why it is; None otherwise.
+        num_leaves: partitions.
+        leaves, depth: partitions to look into and entries to score exactly, for each query.
+        recall, recall_standard_error, recall_queries: recall@k as measured.
+    """
+
+    memory: str
+    num_entries: Count
+    k: Size
+    num_entities: Count
+    recall_target: float
+    seed: int
+    entity_table: str
+    folder: str
+    scann: str | None
+    exact: str | None = None
+    num_leaves: Size = 1
+    leaves: Size = 1
+    depth: Size = 1
+    recall: float | None = None
+    recall_standard_error: float | None = None
+    recall_queries: int = 0
+
+    def __post_init__(self):
+        if (self.scann is None) == (self.exact is None):
+            raise ValueError('one of scann and exact has to be null')
+
+
+FORMAT = FolderFormat('opql-index', 1, 'an index', 'ann_build.build_index', IndexManifest)
 
 
 class ExactIndex:
@@ -58,7 +114,7 @@ class ExactIndex:
     def __init__(self, memory: Memory, entity_table, rows=None):
         rows = np.arange(len(memory)) if rows is None else rows
         self._rows, mesh, self._memory = np.append(rows, -1).astype(np.int32), make_mesh(), None
-        self._dims = check_table(memory, entity_table).shape[1], memory.manifest['relation_dim']
+        self._dims = check_table(memory, entity_table).shape[1], memory.manifest.relation_dim
         if len(rows):
             columns = memory.topic[rows], memory.target[rows], memory.relations(rows)
             self._memory = shard_memory(*columns, mesh)
@@ -77,16 +133,16 @@ class ScannIndex:
     """An index opened by `open_index` for one state of its memory.
 
     Attributes:
-        recall: measured recall@k, k = manifest['k'], on queries that did not take part in tuning.
+        recall: measured recall@k, k = manifest.k, on queries that did not take part in tuning.
         leaves, depth: partitions to look into and entries to score exactly, for each query.
-        manifest: the parsed manifest.
+        manifest: the checked manifest.
     """
 
-    def __init__(self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: dict):
+    def __init__(self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: IndexManifest):
         self._memory, self._searcher, self.manifest = memory, searcher, manifest
         self._table = check_table(memory, entity_table).astype(np.float32, copy=False)
         # Of an index that is being built they are set by tuning.
-        self.leaves, self.depth, self.recall = manifest.get('leaves', 1), manifest.get('depth', 1), manifest.get('recall')
+        self.leaves, self.depth, self.recall = manifest.leaves, manifest.depth, manifest.recall
         living = np.isin(ids, memory.ids)
         self._row = np.full(len(ids), -1, np.int32)  # of each number of the index
         self._row[living] = memory.rows(ids[living])
@@ -119,10 +175,10 @@ class ScannIndex:
             InputError: queries of another shape than the memory's keys, or k below 1.
         """
         memory, table = self._memory, self._table
-        query_e, query_r = check_queries(query_e, query_r, k, (table.shape[1], memory.manifest['relation_dim']))
+        query_e, query_r = check_queries(query_e, query_r, k, (table.shape[1], memory.manifest.relation_dim))
         if not len(query_e):
             return _unused(0, k)
-        rows = self.propose(query_e, query_r, -(-self.depth * k // self.manifest['k']), self.leaves)
+        rows = self.propose(query_e, query_r, -(-self.depth * k // self.manifest.k), self.leaves)
         if self._fresh is not None:
             rows = np.concatenate([rows, self._fresh.search(query_e, query_r, k)[1]], axis=1)
         rows = np.pad(rows, ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=-1)
@@ -173,32 +229,35 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
 
 
 def _open(directory, manifest, memory, table):
-    if not memory.descends_from(manifest['memory']):
+    if not memory.descends_from(manifest.memory):
         raise InputError(
-            f'{directory} is an index of the memory {manifest["memory"]}, not of {memory.hash()} in {memory.directory} nor of '
+            f'{directory} is an index of the memory {manifest.memory}, not of {memory.hash()} in {memory.directory} nor of '
             'a state before: open it with its memory, or build an index of this one'
         )
-    if table_hash(table, manifest) != manifest['entity_table']:
+    if table_hash(table, manifest.num_entities) != manifest.entity_table:
         raise InputError(
-            f'{directory} was built with the entity table {manifest["entity_table"]}, the table in use is another: use that '
+            f'{directory} was built with the entity table {manifest.entity_table}, the table in use is another: use that '
             'one, or build the index again'
         )
-    reason, scann = manifest.get('exact'), None
+    reason, scann = manifest.exact, None
     if reason is None:
         scann = scann_interface()
         reason = "ScaNN is not installed (pip install 'opql-jax[scann]')"
     if scann is None:
         _warn_once(f'{directory}: {reason}, so the memory is searched exactly')
         return ExactIndex(memory, table)
-    if manifest['scann'] != importlib.metadata.version('scann'):
+    if manifest.scann != importlib.metadata.version('scann'):
         raise InputError(
-            f'{directory} was built by ScaNN {manifest["scann"]}, but {importlib.metadata.version("scann")} is installed: '
+            f'{directory} was built by ScaNN {manifest.scann}, but {importlib.metadata.version("scann")} is installed: '
             'build the index again, or install that version'
         )
-    _check_files(directory, manifest)
-    folder = directory / manifest['folder']
+    check_files(directory, manifest)
+    folder = directory / manifest.folder
     searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
-    return ScannIndex(memory, table, searcher, files.read_array(folder / 'ids.npy'), manifest)
+    ids = files.read_array(folder / 'ids.npy')
+    if ids.shape != (manifest.num_entries,) or ids.dtype != np.int64:
+        raise ManifestError(f'{folder / "ids.npy"}: not the ids of {manifest.num_entries} entries; {FORMAT.advice}')
+    return ScannIndex(memory, table, searcher, ids, manifest)
 
 
 def scann_interface():
@@ -251,15 +310,17 @@ def check_queries(query_e, query_r, k, dims):
 
 def check_table(memory, entity_table):
     """The entity table as a numpy array, checked against the memory."""
-    table, count = np.asarray(entity_table), memory.manifest['num_entities']
+    table, count = np.asarray(entity_table), memory.manifest.num_entities
     if table.ndim != 2 or len(table) < count:
         raise InputError(f'{memory.directory} has {count} entities, which an entity table of shape {table.shape} does not hold')
+    if table.dtype.kind == 'f' and (row := bad_row(table)) is not None:
+        raise InputError(f'row {row} of the entity table has a number that is not finite, or is huge: train again')
     return table
 
 
-def table_hash(table, manifest) -> str:
+def table_hash(table, num_entities: int) -> str:
     """The hash of the rows of E that there were when the index was built: an injection may add others after them."""
-    return params_hash(table[: manifest['num_entities']])
+    return params_hash(table[:num_entities])
 
 
 @functools.cache
@@ -268,20 +329,27 @@ def _warn_once(message):
     _log.warning('%s', message)
 
 
-def read_manifest(directory) -> dict:
+def read_manifest(directory) -> IndexManifest:
     """The manifest of an index; raises ManifestError if there is none, or not one that this program reads."""
     return manifest_lib.read_manifest(directory, FORMAT)
 
 
-def _check_files(directory, manifest):
-    """Reads every byte: ScaNN does not notice damage, and would unpickle a file that it does not write here."""
-    present = {f'{manifest["folder"]}/{path.name}' for path in (directory / manifest['folder']).glob('*')}
-    for name in sorted(present ^ manifest['files'].keys()):
-        state = 'not listed in' if name in present else 'missing, but listed in'
-        raise InputError(f'{directory / name}: {state} {MANIFEST}; restore the index from a copy or build it again')
-    for name, digest in manifest['files'].items():
-        if files.sha256(directory / name) != digest['sha256']:
-            raise InputError(
-                f'{directory / name}: {(directory / name).stat().st_size} bytes, not the {digest["bytes"]} that {MANIFEST} '
-                'lists or with another sha256: truncated or overwritten; restore the index from a copy or build it again'
-            )
+def check_files(directory, manifest: IndexManifest) -> None:
+    """Raises ManifestError unless an index has exactly the files that ScaNN writes here, each as the manifest says.
+
+    ScaNN does not notice damage, unpickles a file scann_docids.pkl if there is one, and opens the paths that its list of files
+    names.
+    """
+    folder = pathlib.PurePath(manifest.folder)
+    expected = {f'{folder}/{name}' for name in SCANN_FILES} if manifest.exact is None else set()
+    if not re.fullmatch(FOLDER, manifest.folder) or manifest.files.keys() != expected:
+        raise ManifestError(
+            f'{directory / MANIFEST}: does not list {", ".join(SCANN_FILES)} of {FOLDER}, and nothing else; {FORMAT.advice}'
+        )
+    present = {f'{folder}/{path.name}' for path in (directory / folder).glob('*')}
+    if present - expected:
+        raise ManifestError(f'{directory / min(present - expected)}: not listed in {MANIFEST}: remove it; {FORMAT.advice}')
+    manifest_lib.check_files(directory, manifest, FORMAT)
+    manifest_lib.verify_files(directory, manifest, FORMAT)
+    if expected and (directory / folder / ASSETS).read_text(encoding='utf-8') != _ASSETS:
+        raise ManifestError(f'{directory / folder / ASSETS}: not the list of files that ScaNN writes; {FORMAT.advice}')

@@ -16,7 +16,7 @@ import numpy as np
 from opql_jax.core import files as storage
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, write_manifest
+from opql_jax.core.manifest import MANIFEST, ManifestError, write_manifest
 from opql_jax.corpus.json_lines import read_json
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, ScannIndex
@@ -31,7 +31,6 @@ _CODES_PER_KEY = 64  # an estimate of how many are scored in the time that it ta
 _BLOCK_ROWS = 1 << 15
 # States that an index is being built in a directory that has no manifest yet.
 _BEGUN = 'plan.json'
-_FOLDER = re.compile(r'index-\d{5}')
 _log = logging.getLogger(__name__)
 
 
@@ -70,7 +69,7 @@ def build_index(
     directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:
         raise InputError(f'recall must be above 0 and at most 1, and k at least 1, not recall={recall}, k={k}')
-    table, dims = ann.check_table(memory, entity_table), memory.manifest['relation_dim']
+    table, dims = ann.check_table(memory, entity_table), memory.manifest.relation_dim
     if queries is not None:
         query_e, query_r = queries
         queries = ann.check_queries(query_e, query_r, k, (table.shape[1], dims))
@@ -79,8 +78,9 @@ def build_index(
     with locks.writer(directory):
         folder = _next_folder(directory)
         manifest: dict = {'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
-        manifest |= {'num_entities': memory.manifest['num_entities'], 'recall_target': recall, 'seed': seed}
-        manifest |= {'entity_table': ann.table_hash(table, manifest), 'folder': folder, 'scann': None}
+        manifest |= {'num_entities': memory.manifest.num_entities, 'recall_target': recall, 'seed': seed}
+        table_hash = ann.table_hash(table, memory.manifest.num_entities)
+        manifest |= {'entity_table': table_hash, 'folder': folder, 'scann': None}
         digests: dict = {}
         scann = ann.scann_interface()
         if len(memory) < MIN_ENTRIES:
@@ -98,7 +98,8 @@ def build_index(
             )
             del exact  # which holds a copy of the relations
             searcher = _train(scann, _keys(memory, table, np.arange(len(memory))), k, num_leaves)
-            index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), manifest)
+            stated = {'format': ann.FORMAT.name, 'version': ann.FORMAT.version, 'files': {}, **manifest}
+            index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), ann.IndexManifest(**stated))
             manifest |= _tune(index, tuning, measuring, recall)
             digests = _write(directory, folder, searcher, np.asarray(memory.ids))
         write_manifest(directory, ann.FORMAT, manifest, digests)
@@ -117,7 +118,7 @@ def _train(scann, keys, k, num_leaves):
 
 def _tune(index, tuning, measuring, recall) -> dict:
     """Sets leaves and depth of the index; returns them and what was measured, as the manifest states them."""
-    k, size, num_leaves = (index.manifest[name] for name in ('k', 'num_entries', 'num_leaves'))
+    k, size, num_leaves = index.manifest.k, index.manifest.num_entries, index.manifest.num_leaves
     ladder = sorted({min(base << i, num_leaves) for base in (2, 3) for i in range(num_leaves.bit_length())} | {1})
     depths = {leaves: _depths(index.propose(*tuning[:2], _MAX_DEPTH * k, leaves), tuning[2]) for leaves in ladder}
     total = tuning[2].size
@@ -167,7 +168,7 @@ def _samples(memory, table, queries, rng):
 
 def _keys(memory, table, rows):
     """Keys [E[topic]; r] of some rows, [n, d_e + d_r] float32."""
-    keys = np.empty((len(rows), table.shape[1] + memory.manifest['relation_dim']), np.float32)
+    keys = np.empty((len(rows), table.shape[1] + memory.manifest.relation_dim), np.float32)
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = slice(start, start + _BLOCK_ROWS)
         keys[part, : table.shape[1]] = table[memory.topic[rows[part]]]
@@ -191,10 +192,10 @@ def _next_folder(directory):
     """A name for the folder of the next build, which no reader can have open; what a killed build left is removed."""
     path, before = directory / MANIFEST, ''
     if path.exists():
-        text = path.read_text(encoding='utf-8')
-        if f'"{ann.FORMAT.name}"' not in text:
-            raise InputError(f'{path}: not the manifest of an index; give the index a directory of its own')
-        before = text.partition('"folder": "')[2].partition('"')[0]
+        try:
+            before = ann.read_manifest(directory).folder
+        except ManifestError as error:
+            raise InputError(f'{error}; give the index a directory of its own') from error
     else:
         present = sorted(
             path for path in directory.iterdir() if not locks.is_lock(path) and not path.name.startswith(f'.{_BEGUN}.')
@@ -223,4 +224,4 @@ def _remove_others(directory, folder):
 
 def _folders(directory):
     """Those that builds wrote."""
-    return [path for path in directory.iterdir() if _FOLDER.fullmatch(path.name) and path.is_dir()]
+    return [path for path in directory.iterdir() if re.fullmatch(ann.FOLDER, path.name) and path.is_dir()]

@@ -7,19 +7,21 @@ and the records of finished shards are removed.
 
 import dataclasses
 import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, write_manifest
+from opql_jax.core.finite import MAX_MAGNITUDE, bad_row
+from opql_jax.core.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.memory import format, segments
+from opql_jax.memory import manifest as manifest_lib
 from opql_jax.memory.format import Memory
 
 MENTIONS = ('all', 'average')
@@ -133,7 +135,7 @@ class BuildOptions:
         seed: for 'average'.
         dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
         shard_rows: entries per shard.
-        covers: JSON values: which text the entries were mined from and how they were chosen, in words of the caller.
+        covers: which text the entries were mined from and how they were chosen.
 
     Raises:
         InputError: a value that is not among these.
@@ -146,7 +148,7 @@ class BuildOptions:
     seed: int = 0
     dtype: str = 'float32'
     shard_rows: int = 16384
-    covers: Mapping | None = None
+    covers: manifest_lib.Covers | None = None
 
     def __post_init__(self):
         if self.mentions not in MENTIONS:
@@ -195,7 +197,13 @@ def build(
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
-    plan = dataclasses.asdict(options) | {'pairs_sha256': entries.hash()}
+    plan = manifest_lib.BuildPlan(
+        format=manifest_lib.PLAN_FORMAT.name,
+        version=manifest_lib.PLAN_FORMAT.version,
+        files={},
+        pairs_sha256=entries.hash(),
+        **dataclasses.asdict(options),
+    )
     primary = distributed.is_primary()
     with distributed.writer(directory):
         finished = primary and _begin(directory, plan)
@@ -205,7 +213,7 @@ def build(
         if not finished:
             _build(directory, entries, encode, plan, embed, on_progress)
         if primary:
-            for leftover in [directory / format.PLAN, *directory.glob('*/shard-*.json')]:
+            for leftover in [directory / manifest_lib.PLAN, *directory.glob('*/shard-*.json')]:
                 leftover.unlink(missing_ok=True)
         distributed.barrier('the memory is there')
     return Memory.open(directory)
@@ -216,18 +224,18 @@ def _build(directory, entries, encode, plan, embed, on_progress):
     segment, digests, num_mentions = write_entries(directory, (_SEGMENT, 0), entries, encode, plan, on_progress)
     if not distributed.is_primary():
         return
-    fields = {'num_entries': segment['num_entries'], 'num_mentions': num_mentions, 'next_entry': segment['num_entries']}
+    fields = {'num_entries': segment.num_entries, 'num_mentions': num_mentions, 'next_entry': segment.num_entries}
     fields |= {'segments': [segment], 'tombstones': None, 'entity_rows': None, 'history': [], 'injected': None}
     if embed is not None:
         rows = np.asarray(embed(), np.float32)
-        if rows.ndim != 2 or not np.isfinite(rows).all():
+        if rows.ndim != 2 or bad_row(rows) is not None:
             raise InputError(f'embed gave {list(rows.shape)} for the new entities, or they are not finite')
-        fields['entity_rows'] = {'file': _ENTITY_ROWS, 'num_entities': len(rows), 'dim': rows.shape[1]}
+        fields['entity_rows'] = manifest_lib.EntityRows(_ENTITY_ROWS, len(rows), rows.shape[1])
         digests |= segments.write_array(directory, _ENTITY_ROWS, rows)
-    write_manifest(directory, format.FORMAT, plan | fields, digests)
+    write_manifest(directory, manifest_lib.FORMAT, msgspec.structs.asdict(plan) | fields, digests)
 
 
-def write_entries(directory, segment_start, entries, encode, plan, on_progress=None):
+def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.BuildPlan, on_progress=None):
     """Encodes mention pairs and writes them as one segment, taking over the shards that an earlier run finished.
 
     Of several processes each encodes its shards, and the first one then writes what remains.
@@ -236,7 +244,7 @@ def write_entries(directory, segment_start, entries, encode, plan, on_progress=N
         directory: pathlib.Path of the memory.
         segment_start: (name of the segment, id of its first entry).
         entries, encode, on_progress: see `build`.
-        plan: the fields of BuildOptions, as a dict.
+        plan: the options of the build.
 
     Returns:
         (the segment as the manifest lists it, {file: digest}, number of mention pairs used), on the first process.
@@ -245,7 +253,7 @@ def write_entries(directory, segment_start, entries, encode, plan, on_progress=N
         InputError: relations of the wrong shape or not finite.
     """
     (name, first_entry), processes = segment_start, distributed.process_count()
-    rows, first = _grouped(entries, plan['mentions'], plan['seed'])
+    rows, first = _grouped(entries, plan.mentions, plan.seed)
     columns = entries.columns()
     start_time, encoded = time.monotonic(), 0
 
@@ -267,8 +275,8 @@ def write_entries(directory, segment_start, entries, encode, plan, on_progress=N
         topic=columns['topic'][rows[first[:-1]]],
         target=columns['target'][rows[first[:-1]]],
         ids=np.arange(first_entry, first_entry + len(first) - 1),
-        num_entities=plan['num_entities'],
-        shard_rows=plan['shard_rows'],
+        num_entities=plan.num_entities,
+        shard_rows=plan.shard_rows,
     )
     if processes > 1:
         segments.write(directory, segment, make_shard, (distributed.process_index(), processes), on_written)
@@ -293,12 +301,12 @@ def check_entries(entries: EntryTable, num_entities: int) -> None:
 
 def _begin(directory, plan) -> bool:
     """Whether the memory is already finished; starts a new build, or checks that an earlier one had the same plan."""
-    if not (directory / MANIFEST).exists() and not (directory / format.PLAN).exists():
+    if not (directory / MANIFEST).exists() and not (directory / manifest_lib.PLAN).exists():
         # In a bucket an empty folder is none.
         present = directory.iterdir() if directory.exists() else ()
-        if any(not (path.name.startswith(f'.{format.PLAN}.') or locks.is_lock(path)) for path in present):
+        if any(not (path.name.startswith(f'.{manifest_lib.PLAN}.') or locks.is_lock(path)) for path in present):
             raise InputError(f'{directory} holds other files and no memory; give a new or empty directory')
-        segments.write_json(directory / format.PLAN, plan)
+        write_manifest(directory, manifest_lib.PLAN_FORMAT, msgspec.structs.asdict(plan), {})
     finished = _is_finished(directory, plan)
     # Of a killed build; no other one is running.
     for partial in (*directory.glob('.*.partial'), *directory.glob('*/.*.partial')):
@@ -309,14 +317,11 @@ def _begin(directory, plan) -> bool:
 def _is_finished(directory, plan) -> bool:
     """Whether the memory is finished; InputError if it, or what there is of it, has another plan."""
     finished = (directory / MANIFEST).exists()
-    if finished:
-        earlier = format.read_manifest(directory)
-    else:
-        earlier = json.loads((directory / format.PLAN).read_text(encoding='utf-8'))
+    earlier = manifest_lib.read_manifest(directory) if finished else read_manifest(directory, manifest_lib.PLAN_FORMAT)
     differs = [
-        f'{name} is {value!r} here and {earlier.get(name)!r} there'
-        for name, value in plan.items()
-        if value != earlier.get(name)
+        f'{name} is {value!r} here and {before!r} there'
+        for name, value in msgspec.structs.asdict(plan).items()
+        if name not in Manifest.__struct_fields__ and value != (before := getattr(earlier, name))
     ]
     if differs:
         state = 'a finished memory' if finished else 'an unfinished build'
@@ -349,15 +354,14 @@ def _grouped(entries, mentions, seed):
 def _encode(encode, rows, begins, plan):
     """Relations [entries, d_r] of one shard in the stored dtype: means over the rows from each begin to the next."""
     relations = np.asarray(encode(rows), np.float32)
-    if relations.shape != (len(rows), plan['relation_dim']):
-        raise InputError(f'encode gave shape {relations.shape} for {len(rows)} rows of relation_dim {plan["relation_dim"]}')
+    if relations.shape != (len(rows), plan.relation_dim):
+        raise InputError(f'encode gave shape {relations.shape} for {len(rows)} rows of relation_dim {plan.relation_dim}')
     counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        means = (np.add.reduceat(relations, begins) / counts[:, None]).astype(format.DTYPES[plan['dtype']])
-    bad = np.flatnonzero(~np.isfinite(means.astype(np.float32)).all(axis=1))
-    if len(bad):
+        means = (np.add.reduceat(relations, begins) / counts[:, None]).astype(format.DTYPES[plan.dtype])
+    if (bad := bad_row(means)) is not None:
         raise InputError(
-            f'the relation of row {rows[begins[bad[0]]]} is not finite in {plan["dtype"]}: '
+            f'the relation of row {rows[begins[bad]]} is not finite in {plan.dtype}, or above {MAX_MAGNITUDE:g}: '
             'the encoder diverged, or the dtype is too narrow'
         )
     return means

@@ -3,26 +3,21 @@
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
+from opql_jax.memory.manifest import Covers
 
 
-def covered(memory: Memory, prepared: Prepared) -> dict:
-    """What the manifest states of the text that a memory has, if that is text of a prepared folder.
-
-    Returns:
-        {'prepared': hash of the prepared folder, 'passages': how many of its passages the memory has, 'pairs': a kind of
-        `Prepared.pair_rows`, and how the pairs were narrowed: 'min_count', 'max_pairs', 'first_passage'}.
+def covered(memory: Memory, prepared: Prepared) -> Covers:
+    """What the manifest states of the text that a memory has.
 
     Raises:
         InputError: the memory is of other text than `prepared` and the folders that it continues.
     """
-    covers = memory.manifest['covers']
-    if covers and covers['prepared'] in (folder['prepared'] for folder in prepared.folders):
+    covers = memory.manifest.covers
+    if covers and covers.prepared in (folder.prepared for folder in prepared.folders):
         return covers
     advice = 'prepare new text with `extends`, the folder that the memory was made of'
-    if covers and covers['passages'] > len(prepared.passages):
-        advice = (
-            f'the memory has {covers["passages"]} passages, the folder {len(prepared.passages)}: give the one injected last'
-        )
+    if covers and covers.passages > len(prepared.passages):
+        advice = f'the memory has {covers.passages} passages, the folder {len(prepared.passages)}: give the one injected last'
     raise InputError(
         f'{memory.directory} is a memory of other text than {prepared.directory} or a folder that this continues: {advice}'
     )

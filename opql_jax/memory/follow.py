@@ -13,6 +13,7 @@ Everything here is a pure function of arrays with static shapes, made to be call
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -31,6 +32,9 @@ GROUP = 8
 
 # Rows that a query scores per step of the search.
 BLOCK = 512
+
+# Pairs of targets that are compared at a time, a byte each.
+MAX_PAIRS = 1 << 30
 
 _PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would round the products to bfloat16
 
@@ -80,7 +84,9 @@ class TopicSet(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """The result of one hop. The weights of a query sum to 1, or are all 0 when its topics have no entries.
+    """The result of one hop.
+
+    The weights of a query sum to 1, or are all 0 when its topics have no entries, or all NaN when it is not finite.
 
     Attributes:
         entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
@@ -105,9 +111,18 @@ def relation_values(relations):
     return lax.bitcast_convert_type(relations, jnp.bfloat16) if relations.dtype == jnp.uint16 else relations
 
 
-def without_signs(scores):
-    """The same scores for `top_k`, which ranks -0.0 below the 0.0 that it equals, and a NaN with a sign below all."""
-    return jnp.where(jnp.isnan(scores), jnp.nan, jnp.where(scores == 0, 0.0, scores))
+def rankable(scores):
+    """Scores for `top_k`: not finite ones become -inf, which is never found, and -0.0 the 0.0 that it equals but is ranked below."""
+    return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
+
+
+def nan_of(queries: Queries):
+    """NaN for each query that is not finite, otherwise 0: [B, 1], to be added to weights.
+
+    Such a query finds nothing; its weights say so, lest training or an answer mistake it for one that leads nowhere.
+    """
+    finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(queries.relation).all(axis=1, keepdims=True)
+    return jnp.where(finite, 0.0, jnp.nan)
 
 
 def safe_log(weights):
@@ -217,9 +232,9 @@ def _best_slots(queries, memory, k, block):
         used &= memory.target[rows] != exclude[:, None]
         score = _relation_scores(query_r, rows, memory.relations)
         score = score + jnp.take_along_axis(shared, number, axis=1)
-        score = jnp.where(used, without_signs(score), -jnp.inf)
+        score = jnp.where(used, rankable(score), -jnp.inf)
         best, place = lax.top_k(jnp.concatenate([best, score], axis=1), k)
-        ids = jnp.take_along_axis(jnp.concatenate([ids, jnp.where(used, rows, -1)], axis=1), place, axis=1)
+        ids = jnp.take_along_axis(jnp.concatenate([ids, jnp.where(score > -jnp.inf, rows, -1)], axis=1), place, axis=1)
         return start + block, best, ids
 
     empty = jnp.full((len(total), k), -jnp.inf, jnp.float32), jnp.full((len(total), k), -1, jnp.int32)
@@ -262,7 +277,16 @@ def aggregate(targets, beta):
 
     Returns:
         entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`; with gradient to beta.
+
+    Raises:
+        InputError: k is too large for the number of queries.
     """
+    count, k = targets.shape
+    if count * k * k > MAX_PAIRS:
+        most = math.isqrt(MAX_PAIRS // count)
+        raise InputError(
+            f'k={k} for {count} queries would take {count * k * k >> 30} GiB: k can be {most}, or ask fewer at a time'
+        )
     # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort and a scatter.
     same = (targets[:, :, None] == targets[:, None, :]) & (targets >= 0)[:, None, :]
     weights = jnp.sum(jnp.where(same, beta[:, None, :], 0.0), axis=-1)
@@ -288,4 +312,5 @@ def follow(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSe
     beta = masked_softmax(scores, entry_ids >= 0)
     targets = jnp.where(entry_ids >= 0, memory.target[jnp.maximum(entry_ids, 0)], -1)
     entities, weights = aggregate(targets, beta)
-    return Followed(entities, weights, entry_ids, beta)
+    bad = nan_of(queries)
+    return Followed(entities, weights + bad, entry_ids, beta + bad)

@@ -4,7 +4,6 @@
     segment-00000/topic.npy                   [N] int32, rising
     segment-00000/target.npy                  [N] int32
     segment-00000/ids.npy                     [N] int64, entry ids
-    segment-00000/offsets.npy                 [n_entities + 1] int64: topic x has the rows offsets[x] .. offsets[x + 1] - 1
     segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its bits, uint16
     segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row per mention pair
     tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are stored in a segment and deleted
@@ -17,15 +16,16 @@ tombstones and merges them; the manifest comes last, so a folder without one is 
 The id of an entry stays the same for as long as it exists and is never given again. The row of an entry is its place
 among all living entries, sorted by topic and then by id; an update moves rows. In a memory as built, ids are rows.
 
-The manifest states, besides the files, `segments` (name, num_entries, num_entities of each), `tombstones` and `entity_rows` (file
-and size, or null), `next_entry` (the next id to be given), the options of the build (`build.BuildOptions`), `history` (the hashes
-of the states before) and `injected` (what the last update added, if it was an injection).
+Nothing in the folder is believed: what the manifest states is compared with the arrays, each file with its digest when it is
+first read, and ids and numbers with what they may be.
 """
 
+import concurrent.futures
 import contextlib
 import functools
 import pathlib
 import weakref
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -34,14 +34,14 @@ import pyarrow as pa
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
+from opql_jax.core.finite import MAX_MAGNITUDE, bad_row
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import MANIFEST, FolderFormat, ManifestError
+from opql_jax.core.manifest import MANIFEST, ManifestError
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.follow import MemoryArrays, relation_bits
+from opql_jax.memory.manifest import FORMAT, MemoryManifest, SegmentInfo, read_manifest
 
-FORMAT = FolderFormat('opql-memory', 1, 'a memory', 'build_memory')
-PLAN = 'plan.json'
 DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
 
 # Offsets are code points of the passage text, half-open. A sentence column is the sentence that holds the mention.
@@ -59,65 +59,76 @@ class Memory:
 
     Attributes:
         directory: pathlib.Path.
-        manifest: the parsed manifest.
+        manifest: the checked manifest.
         topic, target: [N] int32, of the living entries by row.
         ids: [N] int64, of the living entries by row.
         offsets: [n_entities + 1] int64; topic x has the rows offsets[x] .. offsets[x + 1] - 1.
-        relation_shards: list of [rows, d_r] arrays in the stored dtype; end to end they are the relations as they are
-            stored: in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
         entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0, 0] if there are none.
     """
 
-    def __init__(self, directory: pathlib.Path, manifest: dict, readers: contextlib.ExitStack):
+    def __init__(self, directory: pathlib.Path, manifest: MemoryManifest, readers: contextlib.ExitStack):
         self.directory, self.manifest = directory, manifest
-        segments, dtype = manifest['segments'], manifest['dtype']
-        shards = [
-            (*shard_files(segment['name'], number), stop - start)
-            for segment in segments
-            for number, start, stop in shards_of(segment['num_entries'], manifest['shard_rows'])
-        ]
-        self._first = np.cumsum([0] + [rows for *_, rows in shards])
-        stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
-        self.relation_shards = [
-            self._load(relations, (rows, manifest['relation_dim']), stored).view(DTYPES[dtype]) for relations, _, rows in shards
-        ]
-        column = lambda segment, name, size, dtype: self._load(f'{segment["name"]}/{name}.npy', (size,), dtype)
-        topic, target, ids = (
-            [column(segment, name, segment['num_entries'], dtype) for segment in segments]
-            for name, dtype in (('topic', 'int32'), ('target', 'int32'), ('ids', 'int64'))
-        )
-        offsets = [column(segment, 'offsets', segment['num_entities'] + 1, 'int64') for segment in segments]
         self.entity_rows = np.zeros((0, 0), np.float32)
+        if new := manifest.entity_rows:
+            self.entity_rows = self._load(new.file, (new.num_entities, new.dim), 'float32')
+            self._check_finite(new.file, self.entity_rows)
+        topic, target, ids = ([np.zeros(0, dtype)] for dtype in (np.int32, np.int32, np.int64))
+        shards: list[_Shard] = []
+        for segment in manifest.segments:
+            topic.append(self._load(f'{segment.name}/topic.npy', (segment.num_entries,), 'int32'))
+            target.append(self._load(f'{segment.name}/target.npy', (segment.num_entries,), 'int32'))
+            ids.append(self._load(f'{segment.name}/ids.npy', (segment.num_entries,), 'int64'))
+            self._check_columns(segment, topic[-1], target[-1], ids[-1], after=ids[-2].max(initial=-1))
+            for number, start, stop in shards_of(segment.num_entries, manifest.shard_rows):
+                shards.append(_Shard(*shard_files(segment.name, number), ids[-1][start:stop]))
+        self._first = np.cumsum([0] + [len(shard.ids) for shard in shards])
         self._place: np.ndarray | None = None  # where the entry of each row is stored; None if row i is stored at i
-        if new := manifest['entity_rows']:
-            self.entity_rows = self._load(new['file'], (new['num_entities'], new['dim']), 'float32')
-        if len(segments) == 1 and not manifest['tombstones']:
-            (self.topic,), (self.target,), (self.offsets,), (self.ids,) = topic, target, offsets, ids
-            if new := manifest['num_entities'] + 1 - len(self.offsets):  # entities that came without an entry
-                self.offsets = np.pad(self.offsets, (0, new), 'edge')
+        if len(manifest.segments) == 1 and not manifest.tombstones:
+            (_, self.topic), (_, self.target), (_, self.ids) = topic, target, ids
         else:
-            self._merge(topic, target, ids)
-        if len(self.topic) != manifest['num_entries']:
-            raise ManifestError(
-                f'{directory}: {len(self.topic)} living entries, {MANIFEST} says {manifest["num_entries"]}; {FORMAT.advice}'
-            )
-        read = functools.partial(_read_mentions, directory, [provenance for _, provenance, _ in shards])
-        self._mentions = functools.lru_cache(maxsize=64)(read)
+            self._merge(*map(np.concatenate, (topic, target, ids)))
+        self._check_counts()
+        rows_of_topic = np.bincount(self.topic, minlength=manifest.num_entities)
+        self.offsets = np.concatenate([[0], np.cumsum(rows_of_topic)]).astype(np.int64)
+        self._shards = shards
+        self._relations: list[np.ndarray | None] = [None] * len(shards)
+        self._mentions = functools.lru_cache(maxsize=64)(functools.partial(_read_mentions, directory, manifest, shards))
         self._release = weakref.finalize(self, readers.close)
 
     def _merge(self, topic, target, ids):
         """Makes one sequence of living entries, sorted by topic and id."""
-        topic, target, ids = (
-            np.concatenate([np.zeros(0, dtype), *parts])
-            for parts, dtype in ((topic, np.int32), (target, np.int32), (ids, np.int64))
-        )
         # Ids rise from segment to segment and within the entries of a topic, so that a stable sort leaves them in order.
         place = np.argsort(topic, kind='stable')
-        if deleted := self.manifest['tombstones']:
-            dead = self._load(deleted['file'], (deleted['num_entries'],), 'int64')
+        if deleted := self.manifest.tombstones:
+            dead = self._load(deleted.file, (deleted.num_entries,), 'int64')
+            if not ((np.diff(dead) > 0).all() and np.isin(dead, ids).all()):
+                raise self._damaged(deleted.file, 'not the ids of stored entries in rising order')
             place = place[~np.isin(ids[place], dead)]
         self._place, self.topic, self.target, self.ids = place, topic[place], target[place], ids[place]
-        self.offsets = np.searchsorted(self.topic, np.arange(self.manifest['num_entities'] + 1)).astype(np.int64)
+
+    def _check_columns(self, segment: SegmentInfo, topic, target, ids, after: int):
+        """Raises ManifestError unless the columns of a segment are what is relied on; `after` is the last id before it."""
+        count, next_entry = segment.num_entities, self.manifest.next_entry
+        if topic[0] < 0 or topic[-1] >= count or (np.diff(topic) < 0).any():
+            raise self._damaged(f'{segment.name}/topic.npy', f'not ids of {count} entities in rising order')
+        if target.min() < 0 or target.max() >= count:
+            raise self._damaged(f'{segment.name}/target.npy', f'not ids of {count} entities')
+        step = np.diff(ids)
+        unique = (step > 0).all() or ((step[topic[1:] == topic[:-1]] > 0).all() and (np.diff(np.sort(ids)) > 0).all())
+        if not unique or ids.min() <= after or ids.max() >= next_entry:
+            raise self._damaged(
+                f'{segment.name}/ids.npy', f'not ids from {after + 1} to {next_entry - 1}, each once, rising with each topic'
+            )
+
+    def _check_counts(self):
+        """Raises ManifestError unless the counts of the manifest are those of the arrays."""
+        manifest, known = self.manifest, [segment.num_entities for segment in self.manifest.segments]
+        if len(self.topic) != manifest.num_entries:
+            raise self._damaged(MANIFEST, f'num_entries is {manifest.num_entries}, there are {len(self.topic)} living entries')
+        if known and not max(known) <= manifest.num_entities <= max(known) + len(self.entity_rows):
+            raise self._damaged(
+                MANIFEST, f'num_entities is {manifest.num_entities}, of {max(known)} and {len(self.entity_rows)} injected ones'
+            )
 
     @classmethod
     def open(cls, directory, encoder_hash: str | None = None, vocabulary_hash: str | None = None) -> 'Memory':
@@ -137,7 +148,7 @@ class Memory:
         directory = manifest_lib.local_copy(directory)
         while True:
             manifest = read_manifest(directory)
-            readers = locks.shared(directory / segment['name'] for segment in manifest['segments'])
+            readers = locks.shared(directory / segment.name for segment in manifest.segments)
             try:
                 manifest_lib.check_files(directory, manifest, FORMAT)
                 memory = cls(directory, manifest, readers)
@@ -157,7 +168,7 @@ class Memory:
         self._release()
 
     def __len__(self) -> int:
-        return self.manifest['num_entries']
+        return self.manifest.num_entries
 
     def hash(self) -> str:
         """Hex sha256 that identifies the content of the memory (every file's digest enters it)."""
@@ -165,7 +176,7 @@ class Memory:
 
     def descends_from(self, earlier_hash: str) -> bool:
         """Whether `earlier_hash` is the `hash` of this memory, or of a state that updates turned into it."""
-        return earlier_hash == self.hash() or earlier_hash in self.manifest['history']
+        return earlier_hash == self.hash() or earlier_hash in self.manifest.history
 
     def check_encoder(self, params) -> None:
         """Raises ManifestError if the memory was not built with the encoder parameters `params`."""
@@ -173,7 +184,7 @@ class Memory:
 
     def check_vocabulary(self, vocab: EntityVocab) -> None:
         """Raises ManifestError if the `EntityVocab` does not begin with the memory's entities."""
-        self._check_hash('vocabulary', vocab.hash(self.manifest['num_entities']))
+        self._check_hash('vocabulary', vocab.hash(self.manifest.num_entities))
 
     def arrays(self) -> MemoryArrays:
         """The living entries as arrays on the default device, for `memory.follow`, which speaks of entries by their rows.
@@ -196,13 +207,14 @@ class Memory:
     def relations(self, rows=None) -> np.ndarray:
         """Relations [n, d_r] in the stored dtype of some rows; of all if None."""
         if rows is None:
+            shards = self.relation_shards
             if self._place is None:
-                return np.concatenate(self.relation_shards)
+                return np.concatenate(shards)
             rows = np.arange(len(self))
         rows = np.asarray(rows, np.int64)
-        out = np.empty((len(rows), self.manifest['relation_dim']), DTYPES[self.manifest['dtype']])
+        out = np.empty((len(rows), self.manifest.relation_dim), DTYPES[self.manifest.dtype])
         for shard, indices, places in self._by_shard(rows):
-            out[indices] = self.relation_shards[shard][places]
+            out[indices] = self._relation_shard(shard)[places]
         return out
 
     def rows(self, entry_ids) -> np.ndarray:
@@ -262,7 +274,7 @@ class Memory:
     def read_from(self, passages) -> np.ndarray:
         """Ids [n] int64, rising, of the living entries with a mention in one of `passages`."""
         entries = [np.zeros(0, np.int64)]
-        for shard in range(len(self.relation_shards)):
+        for shard in range(len(self._shards)):
             columns = self._mentions(shard)
             entries.append(columns['entry'][np.isin(columns['passage'], passages)])
         return np.intersect1d(np.concatenate(entries), self.ids)
@@ -277,15 +289,40 @@ class Memory:
             yield shard, indices, place[indices] - self._first[shard]
 
     def verify(self) -> None:
-        """Reads every byte; raises ManifestError naming all files whose sha256 is not the manifest's."""
-        wrong = [
-            name for name, digest in self.manifest['files'].items() if files.sha256(self.directory / name) != digest['sha256']
-        ]
-        if wrong:
-            raise ManifestError(f'{self.directory}: sha256 differs from {MANIFEST} in {", ".join(wrong)}; {FORMAT.advice}')
+        """Reads every file; raises ManifestError naming the first that is not what the manifest says."""
+        manifest_lib.verify_files(self.directory, self.manifest, FORMAT)
+        self.relation_shards  # noqa: B018, whose numbers are looked at
+        mentions = sum(len(self._mentions(shard)['entry']) for shard in range(len(self._shards)))
+        if mentions != self.manifest.num_mentions:
+            raise self._damaged(MANIFEST, f'num_mentions is {self.manifest.num_mentions}, there are {mentions}')
+
+    @property
+    def relation_shards(self) -> list[np.ndarray]:
+        """The relations as they are stored, [rows, d_r] arrays in the stored dtype.
+
+        End to end they are in a memory as built or compacted the N rows, otherwise by segment and with those of deleted entries.
+        """
+        with concurrent.futures.ThreadPoolExecutor() as pool:  # which are hashed without holding Python's lock
+            return list(pool.map(self._relation_shard, range(len(self._shards))))
+
+    def _relation_shard(self, number: int) -> np.ndarray:
+        if (relations := self._relations[number]) is None:
+            shard, dtype = self._shards[number], self.manifest.dtype
+            stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
+            relations = self._load(shard.relations, (len(shard.ids), self.manifest.relation_dim), stored).view(DTYPES[dtype])
+            self._check_finite(shard.relations, relations)
+            self._relations[number] = relations
+        return relations
+
+    def _check_finite(self, name, rows):
+        if (row := bad_row(rows)) is not None:
+            raise self._damaged(name, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}')
+
+    def _damaged(self, name: str, what: str) -> ManifestError:
+        return ManifestError(f'{self.directory / name}: {what}; {FORMAT.advice}')
 
     def _check_hash(self, kind: str, used: str) -> None:
-        built = self.manifest['hashes'][kind]
+        built = self.manifest.hashes.get(kind)
         if built != used:
             raise ManifestError(
                 f'{self.directory} was built with the {kind} {built}, but the {kind} in use is {used}: '
@@ -293,16 +330,22 @@ class Memory:
             )
 
     def _load(self, name: str, shape: tuple, dtype: str) -> np.ndarray:
-        file = self.directory / name
+        file = manifest_lib.checked_file(self.directory, name, self.manifest, FORMAT)
         try:
             array = files.read_array(file, mmap_mode='r')
-        except (OSError, ValueError) as error:
-            raise ManifestError(f'{file}: not a readable array ({error}); {FORMAT.advice}') from error
+        except ValueError as error:
+            raise ManifestError(f'{error}; {FORMAT.advice}') from error
         if (array.shape, array.dtype) != (shape, np.dtype(dtype)):
-            raise ManifestError(
-                f'{file}: {array.dtype}{list(array.shape)}, {MANIFEST} says {dtype}{list(shape)}; {FORMAT.advice}'
-            )
+            raise self._damaged(name, f'{array.dtype}{list(array.shape)}, {MANIFEST} says {dtype}{list(shape)}')
         return array
+
+
+class _Shard(NamedTuple):
+    """A shard of a segment: the names of its files, and the ids of its entries [n] int64."""
+
+    relations: str
+    provenance: str
+    ids: np.ndarray
 
 
 def shards_of(num_entries: int, shard_rows: int) -> list[tuple[int, int, int]]:
@@ -315,19 +358,21 @@ def shard_files(segment: str, number: int) -> tuple[str, str]:
     return f'{segment}/relations-{number:05d}.npy', f'{segment}/provenance-{number:05d}.parquet'
 
 
-def read_manifest(directory) -> dict:
-    """The manifest of a finished memory; raises ManifestError if there is none, or not one that this program reads."""
-    path = files.path(directory)
-    if not (path / MANIFEST).is_file() and (path / PLAN).is_file():
-        raise ManifestError(
-            f'{path}: the build of this memory is unfinished; run build_memory again with the same options to resume it'
-        )
-    return manifest_lib.read_manifest(path, FORMAT)
-
-
-def _read_mentions(directory, provenance, shard: int) -> dict[str, np.ndarray]:
+def _read_mentions(directory, manifest: MemoryManifest, shards, shard: int) -> dict[str, np.ndarray]:
     """The provenance of one shard, sorted by entry id."""
-    table = tables.read_table(directory / provenance[shard], PROVENANCE, advice=FORMAT.advice)
+    file = manifest_lib.checked_file(directory, shards[shard].provenance, manifest, FORMAT)
+    table = tables.read_table(file, PROVENANCE, advice=FORMAT.advice)
     columns = {name: table[name].to_numpy() for name in PROVENANCE.names}
     by_entry = np.argsort(columns['entry'], kind='stable')
-    return {name: column[by_entry] for name, column in columns.items()}
+    columns = {name: column[by_entry] for name, column in columns.items()}
+    entries, passage = np.unique(columns['entry']), columns['passage']
+    if not np.array_equal(entries, np.sort(shards[shard].ids)):
+        raise ManifestError(f'{file}: its entries are not those of the shard; {FORMAT.advice}')
+    passages = manifest.covers.passages if manifest.covers else 2**31
+    if passage.min() < 0 or passage.max() >= passages:
+        raise ManifestError(f'{file}: names passages {passage.min()} to {passage.max()} of {passages}; {FORMAT.advice}')
+    for span in SPANS:
+        start, end = columns[f'{span}_start'], columns[f'{span}_end']
+        if (start < 0).any() or (end < start).any():
+            raise ManifestError(f'{file}: a span {span} ends before it begins; {FORMAT.advice}')
+    return columns

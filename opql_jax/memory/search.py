@@ -26,7 +26,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory.follow import Followed, Queries, aggregate, masked_softmax, relation_values, without_signs
+from opql_jax.memory.follow import Followed, Queries, aggregate, masked_softmax, nan_of, rankable, relation_values
 from opql_jax.memory.sharding import BUCKET, ShardedMemory, platform_of
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.collectives import QueryLayout, owned
@@ -198,8 +198,7 @@ def _choose(query_r, filter, entity_scores, memory, choice):
         part = lambda array: lax.dynamic_slice_in_dim(array, start * size, chunk)
         scores = _products(query, relation_values(part(_keys(memory))), dtype)
         scores = _filtered(_sum_of(scores, _at(entity_scores, part(memory.slot))), filter, memory, part)
-        # A maximum may leave NaN out (XLA's of large arrays on a CPU does). A NaN's row must be chosen, and is scored again.
-        scores = jnp.where(jnp.isnan(scores), jnp.inf, scores)
+        scores = rankable(scores)
         bucket = start + jnp.arange(chunk // size, dtype=jnp.int32)
         best = jnp.where(bucket >= first, jnp.max(scores.reshape(-1, size), axis=1), -jnp.inf)
         if partial:
@@ -209,7 +208,7 @@ def _choose(query_r, filter, entity_scores, memory, choice):
 
     _, (best, row) = lax.scan(step, None, jnp.arange(-(-rows // chunk), dtype=jnp.int32))
     best, row = best.reshape(-1), row.reshape(-1)
-    best, place = _top_of(without_signs(best), min(keep, len(best)))
+    best, place = _top_of(best, min(keep, len(best)))
     row, best = lax.sort((row[place], best), num_keys=1)
     return (row[:, None] + jnp.arange(size)).reshape(-1), jnp.repeat(best != -jnp.inf, size)
 
@@ -224,7 +223,7 @@ def _best_of(query_r, filter, entity_scores, memory, row, counts, k, group):
         relations = relation_values(_at(memory.relations, row))
         scores = _sum_of(_products(query_r, relations, jnp.float32), _at(entity_scores, memory.slot[row]))
         scores = _filtered(scores, filter, memory, lambda column: _at(column, row))
-        return None, jnp.where(counts, without_signs(scores), -jnp.inf)
+        return None, jnp.where(counts, rankable(scores), -jnp.inf)
 
     _, scores = lax.scan(score, None, (row, counts))
     best, place = lax.top_k(scores.reshape(-1), k)
@@ -346,5 +345,6 @@ def retrieve(memory: ShardedMemory, entity_table, queries: Queries, k: int, filt
     beta = masked_softmax(scores, valid)
     embedding = entity_table_lib.weighted_sum(entity_table, targets, beta, memory.mesh)
     entities, weights = aggregate(targets, beta)
-    followed = Followed(entities, weights, entry_ids, beta)
+    bad = nan_of(queries)
+    followed = Followed(entities, weights + bad, entry_ids, beta + bad)
     return Retrieved(followed, jnp.where(valid, scores, -jnp.inf), targets, embedding)

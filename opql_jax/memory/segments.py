@@ -6,16 +6,17 @@ finished shard leaves `shard-00000.json` with the digests of its files, by which
 
 import dataclasses
 import io
-import json
 import pathlib
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import files
 from opql_jax.corpus import tables
 from opql_jax.memory import format
+from opql_jax.memory.manifest import SegmentInfo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ def write(
     make_shard: Callable[[int, int], tuple[np.ndarray, dict[str, np.ndarray]]],
     part: tuple[int, int] | None = None,
     on_written: Callable[[int, int], None] | None = None,
-) -> tuple[dict, dict]:
+) -> tuple[SegmentInfo, dict[str, files.Digest]]:
     """Writes a segment, taking over the shards that an earlier run of the same finished.
 
     Args:
@@ -60,29 +61,27 @@ def write(
     """
     digests = {}
     if part is None:
-        offsets = np.searchsorted(segment.topic, np.arange(segment.num_entities + 1)).astype(np.int64)
-        columns = {'topic': segment.topic, 'target': segment.target, 'ids': segment.ids, 'offsets': offsets}
+        columns = {'topic': segment.topic, 'target': segment.target, 'ids': segment.ids}
         for column, array in columns.items():
             digests |= write_array(directory, f'{segment.name}/{column}.npy', array)
     for number, start, stop in format.shards_of(len(segment.topic), segment.shard_rows):
         if part is not None and number % part[1] != part[0]:
             continue
         record = directory / segment.name / f'shard-{number:05d}.json'
+        relations_file, provenance_file = format.shard_files(segment.name, number)
         shard = _finished_shard(directory, record)
-        if shard is None:
+        if shard is None or shard.keys() != {relations_file, provenance_file}:
             relations, provenance = make_shard(start, stop)
-            relations_file, provenance_file = format.shard_files(segment.name, number)
             shard = write_array(directory, relations_file, relations)
             shard |= _write_provenance(directory, provenance_file, provenance)
             write_json(record, shard)
             if on_written is not None:
                 on_written(start, stop)
         digests |= shard
-    listed = {'name': segment.name, 'num_entries': len(segment.topic), 'num_entities': segment.num_entities}
-    return listed, digests
+    return SegmentInfo(segment.name, len(segment.topic), segment.num_entities), digests
 
 
-def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict:
+def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:
     """Writes a .npy file; returns its digest under its name."""
     stored = array.view(np.uint16) if array.dtype == format.DTYPES['bfloat16'] else array
     # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last write.
@@ -96,14 +95,17 @@ def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict:
 def write_json(path: pathlib.Path, value) -> None:
     """Writes JSON, atomically."""
     with files.atomic_path(path) as partial:
-        partial.write_text(json.dumps(value, indent=1, sort_keys=True) + '\n', encoding='utf-8')
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1) + b'\n')
 
 
 def _finished_shard(directory, record):
     """The digests of a shard whose files are all there and whole; None if it has to be made."""
     if not record.exists():
         return None
-    digests = json.loads(record.read_text(encoding='utf-8'))
+    try:
+        digests = msgspec.json.decode(record.read_bytes(), type=dict[str, files.Digest])
+    except msgspec.MsgspecError:
+        return None
     whole = all((directory / name).is_file() and files.digest(directory / name) == digest for name, digest in digests.items())
     return digests if whole else None
 

@@ -11,17 +11,19 @@ Entry ids stay what they are, and an id that was deleted is not given again.
 import contextlib
 import copy
 import dataclasses
-import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
+import msgspec
 import numpy as np
 
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, manifest_hash, write_manifest
+from opql_jax.core.finite import bad_row
+from opql_jax.core.manifest import MANIFEST, checked_file, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory import format, segments
+from opql_jax.memory import manifest as manifest_lib
+from opql_jax.memory import segments
 from opql_jax.memory.build import EntryTable, ProgressCallback, check_entries, write_entries
 from opql_jax.memory.format import Memory
 
@@ -52,15 +54,14 @@ class Injection:
         encoder_hash: `params_hash` of the encoder, which must be the one that built the memory.
         embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which `Memory.entity_rows` then has
             after those of former injections. Needed if there are any.
-        covers: JSON values for the manifest, until another injection gives others: which text the memory now has, in words
-            of the caller.
+        covers: which text the memory then has; as before if None.
         expected_state: `Memory.hash` of the state for which the entries were chosen; any if None.
     """
 
     vocab: EntityVocab
     encoder_hash: str
     embed: Callable[[np.ndarray], np.ndarray] | None = None
-    covers: Mapping | None = None
+    covers: manifest_lib.Covers | None = None
     expected_state: str | None = None
 
 
@@ -97,32 +98,30 @@ def inject(
         OSError: the disk is full or the directory cannot be written; the memory is as it was, and a repetition goes on.
     """
     directory, vocab, covers = files.require_local(directory), injection.vocab, injection.covers
-    origin: dict = {'pairs_sha256': entries.hash(), 'vocabulary': vocab.hash()}
-    if covers is not None:
-        origin['covers'] = dict(covers)
+    origin = manifest_lib.Injected(entries.hash(), vocab.hash(), covers)
     primary = distributed.is_primary()
     with _writing(directory, origin) as manifest:
         distributed.barrier('the injection has begun')
         if manifest is None:  # now that no other process may change it
-            manifest = _successor(format.read_manifest(directory))
-        if injection.expected_state not in (None, manifest['history'][-1]) and manifest['injected'] != origin:
+            manifest = _successor(manifest_lib.read_manifest(directory))
+        if injection.expected_state not in (None, manifest.history[-1]) and manifest.injected != origin:
             raise InputError(f'{directory} was changed meanwhile: run the injection again')
         _check_origin(directory, manifest, vocab, injection.encoder_hash)
-        if len(entries) or (covers is None and len(vocab) == manifest['num_entities']):
+        if len(entries) or (covers is None and len(vocab) == manifest.num_entities):
             check_entries(entries, len(vocab))
-        if manifest['injected'] != origin:
-            new = np.arange(manifest['num_entities'], len(vocab))
+        if manifest.injected != origin:
+            new = np.arange(manifest.num_entities, len(vocab))
             if len(new) and injection.embed is None:
                 raise InputError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
-            manifest['num_entities'] = len(vocab)
-            manifest['hashes']['vocabulary'] = origin['vocabulary']
+            manifest.num_entities = len(vocab)
+            manifest.hashes['vocabulary'] = origin.vocabulary
             if len(entries):
                 _add_segment(directory, manifest, origin, entries, encode, on_progress)
             if primary:
                 if injection.embed is not None and len(new):
-                    manifest['files'] |= _add_entity_rows(directory, manifest, injection.embed(new), len(new))
+                    manifest.files |= _add_entity_rows(directory, manifest, injection.embed(new), len(new))
                 if covers is not None:
-                    manifest['covers'] = dict(covers)
+                    manifest.covers = covers
                 _commit(directory, manifest, injected=origin)
     distributed.barrier('the memory has the new entries')
     return Memory.open(directory)
@@ -131,29 +130,29 @@ def inject(
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
     name = _name('segment', manifest)
     if distributed.is_primary():
-        segments.write_json(directory / name / format.PLAN, _plan(manifest['history'][-1], origin))
+        segments.write_json(directory / name / manifest_lib.PLAN, _plan(manifest.history[-1], origin))
     distributed.barrier('the segment has been begun')
-    start = name, manifest['next_entry']
+    start = name, manifest.next_entry
     segment, digests, num_mentions = write_entries(directory, start, entries, encode, manifest, on_progress)
     if distributed.is_primary():
-        manifest['segments'].append(segment)
-        manifest['files'] |= digests
-        manifest['next_entry'] += segment['num_entries']
-        manifest['num_entries'] += segment['num_entries']
-        manifest['num_mentions'] += num_mentions
+        manifest.segments.append(segment)
+        manifest.files |= digests
+        manifest.next_entry += segment.num_entries
+        manifest.num_entries += segment.num_entries
+        manifest.num_mentions += num_mentions
 
 
 def _add_entity_rows(directory, manifest, rows, count):
     """Writes the embeddings of all entities that were injected, with `rows` for the newest; {file: digest} of the file."""
-    rows, earlier = np.asarray(rows, np.float32), manifest['entity_rows']
-    dim = earlier['dim'] if earlier else rows.shape[-1]
-    if rows.shape != (count, dim) or not np.isfinite(rows).all():
+    rows, earlier = np.asarray(rows, np.float32), manifest.entity_rows
+    dim = earlier.dim if earlier else rows.shape[-1]
+    if rows.shape != (count, dim) or bad_row(rows) is not None:
         raise InputError(f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite')
     if earlier:
-        rows = np.concatenate([files.read_array(directory / earlier['file']), rows])
-        del manifest['files'][earlier['file']]
+        rows = np.concatenate([files.read_array(checked_file(directory, earlier.file, manifest, manifest_lib.FORMAT)), rows])
+        del manifest.files[earlier.file]
     name = f'{_name("entity_rows", manifest)}.npy'
-    manifest['entity_rows'] = {'file': name, 'num_entities': len(rows), 'dim': dim}
+    manifest.entity_rows = manifest_lib.EntityRows(name, len(rows), dim)
     return segments.write_array(directory, name, rows)
 
 
@@ -190,14 +189,14 @@ def delete(
     if not any(map(len, (pairs, passages, entities, entries))):
         raise InputError('nothing to delete: give pairs, passages, entities or entries')
     # Only looking, it takes no lock and leaves what a killed injection has done.
-    state = contextlib.nullcontext(_successor(format.read_manifest(directory))) if dry_run else _writing(directory)
+    state = contextlib.nullcontext(_successor(manifest_lib.read_manifest(directory))) if dry_run else _writing(directory)
     with state as manifest, contextlib.closing(Memory.open(directory)) as memory:
-        _check_below(pairs, manifest['num_entities'], 'an entity id', 'num_entities')
-        _check_below(entities, manifest['num_entities'], 'an entity id', 'num_entities')
-        _check_below(entries, manifest['next_entry'], 'an entry id', 'next_entry')
+        _check_below(pairs, manifest.num_entities, 'an entity id', 'num_entities')
+        _check_below(entities, manifest.num_entities, 'an entity id', 'num_entities')
+        _check_below(entries, manifest.next_entry, 'an entry id', 'next_entry')
         _check_below(passages, 2**31, 'a passage id', 'the largest')
-        n = np.int64(manifest['num_entities'])
-        gone = np.isin(memory.topic * n + memory.target, pairs[:, 0] * n + pairs[:, 1])
+        n = manifest.num_entities
+        gone = np.isin(memory.topic.astype(np.int64) * n + memory.target, pairs[:, 0] * n + pairs[:, 1])
         gone |= np.isin(memory.topic, entities) | np.isin(memory.target, entities) | np.isin(memory.ids, entries)
         partly = np.zeros(0, np.int64)
         if len(passages):
@@ -208,13 +207,13 @@ def delete(
         ids = np.sort(memory.ids[gone])
         if len(ids) and not dry_run:
             dead = ids
-            if earlier := manifest['tombstones']:
-                dead = np.union1d(ids, files.read_array(directory / earlier['file']))
-                del manifest['files'][earlier['file']]
+            if earlier := manifest.tombstones:
+                dead = np.union1d(ids, files.read_array(directory / earlier.file))
+                del manifest.files[earlier.file]
             name = f'{_name("tombstones", manifest)}.npy'
-            manifest['files'] |= segments.write_array(directory, name, dead)
-            manifest['tombstones'] = {'file': name, 'num_entries': len(dead)}
-            manifest['num_entries'] -= len(ids)
+            manifest.files |= segments.write_array(directory, name, dead)
+            manifest.tombstones = manifest_lib.Tombstones(name, len(dead))
+            manifest.num_entries -= len(ids)
             _commit(directory, manifest)
     return Deleted(ids, partly)
 
@@ -234,7 +233,7 @@ def compact(directory) -> Memory:
     """
     directory = files.require_local(directory)
     with _writing(directory) as manifest:
-        if len(manifest['segments']) > 1 or manifest['tombstones']:
+        if len(manifest.segments) > 1 or manifest.tombstones:
             with contextlib.closing(Memory.open(directory)) as memory:
                 memory.verify()
                 _merge(directory, manifest, memory)
@@ -251,22 +250,22 @@ def _merge(directory, manifest, memory):
         num_mentions += len(mentions['entry'])
         return memory.relations(rows), mentions
 
-    entity_rows = manifest['entity_rows']
-    manifest['files'] = {entity_rows['file']: manifest['files'][entity_rows['file']]} if entity_rows else {}
-    manifest['segments'], manifest['tombstones'] = [], None
+    entity_rows = manifest.entity_rows
+    manifest.files = {entity_rows.file: manifest.files[entity_rows.file]} if entity_rows else {}
+    manifest.segments, manifest.tombstones = [], None
     if len(memory):
         merged = segments.Segment(
             name=_name('segment', manifest),
             topic=memory.topic,
             target=memory.target,
             ids=memory.ids,
-            num_entities=manifest['num_entities'],
-            shard_rows=manifest['shard_rows'],
+            num_entities=manifest.num_entities,
+            shard_rows=manifest.shard_rows,
         )
         segment, digests = segments.write(directory, merged, make_shard)
-        manifest['segments'] = [segment]
-        manifest['files'] |= digests
-    manifest['num_mentions'] = num_mentions
+        manifest.segments = [segment]
+        manifest.files |= digests
+    manifest.num_mentions = num_mentions
     _commit(directory, manifest)
 
 
@@ -279,35 +278,37 @@ def _writing(directory, injecting=None):
         injecting: the origin of an injection, of which an earlier attempt is not cleaned up. It may have several processes,
             and those that are not the primary one get None.
     """
-    format.read_manifest(directory)  # so that what is no memory is reported as such
+    manifest_lib.read_manifest(directory)  # so that what is no memory is reported as such
     with locks.writer(directory) if injecting is None else distributed.writer(directory):
         if injecting is not None and not distributed.is_primary():
             yield None
             return
-        manifest = format.read_manifest(directory)
+        manifest = manifest_lib.read_manifest(directory)
         _clean(directory, manifest, injecting and _plan(manifest_hash(manifest), injecting))
         try:
             yield _successor(manifest)
         except InputError:
             _clean(directory, manifest)
             raise
-        _clean(directory, format.read_manifest(directory))
+        _clean(directory, manifest_lib.read_manifest(directory))
 
 
 def _plan(state, origin):
     """What states in the folder of an unfinished segment whose it is: the hash of the memory before, and what is injected."""
-    return {'state': state, **origin}
+    return {'state': state, 'injected': msgspec.to_builtins(origin)}
 
 
 def _successor(manifest):
     """A copy of a manifest, with its hash at the end of its history, to be changed into that of the next state."""
-    return copy.deepcopy(manifest) | {'history': [*manifest['history'], manifest_hash(manifest)]}
+    successor = copy.deepcopy(manifest)
+    successor.history.append(manifest_hash(manifest))
+    return successor
 
 
 def _commit(directory, manifest, injected=None):
     """Replaces the manifest; `injected` states what an injection added, so that its repetition is known as such."""
-    manifest = manifest | {'injected': injected}
-    write_manifest(directory, format.FORMAT, manifest, manifest['files'])
+    manifest.injected = injected
+    write_manifest(directory, manifest_lib.FORMAT, msgspec.structs.asdict(manifest), manifest.files)
 
 
 def _clean(directory, manifest, plan=None):
@@ -315,7 +316,7 @@ def _clean(directory, manifest, plan=None):
 
     The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
     """
-    needed = {MANIFEST, *(segment['name'] for segment in manifest['segments']), *manifest['files']}
+    needed = {MANIFEST, *(segment.name for segment in manifest.segments), *manifest.files}
     resumed = []
     for path in [path for kind in _KINDS for path in directory.glob(f'{kind}-*')]:
         if path.name in needed:
@@ -329,30 +330,32 @@ def _clean(directory, manifest, plan=None):
             with locks.try_exclusive(path) as free:
                 if free:
                     shutil.rmtree(path)
-    records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{format.PLAN}'), directory / format.PLAN]
+    records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{manifest_lib.PLAN}'), directory / manifest_lib.PLAN]
     for leftover in [*directory.rglob('.*.partial'), *(path for path in records if path.parent not in resumed)]:
         leftover.unlink(missing_ok=True)
 
 
 def _read_plan(segment):
-    """The plan of an unfinished segment, None if it has none."""
-    path = segment / format.PLAN
-    return json.loads(path.read_text(encoding='utf-8')) if path.exists() else None
+    """The plan of an unfinished segment, None if it has none that can be read."""
+    path = segment / manifest_lib.PLAN
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes())
+    return None
 
 
 def _name(kind, manifest):
     """A name that no state of this memory used before, lest a reader of an old manifest open files of a new one."""
-    return f'{kind}-{len(manifest["history"]):05d}'
+    return f'{kind}-{len(manifest.history):05d}'
 
 
 def _check_origin(directory, manifest, vocab, encoder_hash):
-    built = manifest['hashes']
+    built = manifest.hashes
     if encoder_hash != built['encoder']:
         raise InputError(
             f'{directory} was built with the encoder {built["encoder"]}, but the pairs to inject would be encoded by '
             f'{encoder_hash}: use the encoder of the memory, or build a memory with the present one'
         )
-    count = manifest['num_entities']
+    count = manifest.num_entities
     if len(vocab) < count or vocab.hash(count) != built['vocabulary']:
         raise InputError(
             f'{directory} has a vocabulary of {count} entities, hash {built["vocabulary"]}, with which the given one of '

@@ -60,7 +60,7 @@ def test_a_file_in_a_bucket_appears_when_it_is_whole(monkeypatch):
         partial.write_text('new, and not wh')
         raise RuntimeError
     assert contents('gs://b/x') == {'file': b'old'}
-    assert files.digest(path)['bytes'] == 3
+    assert files.digest(path).bytes == 3
 
     def interrupted(read, written, _):
         written.write(read.read(5))

@@ -3,11 +3,29 @@
 import json
 
 import pytest
+from damage import edit, flip
 
 from opql_jax.core import files
-from opql_jax.core.manifest import FolderFormat, ManifestError, check_files, manifest_hash, read_manifest, write_manifest
+from opql_jax.core.manifest import (
+    FolderFormat,
+    Manifest,
+    ManifestError,
+    check_files,
+    checked_file,
+    manifest_hash,
+    read_manifest,
+    verify_files,
+    write_manifest,
+)
 
-TOYS = FolderFormat('opql-toys', 3, 'a box of toys', 'make_toys')
+SHA = '0' * 64
+
+
+class Toys(Manifest, forbid_unknown_fields=True, kw_only=True):
+    colour: str
+
+
+TOYS = FolderFormat('opql-toys', 3, 'a box of toys', 'make_toys', Toys)
 
 
 @pytest.fixture
@@ -20,22 +38,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def change(folder, **fields):
-    path = folder / 'manifest.json'
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
-
-
 def test_a_manifest_is_read_as_it_was_written(folder):
     manifest = read_manifest(folder, TOYS)
     check_files(folder, manifest, TOYS)
-    assert [*manifest] == ['format', 'version', 'colour', 'files']
-    assert (manifest['format'], manifest['version'], manifest['colour']) == ('opql-toys', 3, 'rød')
-    assert manifest['files']['ball'] == {
-        'bytes': 2,
-        'sha256': '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a',
-    }
+    assert [*json.loads((folder / 'manifest.json').read_text())] == ['colour', 'format', 'version', 'files']
+    assert (manifest.format, manifest.version, manifest.colour) == ('opql-toys', 3, 'rød')
+    assert manifest.files['ball'] == files.Digest(2, '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')
     before = manifest_hash(manifest)
-    change(folder, colour='blå')
+    edit(folder, colour='blå')
     assert manifest_hash(read_manifest(folder, TOYS)) != before
 
 
@@ -49,20 +59,32 @@ def test_a_folder_without_a_manifest_is_unfinished(tmp_path):
     [
         ({'version': 4}, 'format version 4, this program reads 3; .* delete it and run make_toys again'),
         ({'format': 'opql-memory'}, "not the manifest of a box of toys .no format 'opql-toys'"),
-        ({'files': {'ball': 2}}, 'the files it lists have no bytes and sha256'),
-        ({'files': None}, 'the files it lists have no bytes and sha256'),
-        ({'files': {'../ball': {'bytes': 2, 'sha256': ''}}}, "'../ball' is not the name of a file inside the folder"),
-        ({'files': {'/ball': {'bytes': 2, 'sha256': ''}}}, "'/ball' is not the name of a file inside the folder"),
+        ({'files': {'ball': 2}}, r'Expected `object`, got `int` - at `\$.files\[...\]`'),
+        ({'files': None}, r'Expected `object`, got `null` - at `\$.files`'),
+        ({'files': {'ball': {'bytes': -2, 'sha256': SHA}}}, 'Expected `int` >= 0'),
+        ({'files': {'ball': {'bytes': 2, 'sha256': 'x'}}}, 'Expected `str` matching regex'),
+        ({'colour': 3}, r'Expected `str`, got `int` - at `\$.colour`'),
+        ({'colour': ...}, 'missing required field `colour`'),
+        ({'color': 'red'}, 'contains unknown field `color`'),
     ],
 )
 def test_manifests_of_another_kind_are_refused(folder, fields, message):
-    change(folder, **fields)
+    edit(folder, **fields)
     with pytest.raises(ManifestError, match=message):
         read_manifest(folder, TOYS)
 
 
+@pytest.mark.parametrize(
+    'name', ['../ball', '/ball', 'a/../../ball', 'a//ball', './ball', 'a\\ball', '', 'manifest.json', 'a\nb', 'gs://b/c']
+)
+def test_names_that_are_not_of_a_file_inside_the_folder_are_refused(folder, name):
+    edit(folder, files={name: {'bytes': 2, 'sha256': SHA}})
+    with pytest.raises(ManifestError, match='is not the name of a file inside the folder'):
+        read_manifest(folder, TOYS)
+
+
 def test_what_is_not_json_is_refused(folder):
-    for text in ('{', '[]'):
+    for text in ('{', '[]', '[' * 100_000, '{"format": NaN}'):
         (folder / 'manifest.json').write_text(text)
         with pytest.raises(ManifestError, match='manifest.json: not '):
             read_manifest(folder, TOYS)
@@ -76,3 +98,23 @@ def test_missing_and_truncated_files_are_named(folder):
     (folder / 'part' / 'bear').unlink()
     with pytest.raises(ManifestError, match=r'part/bear: listed in manifest.json but missing'):
         check_files(folder, manifest, TOYS)
+
+
+def test_a_file_is_compared_with_its_digest_before_it_is_read(folder):
+    manifest = read_manifest(folder, TOYS)
+    assert checked_file(folder, 'ball', manifest, TOYS) == folder / 'ball'
+    verify_files(folder, manifest, TOYS)
+    flip(folder / 'ball')
+    check_files(folder, manifest, TOYS)  # it has its size
+    for check in (lambda: checked_file(folder, 'ball', manifest, TOYS), lambda: verify_files(folder, manifest, TOYS)):
+        with pytest.raises(ManifestError, match='ball: its sha256 is not the one in manifest.json: damaged or overwritten'):
+            check()
+    with pytest.raises(ManifestError, match='manifest.json: lists no file doll'):
+        checked_file(folder, 'doll', manifest, TOYS)
+
+
+def test_a_link_may_not_leave_the_folder(folder, tmp_path_factory):
+    elsewhere = (folder / 'ball').rename(tmp_path_factory.mktemp('elsewhere') / 'ball')
+    (folder / 'ball').symlink_to(elsewhere)
+    with pytest.raises(ManifestError, match='ball: a link to a file outside .*; replace it by the file'):
+        check_files(folder, read_manifest(folder, TOYS), TOYS)

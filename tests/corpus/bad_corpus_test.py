@@ -116,7 +116,7 @@ def test_few_enough_bad_records_are_left_out_and_listed(binaries, folder):
     prepared = Prepared(folder.out)
     assert prepared.passages['doc_id'].to_pylist() == ['d0', *(f'd{i}' for i in range(4, 30))]
     assert len((folder.out / 'rejected.jsonl').read_text().splitlines()) == 3
-    assert 'rejected.jsonl' in prepared.manifest['files']
+    assert 'rejected.jsonl' in prepared.manifest.files
 
 
 def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(binaries, folder):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import linking
+from opql_jax.corpus import linking, tables
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
@@ -92,7 +92,7 @@ def test_new_text_is_linked_by_old_and_new_names(old, new):
     assert names[len(old.vocab) :] == ['Down', 'Cy Dee']
     found = [[names[m['entity']] for m in row['mentions']] for row in new.passages.slice(len(old.passages)).to_pylist()]
     # 'film' stands in all of the old documents, which linked it in its own document only.
-    assert old.manifest['dropped_entities'] == {'film': 1.0}
+    assert old.manifest.dropped_entities == {'film': 1.0}
     assert found == [['Down', 'Ann Low', 'Cy Dee'], ['Cy Dee', 'Up', 'Bob Ray']]
     assert [names[e] for e in new.passages['title_entity'].to_pylist()[len(old.passages) :]] == ['Down', 'Cy Dee']
 
@@ -111,17 +111,17 @@ def test_questions_stay_and_new_ones_follow(old, new):
 
 
 def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_path):
-    origin = {'prepared': old.hash(), 'entities': 4, 'passages': len(old.passages)}
-    assert new.manifest['extends'] == [origin] and new.manifest['settings']['extends'] == old.hash()
-    assert 'extends' not in old.manifest and 'extends' not in old.manifest['settings']
-    assert new.manifest['counts']['documents'] == 6 and new.manifest['counts']['pair_rows'] == len(pair_rows(new))
+    origin = tables.Extended(old.hash(), 4, len(old.passages))
+    assert new.manifest.extends == [origin] and new.manifest.settings['extends'] == old.hash()
+    assert not old.manifest.extends and 'extends' not in old.manifest.settings
+    assert new.manifest.counts.documents == 6 and new.manifest.counts.pair_rows == len(pair_rows(new))
     third = run(
         tmp_path / 'third',
         reader(tmp_path, 'more', [{'id': 'x', 'title': 'Ex', 'text': 'Ex met Down.'}]),
         extends=str(new.directory),
     )
-    second = {'prepared': new.hash(), 'entities': 6, 'passages': len(new.passages)}
-    assert third.manifest['extends'] == [origin, second]
+    second = tables.Extended(new.hash(), 6, len(new.passages))
+    assert third.manifest.extends == [origin, second]
     assert third.vocab.hash(6) == new.vocab.hash() and third.vocab.names[6:] == ['Ex']
     assert [third.vocab.names[m['entity']] for m in third.passages['mentions'].to_pylist()[-1]] == ['Ex', 'Down']
 
@@ -130,7 +130,7 @@ def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
     given = dict(max_tokens=128, title_prefix=False, pair_mode='title', wordpieces=999, nested=True)
     source = reader(tmp_path, 'new', NEW)
     new = run(tmp_path / 'extended', source, extends=str(old.directory), **given)
-    assert {name: new.manifest['settings'][name] for name in given} == {name: old.manifest['settings'][name] for name in given}
+    assert {name: new.manifest.settings[name] for name in given} == {name: old.manifest.settings[name] for name in given}
     assert run(tmp_path / 'extended', source, extends=str(old.directory)).hash() == new.hash()
     with pytest.raises(InputError, match='prepared with another extends: delete it'):
         run(tmp_path / 'extended', source, extends=str(new.directory))
@@ -142,7 +142,7 @@ def test_new_text_is_linked_with_nested_mentions_where_the_old_was(tmp_path):
     old = run(tmp_path / 'nested', reader(tmp_path, 'old', [*titles, record]), nested=True)
     source = reader(tmp_path, 'new', [{'id': 'down', 'title': 'Down', 'text': 'Down is no war film.'}])
     new = run(tmp_path / 'extended', source, extends=str(old.directory))
-    assert new.manifest['settings']['nested']
+    assert new.manifest.settings['nested']
     names = [[new.vocab.names[m['entity']] for m in row] for row in new.passages['mentions'].to_pylist()[3:]]
     assert names == [[title, 'war film', 'war', 'film'] for title in ('Up', 'Down')]
     pairs = {(new.vocab.names[topic], new.vocab.names[target]) for topic, target, *_ in pair_rows(new)}

@@ -130,7 +130,7 @@ def test_links_keep_their_place_in_text_of_any_script(own):
     mentions = [mention for passage in named(own / 'linked') for mention in passage]
     assert {KEYS[text] == key for text, key in mentions} == {True}
     assert {text for text, _ in mentions} == set(KEYS)
-    assert prepared.manifest['counts']['mentions'] == len(mentions) == 4 * len(FILMS)
+    assert prepared.manifest.counts.mentions == len(mentions) == 4 * len(FILMS)
     assert dict(zip(prepared.vocab.names, prepared.vocab.keys)) == KEYS
     assert (own / 'linked/rejected.jsonl').read_text() == ''
 
@@ -183,8 +183,8 @@ def test_names_found_in_plain_text_give_what_links_give(own, binaries):
     ]
     path = write_lines(own / 'entities.jsonl', entities)
     succeed(binaries, *prepare(own, 'plain', 'found', f'--gin.ENTITIES={path}'))
-    files = Prepared(own / 'linked').manifest['files']
-    assert Prepared(own / 'found').manifest['files'] == files and len(files) == 8
+    files = Prepared(own / 'linked').manifest.files
+    assert Prepared(own / 'found').manifest.files == files and len(files) == 8
     question = 'which films have the director of [Nai\u0308ve]'
     assert succeed(binaries, *ask(own, 'found', question)) == succeed(binaries, *ask(own, 'linked', question))
 
@@ -218,8 +218,8 @@ def test_the_smallest_texts_make_a_memory(binaries, tmp_path, records, entries):
     write_lines(tmp_path / 'my.jsonl', records)
     kb = f'--gin.KB={tmp_path}'
     succeed(binaries, 'prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={tmp_path / "my.jsonl"}', kb)
-    counts = Prepared(tmp_path / 'text').manifest['counts']
-    assert counts['documents_without_mentions'] == 0 and counts['title_pair_rows'] == entries
+    counts = Prepared(tmp_path / 'text').manifest.counts
+    assert counts.documents_without_mentions == 0 and counts.title_pair_rows == entries
     done = binaries('train', *ENCODER, '--gin_file=gin/runs/relations.gin', kb, '--gin.STEPS=2')
     assert done.returncode == 0, done.stderr
     assert ('L_rel has no positives' in done.stderr) == (records is A_SENTENCE)
@@ -238,7 +238,7 @@ def test_a_folder_of_metaqa_is_linked_by_name(binaries, tmp_path):
     succeed(binaries, 'prepare', *flags)
     prepared = Prepared(tmp_path / 'text')
     # The setting of gin/data/metaqa.gin: a word that stands in most passages is no entity.
-    assert prepared.manifest['dropped_entities'] == {'film': 0.75}
+    assert prepared.manifest.dropped_entities == {'film': 0.75}
     assert {mention for passage in named(tmp_path / 'text') for mention in passage} == {(name, name) for name in KEYS}
     (question,) = prepared.questions('1-hop/dev')
     assert [prepared.vocab.names[a] for a in question.answers] == ['黒澤 明'] and question.unknown_answers == ('Nobody',)

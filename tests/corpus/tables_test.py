@@ -8,6 +8,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import read_manifest
 from opql_jax.corpus import tables
 
+import tiny_prepared
+
 SCHEMA = pa.schema([('a', pa.int32()), ('b', pa.list_(pa.string()))])
 TABLE = pa.table({'a': [1, 2], 'b': [['x'], []]}, schema=SCHEMA)
 
@@ -66,8 +68,10 @@ def test_the_manifest_lists_every_file_of_a_prepared_folder_and_no_other(tmp_pat
     (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').write_bytes(b'12345')
     (tmp_path / 'tokenizer.json').write_text('{}')
     (tmp_path / 'notes.txt').write_text('not ours')
-    manifest = tables.write_manifest(tmp_path, {'counts': {'passages': 3}})
+    counts = dict.fromkeys(tables.Counts.__struct_fields__, 3)
+    fields = {'counts': counts, 'settings': tiny_prepared.SETTINGS, 'dropped_entities': {'film': 0.75}}
+    manifest = tables.write_manifest(tmp_path, fields)
     assert read_manifest(tmp_path, tables.PREPARED) == manifest
-    assert (manifest['format'], manifest['version'], manifest['counts']) == ('opql-prepared', 1, {'passages': 3})
-    assert list(manifest['files']) == ['questions/1-hop/dev.jsonl', 'tokenizer.json']
-    assert tables.write_manifest(tmp_path, {'counts': {'passages': 3}}) == manifest
+    assert (manifest.format, manifest.version, manifest.counts.passages) == ('opql-prepared', 1, 3)
+    assert list(manifest.files) == ['questions/1-hop/dev.jsonl', 'tokenizer.json']
+    assert tables.write_manifest(tmp_path, fields) == manifest

@@ -51,7 +51,7 @@ def test_the_layout_is_little_endian_int32():
 def test_passages_are_read_by_id_in_any_order(tmp_path):
     written = many(1000)
     assert write(tmp_path / passage_records.FILE_NAME, written) == 1000
-    read = passage_records.PassageRecords(tmp_path)
+    read = passage_records.PassageRecords(tmp_path / passage_records.FILE_NAME)
     assert len(read) == 1000
     for i in (0, 999, 17):
         assert_same(written[i], read[i])

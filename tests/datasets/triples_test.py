@@ -95,8 +95,8 @@ def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
     plain = prepared_of(MetaQA(str(folder)), folder / 'plain')
     beside = prepared_of(with_triples(folder), folder / 'beside')
     assert beside.splits == ['1-hop/kb', *plain.splits]
-    different = {name for name in plain.manifest['files'] if plain.manifest['files'][name] != beside.manifest['files'][name]}
-    assert not different and beside.manifest['files'].keys() - plain.manifest['files'].keys() == {'questions/1-hop/kb.jsonl'}
+    different = {name for name in plain.manifest.files if plain.manifest.files[name] != beside.manifest.files[name]}
+    assert not different and beside.manifest.files.keys() - plain.manifest.files.keys() == {'questions/1-hop/kb.jsonl'}
 
 
 def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder):

@@ -64,7 +64,7 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(world,
     with pytest.raises(InputError, match='was changed meanwhile: run the injection again'):
         add(world, memory, first)
     state = Memory.open(memory)
-    assert state.manifest['covers']['passages'] == len(Prepared(second).passages)
+    assert state.manifest.covers.passages == len(Prepared(second).passages)
     add(world, memory, second)
     with pytest.raises(InputError, match=r'the memory has \d+ passages, the folder \d+: give the one injected last'):
         add(world, memory, first)
@@ -77,7 +77,7 @@ def test_text_without_pairs_is_taken_in_with_its_entities(world, memory, extend)
     for _ in range(2):  # again changes nothing
         add(world, memory, silent)
         kb = open_kb(world, memory, silent)
-        assert len(kb.memory.manifest['history']) == 1 and len(kb.memory) == len(built)
+        assert len(kb.memory.manifest.history) == 1 and len(kb.memory) == len(built)
         assert facts(kb, 'Silent') == {}
         add(world, memory, silent, questions=('1-hop/test',))
     later = extend('later', silent, 'l', 'Later', 'Later followed Silent.')

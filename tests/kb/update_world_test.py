@@ -102,7 +102,7 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
         kb = open_kb(world, memory)
         assert facts(kb, 'Zorblax') == {'Quonk': 'Quonk came after Zorblax.'} and 'Zorblax' not in facts(kb, person)
         assert_same(answers(kb), before)
-    assert len(kb.memory.manifest['segments']) == 1
+    assert len(kb.memory.manifest.segments) == 1
 
 
 def test_injected_relations_are_those_of_a_memory_built_from_all_text(world, extended, memory):
@@ -249,7 +249,7 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         added = list(zip(changed.topic[new].tolist(), changed.target[new].tolist()))
         assert set(added) == wanted - had
         assert mentions == 'all' or len(added) == len(set(added))
-        assert len(changed.manifest['segments']) == 2
+        assert len(changed.manifest.segments) == 2
 
 
 def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_path):
@@ -272,8 +272,8 @@ def test_open_questions_bring_the_best_pairs_of_what_they_mention(world, tmp_pat
 def test_new_text_comes_into_a_memory_of_the_best_pairs(world, extended, tmp_path):
     prepared, memory = extended[0], tmp_path / 'memory'
     tiny_training.write_memory(world / 'text', world / 'align', memory, max_pairs=40)
-    covers = Memory.open(memory).manifest['covers']
-    assert (covers['pairs'], covers['min_count'], covers['max_pairs']) == ('title', 1, 40)
+    covers = Memory.open(memory).manifest.covers
+    assert (covers.pairs, covers.min_count, covers.max_pairs) == ('title', 1, 40)
     built = len(Memory.open(memory))
     add(world, memory)
     changed = Memory.open(memory)
@@ -299,12 +299,12 @@ def test_pairs_of_questions_come_after_the_text_they_are_in(world, extended, mem
 
 
 def test_a_memory_states_the_text_and_the_pairs_it_was_built_from(world, extended, tmp_path):
-    before = Memory.open(world / 'memory').manifest['covers']
-    assert before['pairs'] == 'title' and before['max_pairs'] is None
+    before = Memory.open(world / 'memory').manifest.covers
+    assert before.pairs == 'title' and before.max_pairs is None
     tiny_training.write_memory(world / 'text', world / 'align', tmp_path / 'memory', pairs='all', dtype='float16')
     add(world, tmp_path / 'memory')
     memory, prepared = Memory.open(tmp_path / 'memory'), extended[0]
-    assert len(memory) == len(prepared.pairs['topic']) and memory.manifest['covers']['pairs'] == 'all'
+    assert len(memory) == len(prepared.pairs['topic']) and memory.manifest.covers.pairs == 'all'
 
 
 # Refused.

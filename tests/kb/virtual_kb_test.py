@@ -355,7 +355,7 @@ def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(fold
     assert updated.evidence(without.entries) == kb.evidence(without.entries)  # the same ids, in other rows
     assert updated.identity != kb.identity
     # Those about it as a target, read again: the answer is what it was, by entries with new ids.
-    injection = update.Injection(kb.vocab, kb.memory.manifest['hashes']['encoder'])
+    injection = update.Injection(kb.vocab, kb.memory.manifest.hashes['encoder'])
     update.inject(memory, table, lambda rows: relations[rows], injection)
     updated = VirtualKB.open(folder, memory=memory, k=K)
     (after,) = hops_of(updated, [question])[0]

@@ -62,8 +62,8 @@ def test_an_index_replaced_while_it_is_being_opened_is_opened_as_it_is_then(tmp_
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
     memory = make_memory(tmp_path / 'memory', 2000)
     build_index(tmp_path / 'index', memory, TABLE, recall=0.8)
-    read, check_files = ann.read_manifest, ann._check_files
-    for name, whole in (('read_manifest', read), ('_check_files', check_files)):
+    read, check_files = ann.read_manifest, ann.check_files
+    for name, whole in (('read_manifest', read), ('check_files', check_files)):
 
         def overtaken(*given):
             found = whole(*given)
@@ -74,5 +74,5 @@ def test_an_index_replaced_while_it_is_being_opened_is_opened_as_it_is_then(tmp_
         before = read(tmp_path / 'index')['folder']
         monkeypatch.setattr(ann, name, overtaken)
         index = open_index(tmp_path / 'index', memory, TABLE)
-        assert index.manifest == read(tmp_path / 'index') and index.manifest['folder'] != before
+        assert index.manifest == read(tmp_path / 'index') and index.manifest.folder != before
         assert (index.search(*queries_near(memory, 3), K)[1] >= 0).all()

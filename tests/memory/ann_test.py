@@ -3,11 +3,14 @@
 import json
 import logging
 import math
+import pathlib
+import pickle
 import shutil
 import sys
 
 import numpy as np
 import pytest
+from damage import edit, flip, sign
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import ann, ann_build
@@ -113,11 +116,11 @@ def test_the_stated_recall_is_that_of_other_queries(memory, index):
     worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
     share = (np.take_along_axis(scores, found, axis=1) >= worst - 1e-9).mean(axis=1)
     stated = index.manifest
-    error = math.hypot(share.std(ddof=1) / len(share) ** 0.5, stated['recall_standard_error'])
-    assert abs(share.mean() - stated['recall']) < 4 * error
-    assert stated['recall'] - 2 * stated['recall_standard_error'] >= stated['recall_target'] == 0.95
+    error = math.hypot(share.std(ddof=1) / len(share) ** 0.5, stated.recall_standard_error)
+    assert abs(share.mean() - stated.recall) < 4 * error
+    assert stated.recall - 2 * stated.recall_standard_error >= stated.recall_target == 0.95
     # It is less than everything that is looked at.
-    assert index.leaves < stated['num_leaves'] / 2 and share.mean() < 1
+    assert index.leaves < stated.num_leaves / 2 and share.mean() < 1
 
 
 @with_scann
@@ -126,9 +129,9 @@ def test_tuning_is_for_the_given_queries_and_k(tmp_path, small):
     found = {}
     for name, queries in (('near', near), ('far', far)):
         found[name] = build_index(tmp_path / name, small, TABLE, k=4, recall=0.8, queries=queries)
-        assert found[name].manifest['recall_queries'] == 30 and found[name].manifest['k'] == 4
+        assert found[name].manifest.recall_queries == 30 and found[name].manifest.k == 4
         assert found[name].recall >= 0.8
-    work = {name: (built.leaves / built.manifest['num_leaves'], built.depth) for name, built in found.items()}
+    work = {name: (built.leaves / built.manifest.num_leaves, built.depth) for name, built in found.items()}
     assert work['far'] > work['near']
 
 
@@ -157,11 +160,6 @@ def test_a_moved_index_opens_and_finds_the_same(tmp_path, memory, index, copy):
     assert not any(str(tmp_path).encode() in path.read_bytes() for path in moved.rglob('*') if path.is_file())
 
 
-def edit(directory, **fields):
-    path = directory / 'manifest.json'
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-
-
 def truncate(path):
     path.write_bytes(path.read_bytes()[:-1])
 
@@ -176,9 +174,50 @@ DAMAGE = {
     'killed build': (lambda d: (d / 'manifest.json').unlink(), 'is not an index, or ann_build.build_index did not end'),
     'cut manifest': (lambda d: truncate(d / 'manifest.json') or truncate(d / 'manifest.json'), 'not valid JSON'),
     'cut file': (lambda d: truncate(d / 'index-00000' / 'hashed_dataset.npy'), 'hashed_dataset.npy: .*truncated'),
-    'missing file': (lambda d: (d / 'index-00000' / 'ah_codebook.pb').unlink(), 'ah_codebook.pb: missing'),
-    'a pickle': (lambda d: (d / 'index-00000' / 'scann_docids.pkl').touch(), 'scann_docids.pkl: not listed'),
+    'missing file': (
+        lambda d: (d / 'index-00000' / 'ah_codebook.pb').unlink(),
+        'ah_codebook.pb: listed in manifest.json but missing',
+    ),
+    'flipped bit': (lambda d: flip(d / 'index-00000' / 'ah_codebook.pb', 900), 'ah_codebook.pb: its sha256 is not the one'),
+    'a pickle': (lambda d: pickle_beside(d), 'scann_docids.pkl: not listed'),
+    'a pickle that is listed': (
+        lambda d: pickle_beside(d) or list_also(d, 'scann_docids.pkl'),
+        'does not list .* and nothing else',
+    ),
+    'paths of others': (
+        lambda d: replace(d / 'index-00000' / ann.ASSETS, 'ah_codebook.pb', '/etc/codebook') or sign(d),
+        'scann_assets.pbtxt: not the list of files that ScaNN writes',
+    ),
+    'a folder outside': (lambda d: edit(d, folder='../index-00000'), 'does not list'),
+    'another count': (lambda d: edit(d, num_entries=7), 'ids.npy: not the ids of 7 entries'),
+    'unknown field': (lambda d: edit(d, leafs=3), 'manifest.json: not what this program writes: .*unknown field `leafs`'),
 }
+
+
+class Hostile:
+    """Creates a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return pathlib.Path.touch, (self.path,)
+
+
+def pickle_beside(directory):
+    with open(directory / 'index-00000' / 'scann_docids.pkl', 'wb') as file:
+        pickle.dump(Hostile(directory / 'unpickled'), file)
+
+
+def list_also(directory, name):
+    """Makes the manifest list one more file."""
+    listed = json.loads((directory / 'manifest.json').read_text())['files']
+    edit(directory, files=listed | {f'index-00000/{name}': {}})
+    sign(directory)
+
+
+def replace(path, old, new):
+    path.write_text(path.read_text().replace(old, new))
 
 
 @with_scann
@@ -189,6 +228,7 @@ def test_an_index_that_is_not_whole_is_refused(memory, copy, name):
     spoil(copy)
     with pytest.raises(InputError, match=message):
         open_index(copy, memory, TABLE)
+    assert not (copy / 'unpickled').exists()
 
 
 @with_scann
@@ -215,7 +255,7 @@ def test_a_killed_build_leaves_the_index_that_was_there(tmp_path, small, monkeyp
     assert before.items() < digest_of_tree(tmp_path / 'index').items()
     np.testing.assert_array_equal(open_index(tmp_path / 'index', small, TABLE).search(*queries, 4), built.search(*queries, 4))
     again = build_index(tmp_path / 'index', small, TABLE, recall=0.9)
-    assert again.manifest['recall_target'] == 0.9
+    assert again.manifest.recall_target == 0.9
     assert [path.name for path in sorted((tmp_path / 'index').iterdir())] == ['index-00001', 'manifest.json']
 
 

@@ -155,15 +155,30 @@ def test_only_rows_of_the_topics_are_read():
 
 @pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])  # products with inf are NaN with a sign, where queries have both
 @pytest.mark.parametrize('rows', ['one', 'all'])
-def test_nan_in_a_row_that_is_read_is_not_hidden(value, rows):
+def test_a_row_that_is_not_finite_is_never_found(value, rows):
     rng = np.random.default_rng(2)
     memory, table = make_memory(rng, 30)
     query_e, query_r, _, _ = make_queries(rng)
     relations = np.array(memory.relations)
-    relations[np.flatnonzero(memory.topic == 3)[-1] if rows == 'one' else slice(None)] = value
-    bad = memory._replace(relations=relations)
-    hop = jit_follow(query_e, query_r, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), bad, table)
-    assert np.isnan(hop.weights).any(axis=1).all()
+    bad = np.flatnonzero(memory.topic == 3)[-1]
+    relations[bad if rows == 'one' else slice(None)] = value
+    from_topic = np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32)
+    hop = jit_follow(query_e, query_r, *from_topic, memory._replace(relations=relations), table)
+    assert not np.isin(hop.entry_ids, bad if rows == 'one' else np.arange(len(relations))).any()
+    np.testing.assert_allclose(np.sum(hop.weights, axis=1), 1 if rows == 'one' else 0, rtol=1e-6)
+
+
+@pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])
+@pytest.mark.parametrize('part', [0, 1])
+def test_a_query_that_is_not_finite_shows_in_its_weights(part, value):
+    rng = np.random.default_rng(2)
+    memory, table = make_memory(rng, 30)
+    queries = [np.array(query) for query in make_queries(rng)[:2]]
+    queries[part][1, 0] = value
+    hop = jit_follow(*queries, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), memory, table)
+    for weights in (hop.weights, hop.beta):
+        np.testing.assert_array_equal(np.isnan(weights).all(axis=1), np.arange(B) == 1)
+        np.testing.assert_array_equal(np.isnan(weights).any(axis=1), np.arange(B) == 1)
 
 
 @pytest.mark.parametrize('dtype', [jnp.bfloat16, np.float16])

@@ -2,18 +2,23 @@
 
 import concurrent.futures
 import gc
-import json
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from damage import edit, flip, sign
 
+from opql_jax.core import files, manifest
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import Memory
+from opql_jax.memory.update import delete
 
 from memory_tables import HASHES, NUM_ENTITIES, make, relations_of
 
@@ -76,32 +81,146 @@ def test_truncated_file_is_named(directory, name):
         Memory.open(directory)
 
 
-@pytest.mark.parametrize('name', ['offsets.npy', 'relations-00005.npy', 'provenance-00002.parquet'])
+@pytest.mark.parametrize('name', ['ids.npy', 'relations-00005.npy', 'provenance-00002.parquet'])
 def test_missing_file_is_named(directory, name):
     (directory / 'segment-00000' / name).unlink()
     with pytest.raises(InputError, match=f'{name}: listed in manifest.json but missing'):
         Memory.open(directory)
 
 
-@pytest.mark.parametrize('name', ['target.npy', 'relations-00000.npy', 'provenance-00003.parquet'])
-def test_flipped_bit_is_found_by_verify(directory, name):
-    file = directory / 'segment-00000' / name
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
-    memory = Memory.open(directory)
-    with pytest.raises(InputError, match=f'sha256 differs .* {"segment-00000/" + name}'):
-        memory.verify()
+READS = {
+    'target.npy': lambda memory: None,  # on opening
+    'relations-00000.npy': lambda memory: memory.relations([0]),
+    'provenance-00003.parquet': lambda memory: memory.provenance([25]),
+}
 
 
-def test_array_that_contradicts_the_manifest_is_named(directory):
-    for dtype in ('float32', 'int32'):  # same number of bytes
-        file = directory / 'segment-00000/topic.npy'
-        np.save(file, np.load(file).astype(dtype))
-        if dtype == 'float32':
-            with pytest.raises(InputError, match=r'topic.npy: float32\[40\], manifest.json says int32\[40\]'):
-                Memory.open(directory)
-    Memory.open(directory)
+@pytest.mark.parametrize('name', READS)
+def test_a_flipped_bit_is_found_when_the_file_is_read_first(directory, name):
+    flip(directory / 'segment-00000' / name)
+    with pytest.raises(InputError, match=f'{name}: its sha256 is not the one in manifest.json'):
+        READS[name](Memory.open(directory))
+    with pytest.raises(InputError, match=f'{name}: its sha256 is not the one in manifest.json'):
+        Memory.open(directory).verify()
+
+
+def test_a_file_is_compared_with_its_digest_once_for_each_state(directory, monkeypatch):
+    monkeypatch.setattr(manifest, '_RECENT_NS', 0)
+    monkeypatch.setattr(manifest, '_checked', set())
+    digested, digest = [], files.digest
+    monkeypatch.setattr(files, 'digest', lambda path: digested.append(path.name) or digest(path))
+    Memory.open(directory).relations()
+    Memory.open(directory).relations()
+    assert sorted(digested) == sorted(['ids.npy', 'target.npy', 'topic.npy', *(f'relations-{i:05d}.npy' for i in range(6))])
+    flip(directory / 'segment-00000' / 'relations-00002.npy')
+    with pytest.raises(InputError, match='relations-00002.npy: its sha256'):
+        Memory.open(directory).relations()
+
+
+def test_an_array_that_contradicts_the_manifest_is_named(directory):
+    change('topic', lambda topic: topic.astype('float32'))(directory)
+    with pytest.raises(InputError, match=r'topic.npy: float32\[40\], manifest.json says int32\[40\]'):
+        Memory.open(directory)
+
+
+def change(column, function):
+    """Replaces a column of a memory, and signs it."""
+
+    def damage(directory):
+        file = directory / f'segment-00000/{column}.npy'
+        array = np.array(np.load(file))
+        np.save(file, function(array))
+        sign(directory)
+
+    return damage
+
+
+def put(row, value):
+    """Sets a row of an array."""
+    return lambda array: np.concatenate([array[:row], np.full_like(array[row : row + 1], value), array[row + 1 :]])
+
+
+def respan(**columns):
+    """Sets columns of the first shard's provenance, and signs it."""
+
+    def damage(directory):
+        file = directory / 'segment-00000/provenance-00000.parquet'
+        table = pq.read_table(file)
+        for name, value in columns.items():
+            values = pa.array([value] * len(table), table[name].type)
+            table = table.set_column(table.column_names.index(name), table.schema.field(name), values)
+        pq.write_table(table, file)
+        sign(directory)
+
+    return damage
+
+
+def restate(**fields):
+    return lambda directory: edit(directory, **fields)
+
+
+def segment(**fields):
+    return [{'name': 'segment-00000', 'num_entries': 40, 'num_entities': NUM_ENTITIES} | fields]
+
+
+# Folders whose digests are right: what is relied on is looked at.
+SIGNED = {
+    'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not ids of 6 entities in rising order'),
+    'a topic below 0': (change('topic', put(0, -1)), 'topic.npy: not ids of 6 entities in rising order'),
+    'a topic of no entity': (change('topic', put(39, 6)), 'topic.npy: not ids of 6 entities'),
+    'a target of no entity': (change('target', put(3, 6)), 'target.npy: not ids of 6 entities'),
+    'a target below 0': (change('target', put(3, -1)), 'target.npy: not ids of 6 entities'),
+    'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 to 39, each once'),
+    'an id to come': (change('ids', put(39, 40)), 'ids.npy: not ids from 0 to 39'),
+    'ids fall within a topic': (change('ids', lambda ids: ids[::-1]), 'ids.npy: not ids from 0 to 39, each once, rising'),
+    'NaN': (change('relations-00001', put(3, np.nan)), 'relations-00001.npy: row 3 has a number that is not finite'),
+    'negative infinity': (change('relations-00001', put(0, -np.inf)), 'relations-00001.npy: row 0 has a number that is not'),
+    'huge': (change('relations-00005', put(4, 1e38)), r'relations-00005.npy: row 4 .* or above 1e\+15'),
+    'a pickle': (change('target', lambda target: np.array([{}] * 40)), 'target.npy: not a readable array'),
+    'entries of another shard': (respan(entry=11), 'provenance-00000.parquet: its entries are not those of the shard'),
+    'a negative passage': (respan(passage=-1), 'provenance-00000.parquet: names passages -1 to -1'),
+    'a span backwards': (respan(topic_start=5, topic_end=4), 'provenance-00000.parquet: a span topic ends before it begins'),
+    'fewer entries': (restate(num_entries=39), 'manifest.json: num_entries is 39, there are 40 living entries'),
+    'more entities': (restate(num_entities=2**31 - 1), 'manifest.json: num_entities is 2147483647, of 6'),
+    'fewer entities': (restate(num_entities=5), 'manifest.json: num_entities is 5, of 6'),
+    'mentions': (restate(num_mentions=41), 'manifest.json: num_mentions is 41, there are 40'),
+    'a segment outside': (restate(segments=segment(name='../x')), 'manifest.json: lists no file ../x/topic.npy'),
+    'another segment size': (
+        restate(segments=segment(num_entries=39)),
+        r'topic.npy: int32\[40\], manifest.json says int32\[39\]',
+    ),
+    'no segment': (restate(segments=[]), 'manifest.json: num_entries is 40, there are 0'),
+    'other shards': (restate(shard_rows=8), 'manifest.json: lists no file|manifest.json says'),
+    'another dtype': (restate(dtype='float16'), 'relations-00000.npy: float32'),
+    'an unknown dtype': (restate(dtype='int8'), r'manifest.json: .*Invalid enum value .int8. - at `\$.dtype`'),
+    'an unknown field': (restate(num_row=1), 'manifest.json: .*unknown field `num_row`'),
+    'a missing field': (restate(next_entry=...), 'manifest.json: .*missing required field `next_entry`'),
+    'a wrong type': (restate(history='x'), r'manifest.json: .*Expected `array`, got `str` - at `\$.history`'),
+    'a link': (lambda d: link(d), 'target.npy: a link to a file outside'),
+}
+
+
+def link(directory):
+    file = directory / 'segment-00000/target.npy'
+    file.rename(directory.parent / 'elsewhere.npy')
+    file.symlink_to(directory.parent / 'elsewhere.npy')
+
+
+@pytest.mark.parametrize('name', SIGNED)
+def test_a_signed_folder_is_not_believed(tmp_path, name):
+    make(tmp_path / 'memory')
+    damage, message = SIGNED[name]
+    damage(tmp_path / 'memory')
+    with pytest.raises(ManifestError, match=message):
+        Memory.open(tmp_path / 'memory').verify()
+
+
+def test_tombstones_of_no_entry_are_refused(directory):
+    delete(directory, entries=[3, 5])
+    np.save(directory / 'tombstones-00001.npy', np.array([3, 40]))
+    sign(directory)
+    with pytest.raises(ManifestError, match='tombstones-00001.npy: not the ids of stored entries in rising order'):
+        Memory.open(directory)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +231,7 @@ def test_array_that_contradicts_the_manifest_is_named(directory):
     ],
 )
 def test_manifest_of_another_format_is_refused(directory, change, message):
-    manifest = json.loads((directory / 'manifest.json').read_text())
-    (directory / 'manifest.json').write_text(json.dumps(manifest | change))
+    edit(directory, **change)
     with pytest.raises(InputError, match=message):
         Memory.open(directory)
 

@@ -209,7 +209,7 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
 
     monkeypatch.setattr(format, 'read_manifest', overtaken)
     memory = Memory.open(tmp_path)
-    assert [segment['name'] for segment in memory.manifest['segments']] == ['segment-00002']
+    assert [segment.name for segment in memory.manifest.segments] == ['segment-00002']
     assert len(entries_of(memory)) == 52
 
 

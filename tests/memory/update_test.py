@@ -4,6 +4,7 @@ import pathlib
 import tempfile
 
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,10 +15,13 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import BuildOptions, build
 from opql_jax.memory.follow import Queries, TopicSet, follow, top_k
 from opql_jax.memory.format import SPANS, Memory
+from opql_jax.memory.manifest import Covers
 from opql_jax.memory.update import compact, delete, inject
 
 from memory_tables import DIM, HASHES, digest_of_tree, make_table, relations_of
 from tiny_updates import ENTITIES, MOST, UPDATES, VOCAB, add, embed, encoder, entries_of, injection, make, table_of
+
+COVERS = Covers('p' * 64, 112, 'all', 1, None)
 
 
 class Model:
@@ -60,7 +64,7 @@ class Model:
 def check(memory, model):
     """The memory is what the model says, its rows are sorted, and its ranges are those of the topics."""
     assert entries_of(memory) == model.entries
-    assert len(memory) == len(model.entries) and memory.manifest['next_entry'] == model.next
+    assert len(memory) == len(model.entries) and memory.manifest.next_entry == model.next
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
     np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1)))
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
@@ -124,8 +128,8 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shar
             elif operation == 'compact':
                 compact(directory)
                 last = last if Memory.open(directory).hash() == before else None
-                assert len(Memory.open(directory).manifest['segments']) <= 1
-                assert not Memory.open(directory).manifest['tombstones']
+                assert len(Memory.open(directory).manifest.segments) <= 1
+                assert not Memory.open(directory).manifest.tombstones
             elif operation == 'again' and last:
                 add(directory, *last)
                 assert Memory.open(directory).hash() == before
@@ -167,7 +171,7 @@ def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went
     deleted = delete(tmp_path, passages=[5])
     assert (deleted.entries.tolist(), deleted.partly.tolist()) == ([0, 1], [0])  # entry 1 was read in passage 5 only
     memory = Memory.open(tmp_path)
-    assert memory.ids.tolist() == [2] and memory.manifest['num_entries'] == 1
+    assert memory.ids.tolist() == [2] and memory.manifest.num_entries == 1
     # What was lost with it is injected again, and a pair that is there already has a second entry.
     memory = add(tmp_path, table_of([1, 1, 3], [0, 0, 0], [6, 6, 8]), count=ENTITIES)
     assert [[fact['passage'] for fact in memory.provenance([entry])] for entry in memory.ids] == [[6, 6], [7], [8]]
@@ -207,7 +211,7 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
             memory.provenance([0])
     assert len(delete(tmp_path, entities=[0]).entries) == 0
     memory.close()
-    assert compact(tmp_path).manifest['files'] == {}
+    assert compact(tmp_path).manifest.files == {}
     assert [path.name for path in tmp_path.iterdir()] == ['manifest.json']
     memory = add(tmp_path, make_table(5, seed=1))
     assert memory.ids.tolist() == [40, 41, 42, 43, 44]
@@ -240,11 +244,11 @@ def test_what_would_be_deleted_can_be_asked_first(tmp_path):
 def test_embeddings_of_new_entities_outlast_everything_else(tmp_path):
     make(tmp_path)
     old = add(tmp_path, make_table(5, seed=1), count=7)
-    add(tmp_path, make_table(5, seed=2), seed=2, count=9, covers={'passages': 12})
+    add(tmp_path, make_table(5, seed=2), seed=2, count=9, covers=COVERS)
     delete(tmp_path, entities=range(9))
     for memory in (Memory.open(tmp_path), compact(tmp_path)):
         np.testing.assert_array_equal(memory.entity_rows, embed([6, 7, 8]))
-        assert memory.manifest['covers'] == {'passages': 12}
+        assert memory.manifest.covers == COVERS
     np.testing.assert_array_equal(old.entity_rows, embed([6]))
     assert sorted(path.name for path in tmp_path.glob('*.npy')) == ['entity_rows-00002.npy']
 
@@ -252,13 +256,14 @@ def test_embeddings_of_new_entities_outlast_everything_else(tmp_path):
 def test_new_entities_and_text_without_pairs_are_taken_in(tmp_path):
     built, nothing = make(tmp_path), table_of([], [], [])
     add(tmp_path, nothing, count=7)
-    for passages in (11, 12, 12):  # again changes nothing
-        grown = add(tmp_path, nothing, count=7, covers={'passages': passages})
-        assert grown.manifest['covers'] == {'passages': passages}
-    assert len(grown.manifest['history']) == 3
+    for passages in (111, 112, 112):  # again changes nothing
+        covers = msgspec.structs.replace(COVERS, passages=passages)
+        grown = add(tmp_path, nothing, count=7, covers=covers)
+        assert grown.manifest.covers == covers
+    assert len(grown.manifest.history) == 3
     grown.verify()
     for memory in (grown, add(tmp_path, table_of([6], [0], [1]), count=8)):
-        count = memory.manifest['num_entities']
+        count = memory.manifest.num_entities
         np.testing.assert_array_equal(memory.offsets, np.searchsorted(memory.topic, np.arange(count + 1)))
         np.testing.assert_array_equal(memory.entity_rows, embed(range(6, count)))
     assert entries_of(memory).items() > entries_of(built).items() and memory.ids[-1] == 40
@@ -359,6 +364,6 @@ def test_a_damaged_file_is_not_compacted_into_a_whole_one(tmp_path, name):
     data[-8] ^= 1
     file.write_bytes(data)
     before = digest_of_tree(tmp_path)
-    with pytest.raises(InputError, match='sha256 differs|living entries'):
+    with pytest.raises(InputError, match=f'{name}: its sha256 is not the one'):
         compact(tmp_path)
     assert digest_of_tree(tmp_path) == before

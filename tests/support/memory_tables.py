@@ -6,6 +6,7 @@ import hashlib
 import numpy as np
 
 from opql_jax.memory.build import BuildOptions, EntryTable, build
+from opql_jax.memory.format import SPANS
 
 HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': 'v' * 64}
 NUM_ENTITIES, DIM = 6, 3
@@ -14,9 +15,17 @@ NUM_ENTITIES, DIM = 6, 3
 def make_table(num_rows=40, seed=0) -> EntryTable:
     """Random mention pairs in random order, with several rows per pair; topic 5 has none."""
     rng = np.random.default_rng(seed)
-    names = [field.name for field in dataclasses.fields(EntryTable)]
-    columns = {name: rng.integers(0, 100, num_rows) for name in names}
+    columns = random_places(rng, num_rows)
     return EntryTable(**columns | {'topic': rng.integers(0, 5, num_rows), 'target': rng.integers(0, 3, num_rows)})
+
+
+def random_places(rng, num_rows):
+    """Columns of an EntryTable: numbers below 100, in order where they are the start and the end of a span."""
+    columns = {field.name: rng.integers(0, 100, num_rows) for field in dataclasses.fields(EntryTable)}
+    for span in SPANS:
+        start, end = f'{span}_start', f'{span}_end'
+        columns[start], columns[end] = np.sort([columns[start], columns[end]], axis=0)
+    return columns
 
 
 def relations_of(rows):

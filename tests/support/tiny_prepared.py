@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
@@ -14,6 +15,8 @@ from opql_jax.data.tokenizer import train_wordpiece
 WORDS = 'the of and wrote built saw met near old river city song ship never later first again with from under'.split()
 ENTITIES = 40
 PASSAGES = 120
+SETTINGS = dict(tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True, pair_mode='all', nested=False)
+SETTINGS |= dict(drop_above_rate=0.5, reader='Tiny', files={})
 
 
 def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib.Path:
@@ -62,8 +65,16 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
         questions = [_question(rng, k, hops, names, targets) for k in range(20 * hops)]
         path = directory / 'questions' / f'{hops}-hop' / 'train.jsonl'
         write_questions(path, (to_record(question, vocab) for question in questions))
-    tables.write_manifest(directory, {})
+    write_manifest(directory)
     return directory
+
+
+def write_manifest(directory: pathlib.Path) -> None:
+    """Writes the manifest of the files that are in a directory."""
+    rows = lambda name: pq.read_metadata(directory / f'{name}.parquet').num_rows
+    counts = dict.fromkeys(tables.Counts.__struct_fields__, 0)
+    counts |= dict(entities=rows('entities'), passages=rows('passages'), pair_rows=rows('pairs'))
+    tables.write_manifest(directory, {'settings': SETTINGS, 'dropped_entities': {}, 'counts': counts})
 
 
 def _passage(rng, names, longest):

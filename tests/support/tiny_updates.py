@@ -1,14 +1,12 @@
 """A memory of forty entries, and updates of it, for tests."""
 
-import dataclasses
-
 import numpy as np
 
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import BuildOptions, EntryTable, build
 from opql_jax.memory.update import Injection, compact, delete, inject
 
-from memory_tables import DIM, HASHES, make_table, relations_of
+from memory_tables import DIM, HASHES, make_table, random_places, relations_of
 
 ENTITIES, MOST = 6, 9
 VOCAB = EntityVocab.from_names([f'entity {i}' for i in range(MOST)])
@@ -28,7 +26,7 @@ def make(directory, table=None, **options):
 def table_of(topics, targets, passages, seed=0):
     """Mention pairs at random places."""
     rng = np.random.default_rng(seed)
-    columns = {field.name: rng.integers(0, 100, len(topics)) for field in dataclasses.fields(EntryTable)}
+    columns = random_places(rng, len(topics))
     return EntryTable(**columns | {'topic': np.array(topics), 'target': np.array(targets), 'passage': np.array(passages)})
 
 

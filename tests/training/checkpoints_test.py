@@ -271,7 +271,7 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, chang
 def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
     prepared, copy = copied(world / 'prepared', tmp_path), copied(world / 'model', tmp_path)
     shutil.copy(prepared / 'questions/1-hop/train.jsonl', prepared / 'questions/1-hop/others.jsonl')
-    tiny_prepared.tables.write_manifest(prepared, {})
+    tiny_prepared.write_manifest(prepared)
     with pytest.raises(trainer.TrainingError, match='another run .prepared_hash was'):
         tiny_training.run(prepared, copy, objectives.Relations(rows=16))
 
@@ -320,7 +320,7 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(world, 
         tokenizer = train_wordpiece(Prepared(prepared).passages['text'].to_pylist(), 120)  # trained to 400 before
         (prepared / 'manifest.json').unlink()
         tokenizer.save(str(prepared / 'tokenizer.json'))
-        tiny_prepared.tables.write_manifest(prepared, {})
+        tiny_prepared.write_manifest(prepared)
         said = f'tokenizer.json is not the tokenizer of {prepared}'
     model = copied(world / 'model', tmp_path)
     with pytest.raises(CheckpointError, match=f'^{model}.*{said}'):

@@ -49,9 +49,7 @@ class Follow(Objective):
             source=FollowSource(prepared, self.splits, held_out=self.held_out, questions=self.questions, seed=seed),
             loss=functools.partial(self.loss, encoder, mesh),
             trainable=self.trainable,
-            lineage=self.lineage(
-                memory_dir=None, memory_hash=memory.hash(), memory_encoder=memory.manifest['hashes']['encoder']
-            ),
+            lineage=self.lineage(memory_dir=None, memory_hash=memory.hash(), memory_encoder=memory.manifest.hashes['encoder']),
             memory=self.place_memory(memory, mesh),
             init=functools.partial(self.init, encoder),
             check_init=lambda params, lineage: memory.check_encoder(params['encoder']),

@@ -107,7 +107,7 @@ class LanguageModelObjective(Objective):
                 raise CheckpointError(f'the language model that training starts from has {settings}: give the same')
         # Training a language model changes the encoder, but not what the memory was built with.
         known = {params_hash(params['encoder']), lineage.get('memory_encoder')}
-        if memory is not None and memory.manifest['hashes']['encoder'] not in known:
+        if memory is not None and memory.manifest.hashes['encoder'] not in known:
             raise CheckpointError(
                 f'{self.memory_dir} was not built by the encoder that training starts from, nor by the one its language model began with:'
                 ' build it with that model, or start from another'
@@ -191,7 +191,7 @@ def clozes(prepared: Prepared, memory: Memory | None, passages: np.ndarray | Non
 
 def identify_memory(memory: Memory | None) -> dict:
     """A lineage's values for a memory, wherever it lies."""
-    hashes = (None, None) if memory is None else (memory.hash(), memory.manifest['hashes']['encoder'])
+    hashes = (None, None) if memory is None else (memory.hash(), memory.manifest.hashes['encoder'])
     return {'memory_dir': None, 'memory_hash': hashes[0], 'memory_encoder': hashes[1]}
 
 

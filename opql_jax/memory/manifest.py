@@ -1,0 +1,105 @@
+"""What the manifest of a memory states, and the plan of one that is being built (see `memory/format.py` for the files)."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from opql_jax.core import files, manifest
+from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError
+
+PLAN = 'plan.json'
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+
+
+class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The text that a memory has: which prepared folder, how many of its passages, and how its pairs were chosen."""
+
+    prepared: str
+    passages: Count
+    pairs: str
+    min_count: int
+    max_pairs: int | None
+    first_passage: Count | None = None
+
+
+class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True):
+    """The options of a build (`build.BuildOptions`) and the hash of its pairs, as plan.json states them until it is finished."""
+
+    num_entities: Size
+    relation_dim: Size
+    hashes: dict[str, str]
+    mentions: Literal['all', 'average']
+    seed: int
+    dtype: Literal['float32', 'float16', 'bfloat16']
+    shard_rows: Size
+    covers: Covers | None
+    pairs_sha256: str
+
+
+class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True):
+    """A segment: its folder, its entries, and the entities that there were when it was written."""
+
+    name: str
+    num_entries: Size
+    num_entities: Size
+
+
+class Tombstones(msgspec.Struct, forbid_unknown_fields=True):
+    """The file with the ids of deleted entries."""
+
+    file: str
+    num_entries: Size
+
+
+class EntityRows(msgspec.Struct, forbid_unknown_fields=True):
+    """The file with the embeddings of injected entities."""
+
+    file: str
+    num_entities: Count
+    dim: Size
+
+
+class Injected(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What an injection adds: the hashes of its pairs and its vocabulary, and the text that the memory then has."""
+
+    pairs_sha256: str
+    vocabulary: str
+    covers: Covers | None = None
+
+
+class MemoryManifest(BuildPlan, forbid_unknown_fields=True, kw_only=True):
+    """The manifest of a memory.
+
+    Attributes:
+        num_entries: living entries.
+        num_mentions: rows of provenance.
+        next_entry: the id of the next entry.
+        segments, tombstones, entity_rows: the files; None if there are none.
+        history: the hashes of the states before, oldest first.
+        injected: what the last update added, if it was an injection.
+    """
+
+    num_entries: Count
+    num_mentions: Count
+    next_entry: Count
+    segments: list[SegmentInfo]
+    tombstones: Tombstones | None
+    entity_rows: EntityRows | None
+    history: list[str]
+    injected: Injected | None
+
+
+FORMAT = FolderFormat('opql-memory', 1, 'a memory', 'build_memory', MemoryManifest)
+PLAN_FORMAT = FolderFormat('opql-memory-build', 1, 'an unfinished memory', 'build_memory', BuildPlan, PLAN)
+
+
+def read_manifest(directory) -> MemoryManifest:
+    """The manifest of a finished memory; raises ManifestError if there is none, or not one that this program reads."""
+    path = files.path(directory)
+    if not (path / MANIFEST).is_file() and (path / PLAN).is_file():
+        raise ManifestError(
+            f'{path}: the build of this memory is unfinished; run build_memory again with the same options to resume it'
+        )
+    return manifest.read_manifest(path, FORMAT)

@@ -1,0 +1,27 @@
+"""Checks every file of folders: `python -m opql_jax.verify FOLDER ...`; exits 1 naming the files that are damaged."""
+
+import sys
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb.verify import verify
+
+
+def main(folders: list[str]) -> int:
+    """The exit code: 2 without folders, 1 if something is wrong."""
+    if not folders or '--help' in folders:
+        print(__doc__)
+        return 2 if not folders else 0
+    wrong = []
+    for folder in folders:
+        try:
+            wrong += verify(folder, print)
+        except InputError as error:
+            wrong.append(str(error))
+    for message in wrong:
+        print(f'error: {message}', file=sys.stderr)
+    print(f'{len(wrong)} wrong' if wrong else 'all is as the manifests say')
+    return 1 if wrong else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
