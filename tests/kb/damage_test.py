@@ -10,6 +10,8 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answers import to_record
+from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import open_index
 from opql_jax.memory.ann_build import build_index
@@ -18,6 +20,7 @@ from opql_jax.memory.update import delete
 
 import ann_memories
 import tiny_prepared
+import tiny_training
 import tiny_updates
 from ann_memories import with_scann
 from memory_tables import make_table
@@ -161,6 +164,20 @@ def test_a_damaged_memory_is_told(memory, tries):
 def test_a_damaged_index_is_told(indexed, tries):
     memory, folder = indexed
     assert survey(folder, index_content(memory), tries, seed=tries).total() == tries
+
+
+@pytest.mark.parametrize('tries', [pytest.param(6, id='some'), pytest.param(150, id='many', marks=pytest.mark.slow)])
+def test_a_damaged_knowledge_base_is_told(tmp_path, tries):
+    """Its text and its memory; a question is answered as it was."""
+    prepared, follower, memory = tiny_training.write_world(tmp_path)
+
+    def answers(_):
+        kb = VirtualKB.open(prepared, follower, memory)
+        question = kb.prepared.questions('2-hop/dev')[0]
+        return to_record(kb, question, *kb.answer([question]), evidence=3)
+
+    for folder in (pathlib.Path(prepared), pathlib.Path(memory)):
+        assert survey(folder, answers, tries, seed=tries).total() == tries
 
 
 @pytest.mark.parametrize('tries', TRIES)
