@@ -121,7 +121,9 @@ def prepare(
         return _prepare(directory, reader, settings, old, processes)
 
 
-def _prepare(directory: pathlib.Path, reader, settings: dict, old: Prepared | None, processes: int | None) -> tables.PreparedManifest:
+def _prepare(
+    directory: pathlib.Path, reader, settings: dict, old: Prepared | None, processes: int | None
+) -> tables.PreparedManifest:
     """`prepare` with checked settings, while nobody else writes into the folder."""
     if (directory / MANIFEST).exists():
         manifest = read_manifest(directory, tables.PREPARED)

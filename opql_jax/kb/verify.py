@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, ManifestError, checked_file, local_copy, read_manifest
+from opql_jax.core.manifest import MANIFEST, FolderFormat, ManifestError, checked_file, local_copy, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory import ann, manifest
@@ -15,10 +15,10 @@ from opql_jax.memory.format import Memory
 from opql_jax.training import model_config
 
 # Opens everything in a folder of a format, and raises InputError for what digests do not show.
-_OPEN = {
+_OPEN: dict[FolderFormat, Callable[[pathlib.Path], None]] = {
     tables.PREPARED: lambda folder: Prepared(folder).check(),
     manifest.FORMAT: lambda folder: Memory.open(folder).verify(),
-    ann.FORMAT: lambda folder: ann.check_files(folder, ann.read_manifest(folder)),
+    ann.FORMAT: lambda folder: ann.check_files(folder, read_manifest(folder, ann.FORMAT)),
 }
 _MODEL = 'model.json'
 

@@ -32,7 +32,7 @@ from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError
+from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError, read_manifest
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.format import Memory
@@ -219,12 +219,12 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
     """
     directory = files.require_local(directory)
     while True:
-        manifest = read_manifest(directory)
+        manifest = read_manifest(directory, FORMAT)
         try:
             return _open(directory, manifest, memory, check_table(memory, entity_table))
         except Exception:  # of any type: ScaNN reports a file that is gone by one of its own
             # A build that ended meanwhile removes the files of the index before.
-            if read_manifest(directory) == manifest:
+            if read_manifest(directory, FORMAT) == manifest:
                 raise
 
 
@@ -327,11 +327,6 @@ def table_hash(table, num_entities: int) -> str:
 def _warn_once(message):
     """Logs a warning, the first time that it is given."""
     _log.warning('%s', message)
-
-
-def read_manifest(directory) -> IndexManifest:
-    """The manifest of an index; raises ManifestError if there is none, or not one that this program reads."""
-    return manifest_lib.read_manifest(directory, FORMAT)
 
 
 def check_files(directory, manifest: IndexManifest) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from opql_jax.core import files as storage
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, ManifestError, write_manifest
+from opql_jax.core.manifest import MANIFEST, ManifestError, read_manifest, write_manifest
 from opql_jax.corpus.json_lines import read_json
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, ScannIndex
@@ -193,7 +193,7 @@ def _next_folder(directory):
     path, before = directory / MANIFEST, ''
     if path.exists():
         try:
-            before = ann.read_manifest(directory).folder
+            before = read_manifest(directory, ann.FORMAT).folder
         except ManifestError as error:
             raise InputError(f'{error}; give the index a directory of its own') from error
     else:

@@ -1,6 +1,8 @@
 """Folders of a bucket are written and read by the code for folders on disk. The bucket here lies in main memory."""
 
+import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError
+from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError, local_copy
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -133,6 +135,26 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     with pytest.raises(ManifestError, match=f'gs://b/memory/segment-00000/target.npy: .*{complaint}'):
         Memory.open('gs://b/memory')
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
+
+
+@pytest.mark.parametrize('name', ['../../../x', 'segment-00000/../../x', '{outside}', '..\\\\x', 'manifest.json', 'gs://b/x'])
+def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cache, tmp_path, name):
+    outside = tmp_path / 'outside'
+    outside.write_text('precious')
+    make('gs://b/memory')
+    for copy in cache.iterdir():
+        files.rmtree(copy)
+    name = name.format(outside=outside)
+    manifest = json.loads(files.path('gs://b/memory/manifest.json').read_text())
+    manifest['files'][name] = manifest['files']['segment-00000/ids.npy']
+    files.path('gs://b/memory/manifest.json').write_text(json.dumps(manifest))
+    for read in (Memory.open, local_copy):
+        with pytest.raises(
+            ManifestError, match=f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file'
+        ):
+            read('gs://b/memory')
+    assert outside.read_text() == 'precious' and sorted(path.name for path in tmp_path.iterdir()) == ['cache', 'outside']
+    assert [*cache.iterdir()] == []
 
 
 def test_what_is_not_in_a_bucket_is_said_to_be_missing():

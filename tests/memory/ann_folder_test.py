@@ -71,8 +71,8 @@ def test_an_index_replaced_while_it_is_being_opened_is_opened_as_it_is_then(tmp_
             build_index(tmp_path / 'index', memory, TABLE, recall=0.8)  # removes the folder that `found` names
             return found
 
-        before = read(tmp_path / 'index')['folder']
+        before = read(tmp_path / 'index', ann.FORMAT).folder
         monkeypatch.setattr(ann, name, overtaken)
         index = open_index(tmp_path / 'index', memory, TABLE)
-        assert index.manifest == read(tmp_path / 'index') and index.manifest.folder != before
+        assert index.manifest == read(tmp_path / 'index', ann.FORMAT) and index.manifest.folder != before
         assert (index.search(*queries_near(memory, 3), K)[1] >= 0).all()

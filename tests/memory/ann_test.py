@@ -1,16 +1,12 @@
 """The approximate index of a memory: against float64 for what it returns, against its own manifest for how much it finds."""
 
-import json
 import logging
 import math
-import pathlib
-import pickle
 import shutil
 import sys
 
 import numpy as np
 import pytest
-from damage import edit, flip, sign
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import ann, ann_build
@@ -158,77 +154,6 @@ def test_a_moved_index_opens_and_finds_the_same(tmp_path, memory, index, copy):
     for got, want in zip(open_index(moved, memory, TABLE).search(*queries, K), index.search(*queries, K)):
         np.testing.assert_array_equal(got, want)
     assert not any(str(tmp_path).encode() in path.read_bytes() for path in moved.rglob('*') if path.is_file())
-
-
-def truncate(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-DAMAGE = {
-    'other format version': (
-        lambda d: edit(d, version=7),
-        'version 7, this program reads 1; .* run ann_build.build_index again',
-    ),
-    'other ScaNN': (lambda d: edit(d, scann='1.0'), 'built by ScaNN 1.0.*build the index again'),
-    'not an index': (lambda d: edit(d, format='opql-memory'), 'not the manifest of an index'),
-    'killed build': (lambda d: (d / 'manifest.json').unlink(), 'is not an index, or ann_build.build_index did not end'),
-    'cut manifest': (lambda d: truncate(d / 'manifest.json') or truncate(d / 'manifest.json'), 'not valid JSON'),
-    'cut file': (lambda d: truncate(d / 'index-00000' / 'hashed_dataset.npy'), 'hashed_dataset.npy: .*truncated'),
-    'missing file': (
-        lambda d: (d / 'index-00000' / 'ah_codebook.pb').unlink(),
-        'ah_codebook.pb: listed in manifest.json but missing',
-    ),
-    'flipped bit': (lambda d: flip(d / 'index-00000' / 'ah_codebook.pb', 900), 'ah_codebook.pb: its sha256 is not the one'),
-    'a pickle': (lambda d: pickle_beside(d), 'scann_docids.pkl: not listed'),
-    'a pickle that is listed': (
-        lambda d: pickle_beside(d) or list_also(d, 'scann_docids.pkl'),
-        'does not list .* and nothing else',
-    ),
-    'paths of others': (
-        lambda d: replace(d / 'index-00000' / ann.ASSETS, 'ah_codebook.pb', '/etc/codebook') or sign(d),
-        'scann_assets.pbtxt: not the list of files that ScaNN writes',
-    ),
-    'a folder outside': (lambda d: edit(d, folder='../index-00000'), 'does not list'),
-    'another count': (lambda d: edit(d, num_entries=7), 'ids.npy: not the ids of 7 entries'),
-    'unknown field': (lambda d: edit(d, leafs=3), 'manifest.json: not what this program writes: .*unknown field `leafs`'),
-}
-
-
-class Hostile:
-    """Creates a file where it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return pathlib.Path.touch, (self.path,)
-
-
-def pickle_beside(directory):
-    with open(directory / 'index-00000' / 'scann_docids.pkl', 'wb') as file:
-        pickle.dump(Hostile(directory / 'unpickled'), file)
-
-
-def list_also(directory, name):
-    """Makes the manifest list one more file."""
-    listed = json.loads((directory / 'manifest.json').read_text())['files']
-    edit(directory, files=listed | {f'index-00000/{name}': {}})
-    sign(directory)
-
-
-def replace(path, old, new):
-    path.write_text(path.read_text().replace(old, new))
-
-
-@with_scann
-@pytest.mark.parametrize('name', DAMAGE)
-def test_an_index_that_is_not_whole_is_refused(memory, copy, name):
-    spoil, message = DAMAGE[name]
-    open_index(copy, memory, TABLE)
-    spoil(copy)
-    with pytest.raises(InputError, match=message):
-        open_index(copy, memory, TABLE)
-    assert not (copy / 'unpickled').exists()
 
 
 @with_scann
