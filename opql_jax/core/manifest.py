@@ -218,7 +218,7 @@ def _decode(content: bytes, type: type[Any], path) -> Any:
         manifest = msgspec.json.decode(content, type=type)
     except msgspec.ValidationError as error:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(f'{path}: not valid JSON ({error})') from error
     for name in manifest.files if isinstance(manifest, Manifest) else ():
         parts = name.split('/')

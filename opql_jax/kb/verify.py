@@ -71,7 +71,7 @@ def _format_of(folder):
     path = folder / MANIFEST
     try:
         name = msgspec.json.decode(path.read_bytes())['format']
-    except (msgspec.MsgspecError, RecursionError, TypeError, KeyError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, KeyError) as error:
         raise ManifestError(f'{path}: not a manifest ({error})') from error
     for format in _OPEN:
         if format.name == name:

@@ -104,7 +104,7 @@ def _finished_shard(directory, record):
         return None
     try:
         digests = msgspec.json.decode(record.read_bytes(), type=dict[str, files.Digest])
-    except msgspec.MsgspecError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     whole = all((directory / name).is_file() and files.digest(directory / name) == digest for name, digest in digests.items())
     return digests if whole else None

@@ -338,7 +338,7 @@ def _clean(directory, manifest, plan=None):
 def _read_plan(segment):
     """The plan of an unfinished segment, None if it has none that can be read."""
     path = segment / manifest_lib.PLAN
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(path.read_bytes())
     return None
 

@@ -84,8 +84,8 @@ def test_names_that_are_not_of_a_file_inside_the_folder_are_refused(folder, name
 
 
 def test_what_is_not_json_is_refused(folder):
-    for text in ('{', '[]', '[' * 100_000, '{"format": NaN}'):
-        (folder / 'manifest.json').write_text(text)
+    for content in (b'{', b'[]', b'[' * 100_000, b'{"format": NaN}', b'{"format": "\xef"}', b'\xff'):
+        (folder / 'manifest.json').write_bytes(content)
         with pytest.raises(ManifestError, match='manifest.json: not '):
             read_manifest(folder, TOYS)
 
