@@ -25,7 +25,8 @@ from opql_jax.core.manifest import MANIFEST
 
 _log = logging.getLogger(__name__)
 
-_HEADER = {'format': 'opql-kb', 'version': 1}
+FORMAT = 'opql-kb'
+_HEADER = {'format': FORMAT, 'version': 1}
 # A name that cannot lead out of the folder, nor be taken for its manifest.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f]*')
 _ADVICE = 'train the model that is to answer again (`train` writes this file when it ends), or name TEXT, MODEL and MEMORY'
@@ -74,7 +75,7 @@ class KBFolder:
             raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_ADVICE}')
         try:
             manifest = json.loads(self.manifest.read_text(encoding='utf-8'))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f'{self.manifest}: not valid JSON ({error}): {_ADVICE}') from error
         if not isinstance(manifest, dict) or manifest.get('format') != _HEADER['format']:
             raise InputError(

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, FolderFormat, ManifestError, checked_file, local_copy, read_manifest
+from opql_jax.core.manifest import MANIFEST, FolderFormat, ManifestError, checked_file, read_manifest
 from opql_jax.corpus import tables
+from opql_jax.data import kb_folder
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory import ann, manifest
 from opql_jax.memory.format import Memory
@@ -27,13 +30,13 @@ def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
     """Reads every file of a folder; returns what is wrong, a message for each file.
 
     Args:
-        folder: a prepared folder, a memory, an index or a model's, on disk or in a bucket; or one that holds such.
+        folder: a prepared folder, a memory, an index or a model's; or one that holds such, as a knowledge base does.
         say: is told what is read.
 
     Raises:
         InputError: it is none of these.
     """
-    folder = local_copy(folder)
+    folder = files.require_local(folder)
     children = sorted(folder.iterdir()) if folder.is_dir() else []
     parts = [part for part in (folder, *children) if any((part / name).is_file() for name in (MANIFEST, _MODEL))]
     if not parts:
@@ -47,7 +50,14 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
             say(f'{folder}: a model; its newest checkpoint is read')
             model_config.load(folder)
             return
-        format = _format_of(folder)
+        if (name := _format_name(folder)) == kb_folder.FORMAT:
+            parts = KBFolder(folder).read()
+            say(f'{folder}: a knowledge base of {", ".join(filter(None, parts.values()))}')
+            yield from (
+                f'{folder / part}: no such folder' for part in filter(None, parts.values()) if not (folder / part).is_dir()
+            )
+            return
+        format = _format_of(folder, name)
         stated = read_manifest(folder, format)
         size = sum(digest.bytes for digest in stated.files.values())
         say(f'{folder}: {format.noun} of {len(stated.files)} files, {size / 1e6:.1f} MB')
@@ -67,13 +77,16 @@ def _damaged_files(folder, stated, format) -> Iterator[str]:
             yield str(error)
 
 
-def _format_of(folder):
+def _format_name(folder) -> str:
     path = folder / MANIFEST
     try:
-        name = msgspec.json.decode(path.read_bytes())['format']
+        return msgspec.json.decode(path.read_bytes())['format']
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, KeyError) as error:
         raise ManifestError(f'{path}: not a manifest ({error})') from error
+
+
+def _format_of(folder, name) -> FolderFormat:
     for format in _OPEN:
         if format.name == name:
             return format
-    raise ManifestError(f'{path}: format {name!r}, not one of {", ".join(format.name for format in _OPEN)}')
+    raise ManifestError(f'{folder / MANIFEST}: format {name!r}, not one of {", ".join(format.name for format in _OPEN)}')

@@ -113,7 +113,7 @@ def survey(
     """Damages a folder `tries` times and reads it; counts, by kind of damage, what was told and what was read as it is.
 
     Args:
-        folder: whole; it is again afterwards.
+        folder: a whole folder or file; it is whole again afterwards.
         read: what is read from it; `==` compares.
         tries: number of damages.
         seed: of their places.
@@ -121,8 +121,12 @@ def survey(
     """
     rng, whole, counts = np.random.default_rng(seed), read(folder), collections.Counter()
     backup = folder.with_name(folder.name + '.whole')
-    shutil.copytree(folder, backup)
-    paths = sorted(path for path in folder.rglob('*') if path.is_file())
+    copy, remove_all = (
+        (shutil.copytree, shutil.rmtree) if folder.is_dir() else (shutil.copy, lambda path: path.unlink(missing_ok=True))
+    )
+    copy(folder, backup)
+    paths = sorted(path for path in folder.rglob('*') if path.is_file()) or [folder]
+    kinds = kinds if len(paths) > 1 else [kind for kind in kinds if kind is not swap]
     for number in range(tries):
         damage = kinds[rng.integers(len(kinds))]
         path = damage(rng, paths)
@@ -134,9 +138,9 @@ def survey(
             assert str(folder) in str(error) and '\n' not in str(error), f'{damage.__name__} {path}: {error}'
             counts[damage.__name__, 'told'] += 1
         assert time.monotonic() - started < SECONDS, f'{damage.__name__} {path} (try {number}) took too long'
-        shutil.rmtree(folder)
-        shutil.copytree(backup, folder)
-    shutil.rmtree(backup)
+        remove_all(folder)
+        copy(backup, folder)
+    remove_all(backup)
     print(dict(counts))
     return counts
 
@@ -168,16 +172,17 @@ def test_a_damaged_index_is_told(indexed, tries):
 
 @pytest.mark.parametrize('tries', [pytest.param(6, id='some'), pytest.param(150, id='many', marks=pytest.mark.slow)])
 def test_a_damaged_knowledge_base_is_told(tmp_path, tries):
-    """Its text and its memory; a question is answered as it was."""
-    prepared, follower, memory = tiny_training.write_world(tmp_path)
+    """Its text, its memory and its own manifest; a question is answered as it was."""
+    folder = tiny_training.write_world(tmp_path / 'kb')
+    parts = [folder / 'text', folder / 'memory', folder / 'manifest.json']
 
     def answers(_):
-        kb = VirtualKB.open(prepared, follower, memory)
+        kb = VirtualKB.open(folder)
         question = kb.prepared.questions('2-hop/dev')[0]
         return to_record(kb, question, *kb.answer([question]), evidence=3)
 
-    for folder in (pathlib.Path(prepared), pathlib.Path(memory)):
-        assert survey(folder, answers, tries, seed=tries).total() == tries
+    for part in parts:
+        assert survey(part, answers, tries, seed=tries).total() == tries
 
 
 @pytest.mark.parametrize('tries', TRIES)

@@ -14,40 +14,40 @@ import tiny_training
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory):
-    """(prepared, follower, memory), side by side."""
+def kb(tmp_path_factory):
     return tiny_training.write_world(tmp_path_factory.mktemp('kb'))
 
 
-def test_whole_folders_are_read_and_listed(folders):
-    prepared, follower, memory = folders
-    for folder, said in ((prepared, 'a prepared folder of'), (memory, 'a memory of'), (follower, 'a model')):
-        lines = []
-        assert verify(folder, lines.append) == []
-        assert len(lines) == 1 and lines[0].startswith(f'{folder}: {said}')
+PARTS = {'align': 'a model', 'follow': 'a model', 'memory': 'a memory of', 'text': 'a prepared folder of'}
 
 
-def test_all_parts_of_a_folder_are_read_and_all_damaged_files_named(folders, tmp_path):
-    prepared, _, memory = folders
-    for part in (prepared, memory):
-        (tmp_path / part.name).symlink_to(part)
-    damaged = [prepared / 'passages.parquet', prepared / 'tokenizer.json', memory / 'segment-00000' / 'target.npy']
+def test_whole_folders_are_read_and_listed(kb):
+    lines = []
+    assert verify(kb, lines.append) == []
+    first, *parts = lines
+    assert first == f'{kb}: a knowledge base of text, follow, memory' and len(parts) == len(PARTS)
+    for line, (part, said) in zip(parts, PARTS.items()):
+        assert line.startswith(f'{kb / part}: {said}')
+        assert verify(kb / part, lines.append) == [] and lines[-1] == line
+
+
+def test_all_damaged_files_of_all_parts_are_named(kb):
+    damaged = [kb / 'text' / 'passages.parquet', kb / 'text' / 'tokenizer.json', kb / 'memory' / 'segment-00000' / 'target.npy']
     whole = {path: path.read_bytes() for path in damaged}
     for path in damaged:
         flip(path)
-    lines = []
     try:
-        wrong = verify(tmp_path, lines.append)
+        wrong = verify(kb, print)
     finally:
         for path, data in whole.items():
             path.write_bytes(data)
-    assert len(lines) == 2 and len(wrong) == 3
+    assert len(wrong) == 3
     for path in damaged:
         assert any(f'{path.name}: its sha256 is not the one' in message for message in wrong)
 
 
-def test_what_digests_do_not_show_is_told(folders, tmp_path):
-    memory = folders[2]
+def test_what_digests_do_not_show_is_told(kb, tmp_path):
+    memory = kb / 'memory'
     text = (memory / 'manifest.json').read_text()
     try:
         sign(memory, num_mentions=json.loads(text)['num_mentions'] + 1)
@@ -61,8 +61,8 @@ def test_what_digests_do_not_show_is_told(folders, tmp_path):
         verify(tmp_path, print)
 
 
-def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(folders):
-    prepared = folders[0]
+def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(kb):
+    prepared = kb / 'text'
     command = [sys.executable, '-m', 'opql_jax.verify', str(prepared)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and f'{prepared}: a prepared folder' in done.stdout and 'all is as' in done.stdout, done.stderr

@@ -337,9 +337,9 @@ def test_an_unfinished_memory_is_refused(folder, tmp_path):
         VirtualKB.open(folder, memory=memory)
 
 
-def test_k_is_at_most_what_there_is(folders, kb):
+def test_k_is_at_most_what_there_is(folder, kb):
     question = questions_of(kb, 2)[0]
-    most, all_entries = (VirtualKB.open(*folders, k=k) for k in (100_000, len(kb.memory)))
+    most, all_entries = (VirtualKB.open(folder, k=k) for k in (100_000, len(kb.memory)))
     assert most.identity == all_entries.identity
     (found,), (expected,) = most.answer([question]), all_entries.answer([question])
     np.testing.assert_array_equal(found.entities, expected.entities)
@@ -353,7 +353,7 @@ def test_an_entity_table_that_is_not_finite_is_refused(kb):
         virtual_kb.with_new_entities(table, kb.memory, kb.prepared)
 
 
-def test_weights_that_are_not_finite_are_no_answer(folders, kb):
+def test_weights_that_are_not_finite_are_no_answer(kb):
     params = jax.tree.map(np.array, kb._params)
     params['follower']['w_t'][0, 0, 0] = np.nan
     broken = VirtualKB(kb.prepared, kb._answerer._encoder, params, kb.memory, kb._answerer._objective)
