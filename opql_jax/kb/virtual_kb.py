@@ -94,8 +94,8 @@ class VirtualKB:
         objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
         settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         settings = {name: value for name, value in settings.items() if value is not None}
-        if k is not None and memory is not None:
-            settings['k'] = min(k, max(len(memory), 1))  # there are no more
+        if k is not None and opened is not None:
+            settings['k'] = min(k, max(len(opened), 1))  # there are no more
         if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
             raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
         return cls(prepared, encoder, params, opened, dataclasses.replace(objective, **settings))

@@ -135,7 +135,9 @@ def survey(
             assert read(folder) == whole, f'{damage.__name__} {path} (try {number}): read as something else'
             counts[damage.__name__, 'right'] += 1
         except InputError as error:
-            assert str(folder) in str(error) and '\n' not in str(error), f'{damage.__name__} {path}: {error}'
+            assert str(folder if folder.is_dir() else folder.parent) in str(error) and '\n' not in str(error), (
+                f'{damage.__name__} {path}: {error}'
+            )
             counts[damage.__name__, 'told'] += 1
         assert time.monotonic() - started < SECONDS, f'{damage.__name__} {path} (try {number}) took too long'
         remove_all(folder)
