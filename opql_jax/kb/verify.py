@@ -4,12 +4,11 @@ import os
 import pathlib
 from collections.abc import Callable, Iterator
 
-import msgspec
-
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, FolderFormat, ManifestError, checked_file, read_manifest
 from opql_jax.corpus import tables
+from opql_jax.corpus.json_lines import read_json
 from opql_jax.data import kb_folder
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -77,12 +76,10 @@ def _damaged_files(folder, stated, format) -> Iterator[str]:
             yield str(error)
 
 
-def _format_name(folder) -> str:
-    path = folder / MANIFEST
-    try:
-        return msgspec.json.decode(path.read_bytes())['format']
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, KeyError) as error:
-        raise ManifestError(f'{path}: not a manifest ({error})') from error
+def _format_name(folder):
+    """The format that a manifest states, whatever it is."""
+    stated = read_json(folder / MANIFEST)
+    return stated.get('format') if isinstance(stated, dict) else None
 
 
 def _format_of(folder, name) -> FolderFormat:
