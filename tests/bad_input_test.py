@@ -175,7 +175,9 @@ def test_a_truncated_file_of_a_memory_is_named(world, part):
 
 def test_damaged_provenance_is_named_when_evidence_is_shown(world):
     memory = world.truncated(world.memory, PROVENANCE, zeros=True)
-    assert f'{memory}/{PROVENANCE}: truncated or not a Parquet' in complaint(world.binaries(*world.ask(memory=memory)))
+    assert f'{memory}/{PROVENANCE}: its sha256 is not the one in manifest.json' in complaint(
+        world.binaries(*world.ask(memory=memory))
+    )
 
 
 @pytest.mark.parametrize('part', [RELATIONS, PROVENANCE, TOPICS])

@@ -247,7 +247,7 @@ def _is_being_prepared(directory: pathlib.Path) -> bool:
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
     """The folder of what is cut and tokenised with these settings, named by all that this depends on but the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
-    depends = [program, wordpiece.to_str(), msgspec.to_builtins(msgspec.convert(settings, tables.SharedSettings))]
+    depends = [program, wordpiece.to_str(), {name: settings[name] for name in tables.SharedSettings.__struct_fields__}]
     parts = directory / PARTS / hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
     for kind in ('passages', 'records'):
         (parts / kind).mkdir(parents=True, exist_ok=True)
