@@ -93,6 +93,7 @@ def writer(folder: str | os.PathLike) -> Iterator[None]:
         InputError: in all processes, if another program writes there.
     """
     refused: Exception | None = None
+    barrier(f'writer of {folder}')  # connects the processes, which would not wait as long as process 0 may for a lease
     with contextlib.ExitStack() as held:
         if is_primary():
             try:
@@ -100,7 +101,7 @@ def writer(folder: str | os.PathLike) -> Iterator[None]:
             except (InputError, OSError) as error:
                 refused = error
         if process_count() > 1 and broadcast(refused is not None) and refused is None:
-            refused = InputError(f'{folder} is not free to be written, as process 0 says')
+            refused = InputError(f'{folder} is not locked: the log of process 0 says why')
         if refused is not None:
             raise refused
         yield

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 
 from opql_jax.core import files
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, Preempted
 
 _log = logging.getLogger(__name__)
 
@@ -72,10 +72,14 @@ def try_exclusive(folder: str | os.PathLike) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
         except BlockingIOError:
-            yield False
-        else:
-            yield True
+            free = False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            free = False  # readers cannot lock it either, so that one may be there
+        yield free
     finally:
         os.close(handle)
 
@@ -218,4 +222,4 @@ def _renew(own, sign, ended) -> None:
                 file=sys.stderr,
                 flush=True,
             )
-            os._exit(1)
+            os._exit(Preempted.CODE)  # launchers run the command again

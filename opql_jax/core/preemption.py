@@ -5,9 +5,11 @@ would not be raised at all as long as XLA compiles. So a thread waits for signal
 disk is lost, because files appear whole or not at all. A training loop has its state to save, and polls a `PreemptionGuard`.
 """
 
+import contextlib
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 from opql_jax.core.errors import Preempted
 
@@ -28,12 +30,13 @@ class PreemptionGuard:
     def __init__(self):
         self._signalled = False
         self._polled = threading.Event()  # since the signal
+        self._saving = self._installed = False
         self._previous = None
 
     def __enter__(self):
         # Python allows handlers in the main thread only.
         if self._process_count() == 1 and threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGTERM, self._handle)
+            self._previous, self._installed = signal.signal(signal.SIGTERM, self._handle), True
             PreemptionGuard._entered = self
         return self
 
@@ -41,10 +44,11 @@ class PreemptionGuard:
         self._signalled = True
 
     def __exit__(self, *_):
-        if self._previous is not None:
+        if self._installed:
             PreemptionGuard._entered = None
             self._polled.set()  # the loop has ended by itself
-            signal.signal(signal.SIGTERM, self._previous)
+            # None is a handler that C code had installed, which Python cannot restore.
+            signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
 
     def should_stop(self, step: int) -> bool:
         """Whether to save the state after `step` steps and raise `Preempted`; every process asks after each step."""
@@ -55,6 +59,15 @@ class PreemptionGuard:
         if self._signalled:
             self._polled.set()
         return self._signalled
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Saving may take longer than GRACE: it is not cut off."""
+        self._saving = True
+        try:
+            yield
+        finally:
+            self._saving = False
 
     @staticmethod
     def _process_count() -> int:
@@ -74,7 +87,10 @@ def exit_on_signals() -> None:
     # C code writes the numbers of signals there, even while the main thread is inside a library.
     signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        if (
+            signal.getsignal(number) != signal.SIG_IGN
+        ):  # as shells set it for SIGINT in the background, where Ctrl-C is not for it
+            signal.signal(number, lambda *_: None)
     threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
 
 
@@ -86,8 +102,16 @@ def _exit_on_signal(received: int) -> None:
             _exit('interrupted', INTERRUPTED)
         if number == signal.SIGTERM:
             guard = PreemptionGuard._entered
-            if guard is None or not guard._polled.wait(GRACE):
+            if guard is None or not _stops_by_itself(guard):
                 _exit('asked to stop: run the same command again', Preempted.CODE)
+
+
+def _stops_by_itself(guard: PreemptionGuard) -> bool:
+    """Whether the loop polls its guard within GRACE, or within as much after it has saved its state."""
+    while not guard._polled.wait(GRACE):
+        if not guard._saving:
+            return False
+    return True
 
 
 def _exit(message: str, status: int):

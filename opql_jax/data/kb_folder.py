@@ -40,12 +40,12 @@ class KBFolder:
         self.manifest = self.path / MANIFEST
 
     def part(self, name: str | os.PathLike) -> pathlib.Path | epath.Path:
-        """The folder of a part by its name, or any folder by its path: a name with a slash, such as '../other.kb/align'.
+        """The folder of a part by its name, or any folder by its path: a name with a slash, such as 'other.kb/align', from the working directory on.
 
         Raises:
             InputError: the name is not one of a folder.
         """
-        name = os.fspath(name)
+        name = _without_trailing_slash(os.fspath(name))
         if '/' not in name and not _NAME.fullmatch(name):
             raise InputError(f'{name!r} cannot name a part of {self.path}: give the plain name of a folder in it, or a path')
         return files.path(name) if '/' in name else self.path / name
@@ -95,6 +95,8 @@ class KBFolder:
 
     def write(self, *, text: str, model: str, memory: str | None) -> None:
         """States which parts answer, in place of those that did. Where one of them is not in this folder, the manifest stays as it is."""
+        text, model = _without_trailing_slash(text), _without_trailing_slash(model)
+        memory = _without_trailing_slash(memory) if memory else None
         if elsewhere := [name for name in (text, model, memory or '') if '/' in name]:
             _log.info('%s is left as it is: %s is no part of the knowledge base', self.manifest, elsewhere[0])
             return
@@ -102,3 +104,8 @@ class KBFolder:
             fields = {**_HEADER, 'text': text, 'model': model, 'memory': memory}
             partial.write_text(json.dumps(fields, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
         _log.info('%s now answers with %s', self.path, ', '.join(filter(None, (text, model, memory))))
+
+
+def _without_trailing_slash(name: str) -> str:
+    """A name as it was meant: shells complete the names of folders with a slash."""
+    return name.rstrip('/') or name

@@ -59,11 +59,13 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
         _check(output, questions, by)
         _log.info('%s is already complete', output)
         distributed.barrier(f'{output} was read')  # by all processes, before the primary one removes what another looks for
-        if distributed.is_primary() and parts.exists():
-            files.rmtree(parts)
-        return 0
-    with distributed.writer(parts):
-        return _write_chunks(output, parts, questions, by, answer)
+        answered = 0
+    else:
+        with distributed.writer(parts):
+            answered = _write_chunks(output, parts, questions, by, answer)
+    if distributed.is_primary() and parts.exists():  # only now, as the writer's lock lay in it
+        files.rmtree(parts)
+    return answered
 
 
 def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> int:
@@ -87,7 +89,6 @@ def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> 
             for part in paths:
                 with part.open('rb') as chunk:
                     shutil.copyfileobj(chunk, file)
-        files.rmtree(parts)
     distributed.barrier(f'{output} is complete')
     return answered
 

@@ -134,10 +134,9 @@ def evaluate(
         raise InputError(f'predictions are of one checkpoint, and step={step!r} asks for several')
 
     folder = KBFolder(kb)
-    parts = folder.choose(text=text, model=model, memory=memory)
 
     def evaluate_one(step, directory):
-        opened = VirtualKB.open(kb, **parts, step=step, k=k)
+        opened = VirtualKB.open(kb, text=text, model=model, memory=memory, step=step, k=k)
         sets = {name: load_questions(source, opened.prepared) for name, source in names.items()}
         if needs:
             sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}
@@ -161,7 +160,9 @@ def evaluate(
         distributed.barrier(f'{directory} is scored')
         return metrics
 
-    return evaluate_checkpoints(evaluate_one, folder.part(parts['model']), output_dir, step, patience, dry_run)
+    return evaluate_checkpoints(
+        evaluate_one, folder.part(folder.choose(model=model)['model']), output_dir, step, patience, dry_run
+    )
 
 
 def _over(kb: VirtualKB) -> str:

@@ -120,7 +120,7 @@ def train(
     folder = KBFolder(config.kb)
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
-    if memory := getattr(objective, 'memory_dir', None):
+    if memory := getattr(objective, 'memory_dir', None) or None:
         objective = dataclasses.replace(objective, memory_dir=str(folder.part(memory)))  # type: ignore[call-arg]  # it has one
     encoder = _make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(data=config.data_devices)
@@ -203,7 +203,7 @@ def train(
                 stop = preemption.should_stop(done)
                 if stop or done % config.checkpoint_every == 0 or done == config.num_steps:
                     last = progress.report(done) or last
-                    with progress.timed('checkpoint'):
+                    with progress.timed('checkpoint'), preemption.saving():
                         save(done)
                     if on_checkpoint and not stop:
                         progress.write(done, on_checkpoint(done))

@@ -11,7 +11,7 @@ def test_all_processes_are_told_that_another_program_writes_the_folder(tmp_path,
     monkeypatch.setattr(distributed, 'process_count', lambda: 2)
     monkeypatch.setattr(distributed, 'broadcast', lambda number: told.append(number) or told[0])
     with locks.writer(tmp_path):
-        for index, message in ((0, 'is being written by process'), (1, 'is not free to be written, as process 0 says')):
+        for index, message in ((0, 'is being written by process'), (1, 'is not locked: the log of process 0 says why')):
             monkeypatch.setattr(distributed, 'process_index', lambda index=index: index)
             with pytest.raises(InputError, match=f'{tmp_path} {message}'), distributed.writer(tmp_path):
                 pass

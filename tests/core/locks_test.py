@@ -16,7 +16,7 @@ import time
 import pytest
 
 from opql_jax.core import files, locks
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, Preempted
 
 from bucket import use_bucket
 
@@ -160,7 +160,7 @@ def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
     own.write_text('')
     with pytest.raises(SystemExit):
         locks._renew(own, sign, threading.Event())
-    assert codes == [1] and f'{own} was lost' in capsys.readouterr().err
+    assert codes == [Preempted.CODE] and f'{own} was lost' in capsys.readouterr().err
 
 
 def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
@@ -173,3 +173,12 @@ def test_a_folder_that_is_read_cannot_be_locked_exclusively(tmp_path):
         assert locked
         with locks.try_exclusive(tmp_path) as another:
             assert not another
+
+
+def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_path):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, 'No locks available')
+
+    monkeypatch.setattr(fcntl, 'flock', flock)
+    with locks.try_exclusive(tmp_path) as locked:
+        assert not locked

@@ -39,7 +39,10 @@ with preemption.PreemptionGuard() as guard:
     print('ready', flush=True)
     while not guard._signalled:
         time.sleep(0.01)
-    if sys.argv[1] == 'polls':
+    if sys.argv[1] == 'saves':
+        with guard.saving():
+            time.sleep(1)
+    if sys.argv[1] in ('polls', 'saves'):
         assert guard.should_stop(1)
     time.sleep(1 if sys.argv[1] == 'polls' else 60 if sys.argv[1] == 'hangs' else 0)
 print('ended', flush=True)
@@ -120,8 +123,9 @@ def test_a_binary_that_still_imports_ends_the_same_way(number, status, message):
         assert process.end(number) == (status, '', message)
 
 
-def test_a_guarded_loop_that_polls_has_all_the_time_it_needs():
-    with Running('-c', GUARDED, 'polls', '0.2') as process:
+@pytest.mark.parametrize('loop', ['polls', 'saves'])
+def test_a_guarded_loop_that_polls_or_saves_has_all_the_time_it_needs(loop):
+    with Running('-c', GUARDED, loop, '0.2') as process:
         process.wait_until_ready()
         assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
 
@@ -144,6 +148,17 @@ def test_ctrl_c_ends_a_guarded_loop_at_once():
     with Running('-c', GUARDED, 'polls', str(GRACE)) as process:
         process.wait_until_ready()
         assert process.end(number) == (status, '', message)
+
+
+def test_ctrl_c_is_not_for_a_process_in_the_background():
+    # As a shell without job control starts it: with SIGINT ignored.
+    with Running(
+        '-c', 'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n' + GUARDED, 'polls', str(GRACE)
+    ) as process:
+        process.wait_until_ready()
+        os.killpg(process._process.pid, signal.SIGINT)
+        time.sleep(0.3)
+        assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
 
 
 def test_the_processes_of_a_pool_say_nothing_of_ctrl_c(tmp_path):

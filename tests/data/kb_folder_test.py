@@ -24,6 +24,7 @@ def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder):
     assert folder.part('align-2 (mine).v1') == folder.path / 'align-2 (mine).v1'
     assert folder.part('北京') == folder.path / '北京'
     assert folder.part('other.kb/align') == pathlib.Path('other.kb/align')
+    assert folder.part('align/') == folder.path / 'align'  # as a shell completes it
     assert folder.part(pathlib.Path('/data/text')) == pathlib.Path('/data/text')
     assert str(folder.part('gs://bucket/text')) == 'gs://bucket/text'
 
@@ -35,6 +36,8 @@ def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
 
 
 def test_what_was_stated_last_is_read(folder):
+    folder.write(**PARTS | {'model': PARTS['model'] + '/'})
+    assert folder.read() == PARTS
     folder.write(**PARTS)
     assert folder.read() == PARTS and json.loads(folder.manifest.read_text()) == MANIFEST
     folder.write(text='text2', model='eae', memory=None)
