@@ -379,6 +379,7 @@ def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
     tiny_prepared.write(tmp_path / 'p')
     unknown = [q for q in prepared.questions('2-hop/train') if q.topic_entity < 0]
     write_questions(tmp_path / 'p' / 'questions' / 'unknown.jsonl', (to_record(q, prepared.vocab) for q in unknown))
+    tiny_prepared.write_manifest(tmp_path / 'p')
     other = Prepared(tmp_path / 'p')
     with pytest.raises(ValueError, match='unknown: no question has a known topic'):
         FollowSource(other, ['unknown'])
