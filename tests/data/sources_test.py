@@ -378,10 +378,10 @@ def test_open_questions_are_aligned_as_a_split_is_where_their_only_mention_is_kn
 def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
     tiny_prepared.write(tmp_path / 'p')
     unknown = [q for q in prepared.questions('2-hop/train') if q.topic_entity < 0]
-    write_questions(tmp_path / 'p' / 'questions' / 'unknown.jsonl', (to_record(q, prepared.vocab) for q in unknown))
+    write_questions(tmp_path / 'p' / 'questions' / '2-hop' / 'unknown.jsonl', (to_record(q, prepared.vocab) for q in unknown))
     tiny_prepared.write_manifest(tmp_path / 'p')
     other = Prepared(tmp_path / 'p')
     with pytest.raises(ValueError, match='unknown: no question has a known topic'):
-        FollowSource(other, ['unknown'])
+        FollowSource(other, ['2-hop/unknown'])
     with pytest.raises(ValueError, match='unknown: no question has a passage'):
-        make('align', other, split='unknown')
+        make('align', other, split='2-hop/unknown')
