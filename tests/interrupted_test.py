@@ -112,7 +112,7 @@ def test_preparing_a_larger_world_killed_from_outside_is_done_again_by_the_next_
 
 @pytest.mark.parametrize(
     'name',
-    ['passages.parquet', 'entities.parquet', 'pairs.parquet', 'passages.array_record', 'unseen_wording.jsonl', MANIFEST],
+    ['passages.parquet', MANIFEST],
 )
 def test_a_folder_whose_preparation_was_killed_is_refused_until_it_is_prepared(binaries, world, tmp_path, name):
     assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
@@ -146,13 +146,6 @@ def test_what_a_killed_run_left_is_not_found_in_what_is_prepared_there_next(bina
     assert files(tmp_path / 'killed') == files(tmp_path / 'whole')
 
 
-@pytest.mark.parametrize('name', ['passages.parquet', 'pairs.parquet', MANIFEST])
-def test_a_killed_run_leaves_no_partial_file_behind_for_good(binaries, tmp_path, name):
-    assert binaries(*prepare(tmp_path), kill_before=f'replace {name}').returncode == KILLED
-    succeed(binaries, prepare(tmp_path))
-    assert partial(tmp_path) == []
-
-
 def test_building_a_memory_killed_from_outside_goes_on_where_it_was(binaries, world, tmp_path):
     command = build(world, tmp_path / 'killed', shard_rows=8)
     assert kill_when(tmp_path / 'killed/segment-00000/shard-00005.json', command) == KILLED
@@ -166,47 +159,10 @@ def test_building_a_memory_killed_from_outside_goes_on_where_it_was(binaries, wo
     assert 0 < len(encoded) <= shards - 6
 
 
-@pytest.mark.parametrize(
-    'step',
-    [
-        'replace plan.json',
-        'replace topic.npy',
-        'replace ids.npy',
-        'replace relations-00000.npy',
-        'replace provenance-00001.parquet',
-        'replace shard-00001.json',
-        f'replace {MANIFEST}',
-        'unlink plan.json',
-        'unlink shard-00000.json',
-    ],
-)
-def test_a_killed_build_resumes_to_the_same_bytes(binaries, world, tmp_path, step):
-    assert binaries(*build(world, tmp_path), kill_before=step).returncode == KILLED
-    succeed(binaries, build(world, tmp_path))
-    assert files(tmp_path) == files(world / 'memory') and partial(tmp_path) == []
-
-
 # A full disk: no file may be larger than so many bytes. Each limit meets another kind of file first.
 
 TABLES = {'tokenizer.json': 1000, r'passages/\w+\.arrow': 10000, 'passages.array_record': 100000}
 ARRAYS = {'topic.npy': 1500, 'relations-00000.npy': 6000}
-
-
-@pytest.mark.parametrize('limit', [0, *TABLES.values()])
-def test_a_folder_prepared_on_a_full_disk_is_refused_until_there_is_room(binaries, world, tmp_path, limit):
-    assert binaries(*prepare(tmp_path), file_limit=limit).returncode == 1
-    read = binaries(*build(world, tmp_path / 'm'), f'--gin.TEXT={tmp_path}')
-    assert f'{tmp_path} is not a prepared folder, or prepare did not end' in complaint(read)
-    succeed(binaries, prepare(tmp_path))
-    assert files(tmp_path) == files(world / 'prepared')
-
-
-@pytest.mark.parametrize('limit', [0, 300, *ARRAYS.values()])
-def test_a_memory_built_on_a_full_disk_is_finished_when_there_is_room(binaries, world, tmp_path, limit):
-    assert binaries(*build(world, tmp_path), file_limit=limit).returncode == 1
-    assert not (tmp_path / 'manifest.json').exists()
-    succeed(binaries, build(world, tmp_path))
-    assert files(tmp_path) == files(world / 'memory') and partial(tmp_path) == []
 
 
 FULL = [*(('prepare', name) for name in TABLES), *(('build_memory', name) for name in ARRAYS)]
@@ -223,13 +179,6 @@ def test_a_full_disk_on_which_the_parts_of_passages_lie_already_is_reported_for_
     complaint(binaries(*prepare(tmp_path), file_limit=TABLES['passages.array_record']))
     said = complaint(binaries(*prepare(tmp_path), file_limit=10000))
     assert re.search(rf'{tmp_path}/\S*passages.parquet', said) and 'File too large' in said, said
-
-
-@pytest.mark.parametrize('name', ARRAYS)
-def test_no_array_cut_short_by_a_full_disk_takes_its_final_name(binaries, world, tmp_path, name):
-    binaries(*build(world, tmp_path), file_limit=ARRAYS[name])
-    whole = files(world / 'memory')
-    assert {name: digest for name, digest in files(tmp_path).items() if name in whole and digest != whole[name]} == {}
 
 
 # A folder in which nothing may be written.

@@ -95,8 +95,15 @@ def sha256(where: str | os.PathLike) -> str:
 
 
 def rmtree(folder: str | os.PathLike) -> None:
-    """Removes a folder with everything in it."""
-    epath.Path(folder).rmtree()
+    """Removes a folder with everything in it; an OSError names it."""
+    if is_remote(folder):
+        epath.Path(folder).rmtree()
+        return
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:  # which names a file below it without its folder
+        error.filename = os.fspath(folder)
+        raise
 
 
 def copy(source: pathlib.Path | epath.Path, target: pathlib.Path | epath.Path) -> None:
@@ -154,6 +161,9 @@ def _sync(where: pathlib.Path) -> None:
     handle = os.open(where, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        error.filename = os.fspath(where)
+        raise
     finally:
         os.close(handle)
 

@@ -8,7 +8,6 @@ import itertools
 import json
 import logging
 import pathlib
-import shutil
 import time
 from typing import Any
 
@@ -221,13 +220,12 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
     A folder is known by what its plan states, so that no file of a user's is taken for a killed run's.
     """
     if _is_being_prepared(directory):
-        for leftover in [
-            *(path for pattern in tables.CONTENTS for path in directory.glob(pattern)),
-            *directory.rglob('.*.partial'),
-        ]:
-            leftover.unlink(missing_ok=True)
+        for leftover in [path for pattern in tables.CONTENTS for path in directory.glob(pattern)]:
+            leftover.unlink()
     elif any(not (path.name.startswith(f'.{tables.PLAN}.') or locks.is_lock(path)) for path in directory.iterdir()):
         raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
+    for partial in directory.rglob('.*.partial'):
+        partial.unlink()
     plan = {'format': tables.PREPARED.name, 'version': tables.PREPARED.version, 'settings': settings}
     with files.atomic_path(directory / tables.PLAN) as partial:
         partial.write_text(json.dumps(plan, indent=2), encoding='utf-8')
@@ -259,7 +257,8 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 def _finish(directory: pathlib.Path) -> None:
     """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
     if _is_being_prepared(directory):
-        shutil.rmtree(directory / PARTS, ignore_errors=True)
+        if (directory / PARTS).exists():
+            files.rmtree(directory / PARTS)
         (directory / tables.PLAN).unlink()
 
 

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import re
-import shutil
 
 import numpy as np
 
@@ -219,7 +218,7 @@ def _is_begun(directory) -> bool:
 def _remove_others(directory, folder):
     for path in _folders(directory):
         if path.name != folder:
-            shutil.rmtree(path)
+            storage.rmtree(path)
 
 
 def _folders(directory):

@@ -11,7 +11,6 @@ Entry ids stay what they are, and an id that was deleted is not given again.
 import contextlib
 import copy
 import dataclasses
-import shutil
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -329,7 +328,7 @@ def _clean(directory, manifest, plan=None):
             # A reader may hold it (`Memory.close`); then a later update will find it free.
             with locks.try_exclusive(path) as free:
                 if free:
-                    shutil.rmtree(path)
+                    files.rmtree(path)
     records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{manifest_lib.PLAN}'), directory / manifest_lib.PLAN]
     for leftover in [*directory.rglob('.*.partial'), *(path for path in records if path.parent not in resumed)]:
         leftover.unlink(missing_ok=True)

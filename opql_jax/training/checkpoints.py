@@ -18,6 +18,9 @@ from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 
+# Where steps are moved that are about to be removed, lest a run that is killed leaves half of one.
+_REMOVED = 'removed'
+
 
 class CheckpointError(InputError):
     """A checkpoint is missing, or does not fit the model it is loaded into."""
@@ -26,7 +29,7 @@ class CheckpointError(InputError):
 class Checkpoints:
     """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
 
-    Writes are atomic: a step folder exists only when it is whole.
+    A step's folder exists only while it is whole: it is written under another name, and moved away before it is removed.
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
@@ -34,7 +37,11 @@ class Checkpoints:
         if read_only and not self.directory.is_dir():
             raise CheckpointError(f'{self.directory} does not exist: train into {workdir} first, or name another folder')
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=None if read_only else keep, create=not read_only, read_only=read_only, enable_async_checkpointing=False
+            max_to_keep=None if read_only else keep,
+            create=not read_only,
+            read_only=read_only,
+            enable_async_checkpointing=False,
+            todelete_subdir=None if read_only else _REMOVED,  # not in a bucket, where nothing can be moved
         )
         self._manager = ocp.CheckpointManager(
             self.directory,
@@ -46,6 +53,12 @@ class Checkpoints:
                 'meta': ocp.JsonCheckpointHandler(),
             },
         )
+        if not read_only:
+            self._remove_moved()  # by a run that was killed
+
+    def _remove_moved(self):
+        if distributed.is_primary() and (self.directory / _REMOVED).exists():
+            files.rmtree(self.directory / _REMOVED)
 
     def steps(self) -> list[int]:
         """Those that were saved whole and are there, oldest first."""
@@ -75,6 +88,7 @@ class Checkpoints:
                 f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: {reason}). Those before it are as'
                 ' they were: make room or mend the folder, and run the same command again.'
             ) from error
+        self._remove_moved()
 
     def _require_step(self, step: int | None) -> int:
         step = self.latest_step() if step is None else step

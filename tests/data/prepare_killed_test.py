@@ -11,7 +11,6 @@ import pytest
 from opql_jax.corpus import splitting
 from opql_jax.data import passage_records, prepare
 
-import killed_everywhere
 from prepare_by_parts import BATCH, run
 
 DOCUMENTS = 2 * BATCH  # two parts of passages, and two of records
@@ -88,21 +87,6 @@ def test_a_stopped_run_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_pat
         patched.setattr(module, name, stop)
         run(tmp_path / 'out', corpus)
     assert goes_on(tmp_path / 'out', corpus, whole) == kept
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_any_point_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_path):
-    corpus = write(tmp_path / 'corpus')
-    points = killed_everywhere.run(tmp_path, 'prepare_by_parts', 'run', corpus)
-    whole, seen = contents(tmp_path / str(points)), set()
-    for point in range(1, points):
-        folder = tmp_path / str(point)
-        if (folder / 'manifest.json').exists():
-            run(folder, corpus)
-            assert contents(folder) == whole, f'killed at point {point}'
-        else:
-            seen.add(goes_on(folder, corpus, whole))
-    assert seen == {(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)}
 
 
 def interrupted(output, corpus, **options):

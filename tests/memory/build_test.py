@@ -11,9 +11,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
-from opql_jax.memory.format import Memory
 
-import killed_everywhere
 from memory_tables import DIM, HASHES, NUM_ENTITIES, digest_of_tree, make, make_table, relations_of
 
 
@@ -93,24 +91,6 @@ def test_progress_states_rate_and_time_left(tmp_path):
     make(tmp_path, on_progress=lambda *call: calls.append(call))
     assert [(done, total) for done, total, _, _ in calls] == [(7, 40), (14, 40), (21, 40), (28, 40), (35, 40), (40, 40)]
     assert all(rate > 0 and left == pytest.approx((total - done) / rate) for done, total, rate, left in calls)
-
-
-@pytest.mark.parametrize(('mentions', 'shard_rows'), [('all', 20), ('average', 8)])  # two shards each
-def test_a_build_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, mentions, shard_rows):
-    points = killed_everywhere.run(tmp_path, 'memory_tables', 'make_as', mentions, shard_rows)
-    assert points > 35
-    make(tmp_path / 'undisturbed', mentions=mentions, shard_rows=shard_rows)
-    expected = digest_of_tree(tmp_path / 'undisturbed')
-    unfinished = 0
-    for point in range(1, points + 1):
-        directory = tmp_path / str(point)
-        if directory.exists() and not (directory / 'manifest.json').exists():
-            unfinished += 1
-            with pytest.raises(InputError, match='unfinished|no such file'):
-                Memory.open(directory)
-        make(directory, mentions=mentions, shard_rows=shard_rows)
-        assert digest_of_tree(directory) == expected, f'killed at point {point}'
-    assert unfinished > 30
 
 
 def interrupted(directory, after_shards=2, **options):

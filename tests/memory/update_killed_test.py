@@ -1,4 +1,4 @@
-"""Updates of a memory that are killed, that fail, and that have readers and other writers beside them."""
+"""Updates of a memory that are stopped, that fail, and that have readers and other writers beside them."""
 
 import concurrent.futures
 import contextlib
@@ -14,42 +14,8 @@ from opql_jax.memory import format
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
-import killed_everywhere
 from memory_tables import DIM, digest_of_tree, make_table, relations_of
 from tiny_updates import MOST, UPDATES, VOCAB, add, entries_of, injection, make, vocab_of
-
-
-@pytest.mark.parametrize(('update', 'least'), [('inject', 30), ('delete', 7), ('compact', 60)])
-def test_an_update_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path, update, least):
-    make(tmp_path / 'before').close()
-    add(tmp_path / 'before', make_table(10, seed=1)).close()
-    delete(tmp_path / 'before', entities=[0])
-    points = killed_everywhere.run(tmp_path, 'tiny_updates', 'apply', update)
-    assert points > least
-    done = tmp_path / str(points)
-    states = {Memory.open(folder).hash(): entries_of(Memory.open(folder)) for folder in (tmp_path / 'before', done)}
-    old, new = states
-    expected, seen, taken_over = digest_of_tree(done), [], 0
-    for point in range(1, points):
-        directory = tmp_path / str(point)
-        with contextlib.closing(Memory.open(directory)) as memory:
-            seen.append(memory.hash())
-            assert entries_of(memory) == states[seen[-1]]
-            memory.verify()
-        finished = finished_shards(directory)
-        UPDATES[update](directory)
-        assert digest_of_tree(directory) == expected, f'killed at point {point}'
-        if update == 'inject':
-            assert all(file.stat().st_mtime_ns == written for file, written in finished.items())
-            taken_over = max(taken_over, len(finished))
-    assert seen == sorted(seen, key=[old, new].index) and set(seen) == {old, new}
-    assert taken_over == (2 if update == 'inject' else 0)
-
-
-def finished_shards(directory):
-    """Of the shards that are recorded as finished: the array of relations, and when it was written."""
-    files = [record.with_name(f'relations-{record.stem[-5:]}.npy') for record in directory.glob('*/shard-*.json')]
-    return {file: file.stat().st_mtime_ns for file in files}
 
 
 @pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])

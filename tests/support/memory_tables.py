@@ -39,11 +39,6 @@ def make(directory, entries=None, encode=relations_of, embed=None, on_progress=N
     return build(directory, make_table() if entries is None else entries, encode, options, embed, on_progress)
 
 
-def make_as(directory, mentions, shard_rows):
-    """`make` with options that a command line can state."""
-    make(directory, mentions=mentions, shard_rows=int(shard_rows))
-
-
 def digest_of_tree(directory):
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()

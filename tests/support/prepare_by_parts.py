@@ -1,4 +1,4 @@
-"""Preparing a corpus of a few documents in more than one part, also from a process of `killed_everywhere`."""
+"""Preparing a corpus of a few documents in more than one part."""
 
 import pytest
 

@@ -64,8 +64,3 @@ UPDATES = {
     'delete': lambda directory: delete(directory, entities=[1], entries=[7]),
     'compact': compact,
 }
-
-
-def apply(directory, update):
-    """One of the updates by name."""
-    UPDATES[update](directory)

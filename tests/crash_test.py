@@ -1,0 +1,67 @@
+"""Whatever ends a run, at whatever system call: readers find the state before it or after it, and the same run again completes it.
+
+Runs are killed before a call that changes a file, or in the middle of a write; or the disk is full from some call on, or fails
+at one. CI tries some calls of each kind, `-m slow` all of them.
+"""
+
+import collections
+
+import pytest
+
+import system_calls
+from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
+
+WORKS = ['prepare', 'build', 'inject', 'delete', 'compact', 'checkpoint', 'predictions']
+SAMPLE = {KILL: 6, TEAR: 2, FULL: 3, BROKEN: 3}
+CASES = [(work, how) for work in WORKS for how in SAMPLE]
+
+
+@pytest.fixture(scope='module')
+def sample(tmp_path_factory):
+    requests = [(work, how, SAMPLE[how]) for work, how in CASES]
+    return dict(zip(CASES, system_calls.tried(tmp_path_factory.mktemp('sample'), 'crash_runs', requests), strict=True))
+
+
+def check(tried, how, least):
+    """Asserts what must hold after each fault, and prints how many there were."""
+    assert len(tried.outcomes) >= least and tried.old != tried.new
+    for outcome in tried.outcomes:
+        where = f'call {outcome.point}, {outcome.kind} {outcome.name}: {outcome.said}'
+        if how in (KILL, TEAR):
+            assert outcome.status == KILLED, where
+        else:
+            # An error that does no harm may be passed over; any other one is told in words that name a file.
+            assert outcome.status in (0, 1), where
+            assert outcome.status == 0 or 'FOLDER' in outcome.said, where
+            assert outcome.status == 1 or outcome.state == tried.new, where
+        assert outcome.state in (tried.old, tried.new), where
+        assert outcome.content == tried.content, where
+    kinds = collections.Counter(outcome.kind for outcome in tried.outcomes)
+    print(f'{how}: {len(tried.outcomes)} of {len(tried.calls)} calls: {dict(kinds)}')
+
+
+@pytest.mark.parametrize(('work', 'how'), CASES)
+def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed_by_the_next(sample, work, how):
+    check(sample[work, how], how, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('work', 'how'), CASES)
+def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(tmp_path, work, how):
+    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, None)])
+    check(tried, how, 3 if how == TEAR else 14)
+
+
+@pytest.mark.parametrize('work', WORKS)
+def test_a_file_is_on_the_disk_before_it_gets_its_name(sample, work):
+    """So that it is whole after a failure of power, too."""
+    calls, written = sample[work, KILL].calls, {}
+    for at, (kind, name) in enumerate(calls):
+        if kind == 'write':
+            written[name] = at
+        elif kind == 'fsync':
+            written.pop(name, None)
+        elif kind == 'rename':
+            folder, _, last = name.rpartition('/')
+            partial = f'{folder}/.{last}.N.partial'.lstrip('/')
+            assert partial not in written, f'{partial} is renamed before it is synchronised'

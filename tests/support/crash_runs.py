@@ -1,0 +1,139 @@
+"""Small runs of everything that writes a folder, for `system_calls`: what they start from, and what must be found afterwards."""
+
+import contextlib
+import hashlib
+import json
+import types
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import manifest_hash
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.question_sets import write_answers
+from opql_jax.memory.format import Memory
+from opql_jax.training.checkpoints import Checkpoints
+
+import memory_tables
+import prepare_by_parts
+import tiny_updates
+from graph_kb import QUESTIONS, ring
+from memory_tables import digest_of_tree, make_table
+
+NOTHING = None
+
+
+def _nothing(folder):
+    pass
+
+
+def _file_digests(folder, manifest):
+    """Fails if a file is not what the manifest says."""
+    for name, stated in manifest['files'].items():
+        data = (folder / name).read_bytes()
+        assert stated == {'bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}, name
+    return manifest_hash(manifest)
+
+
+# prepare: two parts of passages, and two of records.
+
+
+def _corpus(before):
+    names = ['Ann', 'Bob', 'Eve', 'Zoë']
+    texts = [(names[i % 4], f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.') for i in range(8)]
+    lines = [{'id': str(i), 'title': title, 'text': text} for i, (title, text) in enumerate(texts)]
+    (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+
+
+def _prepared_state(folder):
+    try:
+        prepared = Prepared(folder)
+    except InputError:
+        return NOTHING
+    assert len(prepared.passages) and len(prepared.pairs['topic']) and len(prepared.vocab)
+    return _file_digests(folder, prepared.manifest)
+
+
+prepare = types.SimpleNamespace(
+    before=_corpus,
+    run=lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl'),
+    state=_prepared_state,
+    content=digest_of_tree,
+)
+
+# A memory: built, and changed in three ways.
+
+
+def _memory_state(folder):
+    try:
+        memory = Memory.open(folder)
+    except InputError:
+        return NOTHING
+    with contextlib.closing(memory):
+        memory.verify()
+        return [memory.hash(), hashlib.sha256(repr(tiny_updates.entries_of(memory)).encode()).hexdigest()]
+
+
+def _memory(before):
+    tiny_updates.make(before).close()
+    tiny_updates.add(before, make_table(10, seed=1)).close()
+    tiny_updates.delete(before, entities=[0])
+
+
+build = types.SimpleNamespace(
+    before=_nothing, run=lambda folder: memory_tables.make(folder), state=_memory_state, content=digest_of_tree
+)
+inject, delete, compact = (
+    types.SimpleNamespace(before=_memory, run=tiny_updates.UPDATES[name], state=_memory_state, content=digest_of_tree)
+    for name in ('inject', 'delete', 'compact')
+)
+
+# A checkpoint, after which the one before it is removed.
+
+
+def _params(step):
+    return {'encoder': {'kernel': np.arange(12.0, dtype=np.float32).reshape(3, 4) * step}, 'bias': np.full(5, step, np.float32)}
+
+
+def _save(folder, step):
+    with Checkpoints(folder, keep=1) as checkpoints:
+        if checkpoints.latest_step() != step:
+            checkpoints.save(step, _params(step), {'mu': _params(step + 10)}, {'step': step})
+
+
+def _checkpoint_state(folder):
+    """What the newest step holds; fails if one that is listed is not whole."""
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        for step in checkpoints.steps():
+            params, opt_state, meta = checkpoints.restore(_params(0), {'mu': _params(0)}, step)
+            assert meta['step'] == step
+    return [step, params_hash(params), params_hash(opt_state)]
+
+
+def _checkpoint_content(folder):
+    # Files of a checkpoint hold times and random names. The step before may stay if it was about to be removed.
+    return [_checkpoint_state(folder), [path.name for path in (folder / 'checkpoints').iterdir() if not path.name.isdigit()]]
+
+
+checkpoint = types.SimpleNamespace(
+    before=lambda before: _save(before, 1),
+    run=lambda folder: _save(folder, 2),
+    state=_checkpoint_state,
+    content=_checkpoint_content,
+)
+
+# Predictions.
+
+
+def _predictions_state(folder):
+    path = folder / 'a.jsonl'
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else NOTHING
+
+
+predictions = types.SimpleNamespace(
+    before=_nothing,
+    run=lambda folder: write_answers(ring(), QUESTIONS, folder / 'a.jsonl'),
+    state=_predictions_state,
+    content=digest_of_tree,
+)

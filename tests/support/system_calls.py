@@ -1,0 +1,202 @@
+"""Runs a function in child processes, each with a fault at another of the system calls by which it changes files.
+
+    python tests/support/system_calls.py MODULE ROOT REQUESTS
+
+Libraries that write natively (Arrow, TensorStore, the Rust of the tokenizers) are seen too, as a library in C stands between them
+and the system (system_calls.c). Each child is a fork of one process that has imported everything.
+"""
+
+import contextlib
+import ctypes
+import errno
+import gc
+import importlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from typing import NamedTuple
+
+import pytest
+
+# What happens at a call, with the numbers of system_calls.c.
+KILL = 'killed before it'
+TEAR = 'killed in the middle of writing'
+FULL = 'the disk is full from then on'
+BROKEN = 'an error of the disk'
+HOW = {KILL: (1, 0), TEAR: (2, 0), FULL: (4, errno.ENOSPC), BROKEN: (3, errno.EIO)}
+KILLED = -9
+_COUNT = 0
+
+
+class Outcome(NamedTuple):
+    """What came of a run with a fault.
+
+    Attributes:
+        point: the number of the call, from 1.
+        kind, name: the call and the file, without what differs from run to run.
+        status: exit code, or minus the signal.
+        said: what the run reported.
+        state: what a reader finds afterwards.
+        content: what there is after the run was repeated without a fault, or the error of that.
+    """
+
+    point: int
+    kind: str
+    name: str
+    status: int
+    said: str
+    state: object
+    content: object
+
+
+class Tried(NamedTuple):
+    """Outcomes, and what an undisturbed run has: its calls as (kind, name), the state before and after it, and its content."""
+
+    calls: list
+    old: object
+    new: object
+    content: object
+    outcomes: list
+
+
+def preload(folder: pathlib.Path) -> pathlib.Path:
+    """Compiles the library; skips the test where there is no compiler."""
+    compiler = shutil.which('cc') or shutil.which('gcc') or shutil.which('clang')
+    if not compiler or sys.platform != 'linux':
+        pytest.skip('system calls are interposed with a library for Linux, which needs a C compiler')
+    library, source = folder / 'system_calls.so', pathlib.Path(__file__).with_suffix('.c')
+    command = [compiler, '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', library, source, '-ldl']
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return library
+
+
+def tried(folder: pathlib.Path, module: str, requests: list[tuple[str, str, int | None]]) -> list[Tried]:
+    """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of them, of different kinds.
+
+    A work has `before(folder)`, which makes the folder that it starts from, `run(folder)`, `state(folder)`, what a reader finds, and
+    `content(folder)`, all that must be the same after each run. Both are JSON values.
+    """
+    library = preload(folder)
+    # In main memory where that can be: the runs wait for nothing but the disk.
+    memory = pathlib.Path('/dev/shm')
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as root:
+        environment = {'LD_PRELOAD': str(library), 'PYTHONPATH': os.pathsep.join(sys.path), 'JAX_PLATFORMS': 'cpu'}
+        command = [sys.executable, __file__, module, root, json.dumps(requests)]
+        ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr[-5000:]
+        found = [Tried(*one) for one in json.loads(pathlib.Path(root, 'found.json').read_text())]
+    return [one._replace(outcomes=[Outcome(*outcome) for outcome in one.outcomes]) for one in found]
+
+
+def _main(module, root, requests):
+    root, module = pathlib.Path(root), importlib.import_module(module)
+    found = []
+    for number, (name, how, most) in enumerate(json.loads(requests)):
+        (root / str(number)).mkdir()
+        found.append(_try(root / str(number), getattr(module, name), how, most))
+    (root / 'found.json').write_text(json.dumps(found))
+
+
+def _try(root, work, how, most):
+    before, log = root / 'before', root / 'calls'
+    _forked(lambda: work.before(before))
+    _warm(lambda folder: (work.run(folder), work.state(folder), work.content(folder)), before, root / 'warm')
+
+    def run(folder, mode, point, number):
+        if before.exists():
+            shutil.copytree(before, folder)
+        log.unlink(missing_ok=True)
+
+        def armed():
+            ctypes.CDLL(None).arm(os.fsencode(folder), os.fsencode(log), mode, ctypes.c_long(point), number)
+            work.run(folder)
+
+        status, said = _forked(armed)
+        lines = log.read_text().splitlines() if log.exists() else []
+        return status, said, [_normal(line, folder) for line in lines]
+
+    def look(function, folder):
+        status, found = _forked(lambda: function(folder), result=True)
+        return found if status == 0 else f'{status} {found}'
+
+    status, said, calls = run(root / 'whole', _COUNT, 0, 0)
+    assert status == 0, said
+    old, new, content = look(work.state, before), look(work.state, root / 'whole'), look(work.content, root / 'whole')
+    outcomes = []
+    for point in _chosen(calls, how, most):
+        folder = root / str(point)
+        status, said, seen = run(folder, HOW[how][0], point, HOW[how][1])
+        state = look(work.state, folder)
+        again, complaint = _forked(lambda: work.run(folder))
+        found = look(work.content, folder) if again == 0 else f'{again} {complaint}'
+        kind, name = seen[point - 1] if len(seen) >= point else ('', '')
+        outcomes.append((point, kind, name, status, said.replace(str(folder), 'FOLDER'), state, found))
+        shutil.rmtree(folder, ignore_errors=True)
+    return calls, old, new, content, outcomes
+
+
+def _warm(function, before, folder):
+    """Imports what a run imports on the way, so that no fork has to do it."""
+    if before.exists():
+        shutil.copytree(before, folder)
+    status, modules = _forked(lambda: (function(folder), sorted(sys.modules))[1], result=True)
+    assert status == 0, modules
+    for module in modules:
+        with contextlib.suppress(Exception):  # some are made by their packages
+            importlib.import_module(module)
+    gc.freeze()  # so that no child's collector touches, and thereby copies, what it got from here
+
+
+def _chosen(calls, how, most):
+    """The numbers of calls: all, or so many, of different kinds and files if possible, evenly."""
+    apt = lambda kind: kind == 'write' if how == TEAR else kind not in ('unlink', 'rmdir') if how == FULL else True
+    points = [point for point, (kind, _) in enumerate(calls, 1) if apt(kind)]
+    if most is None or most >= len(points):
+        return points
+    first = {calls[point - 1]: point for point in reversed(points)}
+    chosen = sorted(first.values()) if len(first) >= most else points
+    return [chosen[i * (len(chosen) - 1) // (most - 1)] for i in range(most)]
+
+
+def _normal(line, folder):
+    """(kind, name) of a line of the log, without process ids, random names and times."""
+    kind, _, path = line.partition(' ')
+    name = path.removeprefix(str(folder)).lstrip('/') or '.'
+    name = re.sub(r'\.\d+\.partial$', '.N.partial', name)
+    return kind, re.sub(r'[0-9a-f]{16,}|\d{8,}', 'N', name)
+
+
+def _forked(function, result=False):
+    """(status, what it said) of a function in a fork of this process, as the binaries report errors; or its result."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        status, said = 0, ''
+        try:
+            found = function()
+            said = json.dumps(found) if result else ''
+        except BaseException as error:
+            from opql_jax.core.errors import InputError
+
+            told = isinstance(error, (InputError, OSError))
+            status, said = (1, f'error: {error}') if told else (2, traceback.format_exc())
+        with os.fdopen(write, 'w') as pipe:
+            pipe.write(said)
+        os._exit(status)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        said = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status, json.loads(said) if result and status == 0 else said
+
+
+if __name__ == '__main__':
+    _main(*sys.argv[1:])
