@@ -10,6 +10,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import manifest_hash
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.question_sets import write_answers
 from opql_jax.memory.format import Memory
@@ -136,4 +137,18 @@ predictions = types.SimpleNamespace(
     run=lambda folder: write_answers(ring(), QUESTIONS, folder / 'a.jsonl'),
     state=_predictions_state,
     content=digest_of_tree,
+)
+
+# The manifest of a knowledge base. Two runs that end may write it at the same time, so that nobody removes partial files.
+
+
+def _kb_state(folder):
+    return KBFolder(folder).read()
+
+
+kb_manifest = types.SimpleNamespace(
+    before=lambda before: KBFolder(before).write(text='text', model='follow', memory='memory'),
+    run=lambda folder: KBFolder(folder).write(text='text', model='language', memory=None),
+    state=_kb_state,
+    content=_kb_state,
 )
