@@ -52,6 +52,13 @@ def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_
     check(tried, how, 1 if how == TEAR else 5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('how', SAMPLE)
+def test_training_with_a_fault_has_the_step_before_or_the_next_and_ends_as_without(tmp_path, how):
+    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [('train', how, 25)])
+    check(tried, how, 10)
+
+
 @pytest.mark.parametrize('work', WORKS)
 def test_a_file_is_on_the_disk_before_it_gets_its_name(sample, work):
     """So that it is whole after a failure of power, too."""

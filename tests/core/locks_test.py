@@ -134,9 +134,9 @@ def test_a_file_is_no_folder_to_write(tmp_path):
                 pass
 
 
+@pytest.mark.parametrize('folder', ['disk without locks', 'bucket'], indirect=True)
 def test_a_lease_that_nobody_renews_is_waited_for_and_ends(folder):
-    if not folder.startswith('gs://'):
-        pytest.skip('the same on a disk')
+    files.path(folder).mkdir(parents=True)
     files.path(f'{folder}/.lock-killed').write_text('{"renewals": 7}')
     started = time.monotonic()
     with locks.writer(folder):

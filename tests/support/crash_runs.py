@@ -9,7 +9,6 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import manifest_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.question_sets import write_answers
@@ -18,6 +17,7 @@ from opql_jax.training.checkpoints import Checkpoints
 
 import memory_tables
 import prepare_by_parts
+import tiny_training
 import tiny_updates
 from graph_kb import QUESTIONS, ring
 from memory_tables import digest_of_tree, make_table
@@ -31,10 +31,9 @@ def _nothing(folder):
 
 def _file_digests(folder, manifest):
     """Fails if a file is not what the manifest says."""
-    for name, stated in manifest['files'].items():
+    for name, stated in manifest.files.items():
         data = (folder / name).read_bytes()
-        assert stated == {'bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}, name
-    return manifest_hash(manifest)
+        assert (stated.bytes, stated.sha256) == (len(data), hashlib.sha256(data).hexdigest()), name
 
 
 # prepare: two parts of passages, and two of records.
@@ -53,7 +52,8 @@ def _prepared_state(folder):
     except InputError:
         return NOTHING
     assert len(prepared.passages) and len(prepared.pairs['topic']) and len(prepared.vocab)
-    return _file_digests(folder, prepared.manifest)
+    _file_digests(folder, prepared.manifest)
+    return prepared.hash()
 
 
 prepare = types.SimpleNamespace(
@@ -72,7 +72,7 @@ def _memory_state(folder):
     except InputError:
         return NOTHING
     with contextlib.closing(memory):
-        memory.verify()
+        _file_digests(folder, memory.manifest)
         return [memory.hash(), hashlib.sha256(repr(tiny_updates.entries_of(memory)).encode()).hexdigest()]
 
 
@@ -123,6 +123,32 @@ checkpoint = types.SimpleNamespace(
     state=_checkpoint_state,
     content=_checkpoint_content,
 )
+
+# The second of two steps of training.
+
+
+def _train(folder, **options):
+    tiny_training.run(folder.parent / 'text', folder, num_steps=2, checkpoint_every=1, keep_checkpoints=1, **options)
+
+
+def _one_step(before):
+    def stop(step):
+        raise KeyboardInterrupt
+
+    tiny_training.write_prepared(before.parent / 'text')
+    with contextlib.suppress(KeyboardInterrupt):
+        _train(before, on_checkpoint=stop)
+
+
+def _trained_state(folder):
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        for step in checkpoints.steps():
+            checkpoints.params(step)
+    arrays = sorted((name, array.tobytes()) for name, array in tiny_training.state_of(folder, step).items())
+    return [step, hashlib.sha256(repr(arrays).encode()).hexdigest()]
+
+
+train = types.SimpleNamespace(before=_one_step, run=_train, state=_trained_state, content=_trained_state)
 
 # Predictions.
 
