@@ -87,9 +87,8 @@ def exit_on_signals() -> None:
     # C code writes the numbers of signals there, even while the main thread is inside a library.
     signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        if (
-            signal.getsignal(number) != signal.SIG_IGN
-        ):  # as shells set it for SIGINT in the background, where Ctrl-C is not for it
+        # Shells start jobs in the background with SIGINT ignored: Ctrl-C is not for these.
+        if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
 

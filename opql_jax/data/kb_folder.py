@@ -40,7 +40,9 @@ class KBFolder:
         self.manifest = self.path / MANIFEST
 
     def part(self, name: str | os.PathLike) -> pathlib.Path | epath.Path:
-        """The folder of a part by its name, or any folder by its path: a name with a slash, such as 'other.kb/align', from the working directory on.
+        """The folder of a part by its name, or any folder by its path.
+
+        A path is what has a slash, such as 'other.kb/align'; it begins at the working directory.
 
         Raises:
             InputError: the name is not one of a folder.

@@ -71,8 +71,8 @@ def prepare(
             than the longest of `batching.BUCKET_LENGTHS`.
         title_prefix: whether passages that do not mention the entity of their title begin with it, see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
-        extends: a prepared text of this or another knowledge base with which this one begins: its entities, passages and questions are taken over with their
-            ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
+        extends: a prepared text of this or another knowledge base with which this one begins: its entities, passages and
+            questions are taken over with their ids, and what the reader gives comes after them. The other settings are then those of that folder, whatever is
             given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file must
             list all that the new documents link to, old ones too.
         processes: that cut and tokenise the text; None for one per core. What is prepared does not depend on it.
