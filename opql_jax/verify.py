@@ -2,12 +2,14 @@
 
 import sys
 
-from opql_jax.core.errors import InputError
-from opql_jax.kb.verify import verify
+from opql_jax.core import preemption
 
 
 def main(folders: list[str]) -> int:
     """The exit code: 2 without folders, 1 if something is wrong."""
+    from opql_jax.core.errors import InputError
+    from opql_jax.kb.verify import verify
+
     if not folders or '--help' in folders:
         print(__doc__)
         return 2 if not folders else 0
@@ -24,4 +26,5 @@ def main(folders: list[str]) -> int:
 
 
 if __name__ == '__main__':
+    preemption.exit_on_signals()
     sys.exit(main(sys.argv[1:]))

@@ -116,9 +116,10 @@ def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message
 
 
 @both
+@pytest.mark.parametrize('binary', ['train', 'verify'])
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
-def test_a_binary_that_still_imports_ends_the_same_way(number, status, message):
-    with Running('-m', 'opql_jax.train', '--gin_file=gin/models/tiny.gin') as process:
+def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, message):
+    with Running('-m', f'opql_jax.{binary}', '--gin_file=gin/models/tiny.gin') as process:
         process.wait_for_handlers()
         assert process.end(number) == (status, '', message)
 
