@@ -2,20 +2,29 @@
 
 An exception raised in a signal handler would unwind the stack while threads of XLA are at work, which crashes the process, and
 would not be raised at all as long as XLA compiles. So a thread waits for signals, and ends the process on the spot. Nothing on
-disk is lost, because files appear whole or not at all. A training loop has its state to save, and polls a `PreemptionGuard`.
+disk is lost, because files appear whole or not at all. A training loop has its state to save, and polls a `PreemptionGuard`;
+a process that waits for another in `run_binary` passes the signal on.
 """
 
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from opql_jax.core.errors import Preempted
 
+STOP_SIGNALS = signal.SIGTERM, signal.SIGINT
 INTERRUPTED = 130  # of a process that Ctrl-C ended, as shells have it: 128 + SIGINT
 # Seconds after SIGTERM in which a loop has to poll its guard, else it is compiling or stuck. Clusters wait 30 or more before SIGKILL.
 GRACE = 20.0
+
+# Held while a signal is answered and while a child starts, so that no signal falls between the two.
+_answering = threading.Lock()
+_child: subprocess.Popen | None = None  # of `run_binary`
+_status_of_passed = 0  # that of the last signal which the child was sent
 
 
 class PreemptionGuard:
@@ -80,29 +89,65 @@ class PreemptionGuard:
 def exit_on_signals() -> None:
     """From now on SIGTERM ends this process with status 75 and Ctrl-C with 130, whatever it is doing, with one line on stderr.
 
-    For binaries only, in their main thread and before their imports. See `PreemptionGuard` for the exception.
+    For binaries only, in their main thread and before their imports. See `PreemptionGuard` and `run_binary` for the exceptions.
     """
     received, sent = os.pipe()
     os.set_blocking(sent, False)
     # C code writes the numbers of signals there, even while the main thread is inside a library.
     signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         # Shells start jobs in the background with SIGINT ignored: Ctrl-C is not for these.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see `run_binary`
     threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
+
+
+@contextlib.contextmanager
+def blocked(*signals: signal.Signals) -> Iterator[None]:
+    """Blocks signals for this thread, and for good in processes that are started meanwhile, unless they unblock them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run_binary(command: Sequence[str], cwd: str | os.PathLike) -> int:
+    """Runs a Python command line, one that calls `exit_on_signals`, to its end; returns its exit status.
+
+    If this process called `exit_on_signals`, too, the command is sent what this one is sent, and is waited for; the status is
+    then the one with which this process is to end.
+    """
+    global _child, _status_of_passed
+    # Until the binary answers signals, they wait: Python would print a traceback.
+    with _answering, blocked(*STOP_SIGNALS):
+        child = _child = subprocess.Popen([sys.executable, *command], cwd=cwd)
+        _status_of_passed = 0
+    status = child.wait()
+    with _answering:
+        _child = None
+        return _status_of_passed or status
 
 
 def _exit_on_signal(received: int) -> None:
     """Waits for signals until one of them ends the process."""
+    global _status_of_passed
     while True:
         number = os.read(received, 1)[0]
         if number == signal.SIGINT:
-            _exit('interrupted', INTERRUPTED)
-        if number == signal.SIGTERM:
+            message, status = 'interrupted', INTERRUPTED
+        elif number == signal.SIGTERM:
+            message, status = 'asked to stop: run the same command again', Preempted.CODE
+        else:
+            continue
+        with _answering:
             guard = PreemptionGuard._entered
-            if guard is None or not _stops_by_itself(guard):
-                _exit('asked to stop: run the same command again', Preempted.CODE)
+            if _child:
+                _status_of_passed = status
+                _child.send_signal(number)
+            elif number == signal.SIGINT or guard is None or not _stops_by_itself(guard):
+                _exit(message, status)
 
 
 def _stops_by_itself(guard: PreemptionGuard) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures.process
-import contextlib
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
+from opql_jax.core import preemption
 from opql_jax.core.errors import InputError
 
 _function: Callable[[Any], Any]  # in a process of the pool
@@ -35,15 +36,15 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
     if processes == 1:
         yield from map(function, items)
         return
-    # Python's tracker of semaphores, a process that gets these options, would report those of a parent that a signal has ended.
-    sys.warnoptions.append('ignore:resource_tracker:UserWarning')
+    _start_tracker()
     # Spawned, because the parent may have threads, which a fork would leave in the middle of something.
     context = multiprocessing.get_context('spawn')
     with concurrent.futures.ProcessPoolExecutor(processes, context, _start, (function,)) as pool:
         waiting = collections.deque()
         try:
             for item in items:
-                with _without_interrupts():
+                # Processes that are started here get Ctrl-C, too, and would each print a traceback. They end with their parent.
+                with preemption.blocked(signal.SIGINT):
                     waiting.append(pool.submit(_call, item))
                 if len(waiting) >= ahead * processes:
                     yield waiting.popleft().result()
@@ -56,14 +57,13 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
                 future.cancel()
 
 
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Blocks Ctrl-C for processes started meanwhile: they get it, too, and would each print a traceback. They end with their parent."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _start_tracker() -> None:
+    """Starts Python's tracker of semaphores with a warning off, that of those which a parent left that a signal has ended."""
+    sys.warnoptions.append('ignore:resource_tracker:UserWarning')  # the tracker gets the options of this process
     try:
-        yield
+        resource_tracker.ensure_running()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        sys.warnoptions.pop()
 
 
 def _start(function: Callable) -> None:

@@ -8,7 +8,6 @@ run NAME...       runs what is not done; `--dry-run` prints the commands
 import argparse
 import logging
 import pathlib
-import signal
 import sys
 
 from opql_jax.core import preemption
@@ -88,26 +87,20 @@ def parser() -> argparse.ArgumentParser:
     return out
 
 
-def _stop(*_):
-    raise Preempted('asked to stop: run the same command again')
-
-
 def main(argv: list[str] | None = None) -> None:
     """Runs a command."""
     arguments = parser().parse_args(argv)
     logging.basicConfig(format='%(asctime)s %(message)s', datefmt='%H:%M:%S')
     logging.getLogger('opql_jax').setLevel(logging.INFO)
-    signal.signal(signal.SIGTERM, _stop)
     try:
         arguments.command(arguments)
     except Preempted as stopped:
         print(stopped.message, file=sys.stderr)
         raise
-    except KeyboardInterrupt:  # which a running binary has reported
-        sys.exit(preemption.INTERRUPTED)
     except InputError as error:
         sys.exit(f'error: {error}')
 
 
 if __name__ == '__main__':
+    preemption.exit_on_signals()
     main()

@@ -13,12 +13,10 @@ import logging
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from opql_jax.core import locks
+from opql_jax.core import locks, preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import record
 
@@ -28,7 +26,6 @@ _log = logging.getLogger(__name__)
 MIN_TRAINING_STEPS = 2
 # The folder of a recipe is a knowledge base.
 KB = {'KB': '{out}'}
-STOPPED = 75
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +93,14 @@ class Step:
 
         Raises:
             Preempted: it was asked to stop and saved its state.
+            SystemExit: Ctrl-C ended it, which it has said.
             InputError: it failed; it has said why.
         """
-        code = execute([*self.command(str(out)), f'--run_json={run_json}'])
-        if code in (STOPPED, -signal.SIGTERM):
+        code = preemption.run_binary([*self.command(str(out)), f'--run_json={run_json}'], cwd=record.ROOT)
+        if code in (Preempted.CODE, -signal.SIGTERM):
             raise Preempted(f'step {self.name} was asked to stop: the same command goes on from there')
+        if code in (preemption.INTERRUPTED, -signal.SIGINT):
+            raise SystemExit(preemption.INTERRUPTED)
         if code:
             raise InputError(f'step {self.name} failed with status {code}')
 
@@ -143,19 +143,6 @@ def _inputs(step: Step | Function, steps: Sequence[Step | Function]) -> list[str
     # By its path, or as a part of the knowledge base by its name.
     names_output = lambda other: re.search(rf"({{out}}/|'){re.escape(other.output)}(?![\w-])", text)
     return [other.name for other in steps if other.name != step.name and names_output(other)]
-
-
-def execute(command: list[str]) -> int:
-    """The exit status of a Python command line; a SIGTERM is passed on to it."""
-    child = subprocess.Popen([sys.executable, *command], cwd=record.ROOT)
-    before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-    try:
-        return child.wait()
-    except KeyboardInterrupt:  # which the child got, too
-        child.wait()
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def train(name: str, gin: str, options: Options, **bindings) -> Step:

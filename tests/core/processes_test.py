@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 import time
 
 import pytest
@@ -27,6 +28,12 @@ def test_several_keep_the_order_and_take_only_a_few_items_ahead():
     first = next(found)
     assert first[0] == 0 and first[1] != os.getpid() and len(taken) < 8
     assert [square for square, _ in found] == [n * n for n in range(1, 50)]
+
+
+def test_the_options_of_this_process_stay_as_they_are():
+    before = list(sys.warnoptions)
+    list(map_ordered(of_process, [1], 2))
+    assert sys.warnoptions == before
 
 
 def first_waits_for_last(folder, number):

@@ -6,8 +6,9 @@ import signal
 
 import pytest
 
+from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
-from opql_jax.recipes import catalog, recipe, record
+from opql_jax.recipes import catalog, record
 from opql_jax.recipes.recipe import Function, Options, Step, gin_value, macro, run, state_of, train
 
 GIN = record.ROOT / 'gin'
@@ -72,18 +73,21 @@ def test_a_damaged_record_is_named(options):
         run([step('one')], options)
 
 
-@pytest.mark.parametrize(('code', 'error'), [(recipe.STOPPED, Preempted), (-signal.SIGTERM, Preempted), (1, InputError)])
+ENDS = [(Preempted.CODE, Preempted), (-signal.SIGTERM, Preempted), (preemption.INTERRUPTED, SystemExit), (1, InputError)]
+
+
+@pytest.mark.parametrize(('code', 'error'), ENDS)
 def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, error):
-    monkeypatch.setattr(recipe, 'execute', lambda command: code)
+    monkeypatch.setattr(preemption, 'run_binary', lambda command, cwd: code)
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]
     with pytest.raises(error) as raised:
         run(steps, options)
-    assert getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
+    assert (
+        raised.value.code == 130
+        if error is SystemExit
+        else getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
+    )
     assert [state_of(s, options.out) for s in steps] == ['to do', 'to do']
-
-
-def test_a_child_process_gives_its_exit_status():
-    assert recipe.execute(['-c', 'raise SystemExit(3)']) == 3
 
 
 def test_inputs_are_the_outputs_that_bindings_name():

