@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import byte_lines, check_string, decode, parse, shown
+from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.rejected import convert_lines
 
-REASONS_SHOWN = 3
 # Characters of a mention, which is a name. More are a wrong span, and would not fit in a passage either.
 MAX_MENTION = 1000
-# Characters of a line up to which rejected.jsonl repeats it.
-MAX_REPEATED = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,8 +127,7 @@ def read_jsonl(
 
     Args:
         path: one document per line (see `document_from_json`); blank lines are skipped.
-        rejected_path: every bad line goes here as `{file, line, reason, record}`; written even when none is.
-        max_reject_fraction: the share of bad lines above which the corpus is refused.
+        rejected_path, max_reject_fraction: see `rejected.convert_lines`.
         known_entities: entity keys that mentions may carry; None accepts any.
 
     Returns:
@@ -142,47 +136,17 @@ def read_jsonl(
     Raises:
         InputError: the file is missing or has no document, or too many lines are bad.
     """
-    documents, reasons, lines, seen = [], [], 0, {}
-    with files.atomic_path(rejected_path) as partial, open(partial, 'w', encoding='utf-8') as rejected:
-        for number, line in byte_lines(path):
-            if not line.strip():
-                continue
-            lines += 1
-            record = None
-            try:
-                record = parse(decode(line))
-                document = document_from_json(record)
-                validate(document, known_entities)
-                if document.id in seen:
-                    raise InputError(f'id: {shown(document.id)} was already used in line {seen[document.id]}')
-            except InputError as error:
-                reasons.append(f'line {number}: {error}')
-                row = {'file': pathlib.Path(path).name, 'line': number, 'reason': str(error), 'record': _repeated(record, line)}
-                rejected.write(json.dumps(row) + '\n')
-                continue
-            seen[document.id] = number
-            documents.append(document)
-    if not lines:
+    seen: dict[str, int] = {}
+
+    def convert(number: int, record: object) -> Document:
+        document = document_from_json(record)
+        validate(document, known_entities)
+        if document.id in seen:
+            raise InputError(f'id: {shown(document.id)} was already used in line {seen[document.id]}')
+        seen[document.id] = number
+        return document
+
+    documents = convert_lines(path, convert, rejected_path, max_reject_fraction)
+    if not documents:
         raise InputError(f'{path}: empty corpus, no line holds a document')
-    check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
     return documents
-
-
-def check_rejected(path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path) -> None:
-    """Raises InputError, with the first reasons, if more than a fraction of a file's `total` units (lines, articles) were rejected."""
-    if len(reasons) > max_fraction * total:
-        more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
-        raise InputError(
-            f'{path}: {len(reasons)} of {total} {unit} are bad, more than the fraction {max_fraction} '
-            f'allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed in {rejected_path}'
-        )
-
-
-def _repeated(record: object, line: bytes) -> object:
-    """What rejected.jsonl shows of a line: its record, or its text if there is none, cut if it is long."""
-    try:
-        if record is not None and len(line) <= MAX_REPEATED and json.dumps(record, allow_nan=False):
-            return record
-    except (ValueError, RecursionError):
-        pass  # a record with NaN, or nested deeply
-    return line[:MAX_REPEATED].decode('utf-8', 'backslashreplace').rstrip('\r\n')

@@ -65,7 +65,7 @@ def decode(line: bytes) -> str:
     try:
         return line.decode('utf-8').rstrip('\r\n')
     except UnicodeDecodeError as error:
-        raise InputError(f'not UTF-8 ({error})') from error
+        raise InputError(f'not UTF-8 ({error}): convert the file') from error
 
 
 def parse(text: str) -> Any:

@@ -21,8 +21,9 @@ from collections.abc import Collection, Iterable, Mapping
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, read_json_lines, shown
+from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.linking import MentionLinker
+from opql_jax.corpus.rejected import convert_lines
 
 RELATION_SEPARATOR = ' > '
 # No question means more; a larger number is a mistake.
@@ -71,42 +72,47 @@ class Question:
         return not set(relations).isdisjoint(self.type.split(RELATION_SEPARATOR))
 
 
-def read_questions(path: str | os.PathLike, vocab: EntityVocab) -> list[Question]:
-    """Reads a question file in its order; blank lines are skipped.
+def read_questions(
+    path: str | os.PathLike,
+    vocab: EntityVocab,
+    rejected_path: str | os.PathLike | None = None,
+    max_reject_fraction: float = 0.0,
+) -> list[Question]:
+    """Reads a question file in its order; blank lines are skipped. For bad lines see `rejected.convert_lines`.
 
     Raises:
         InputError: naming the file, the line and the field; or the file when it is missing or has no question.
     """
-    questions, line_of_id, linker = [], {}, None
-    for number, record in read_json_lines(path):
-        try:
-            _check(record, line_of_id, f'line {number}')
-            if 'topics' in record:
-                topics = tuple((start, end) for start, end in record['topics'])
-                names = record.get('entities') or [record['question'][start:end] for start, end in topics]
-                entities = [name and vocab.get(name) for name in names]
-            else:
-                linker = linker or MentionLinker(vocab)
-                spans = linker.link(record['question'])
-                topics, entities = tuple((start, end) for start, end, _ in spans), [entity for _, _, entity in spans]
-                if not spans:
-                    raise InputError('topics: missing, and the text mentions no name of the vocabulary')
-        except InputError as error:
-            raise InputError(f'{path}:{number}: {error}') from error
+    linker, seen = None, {}
+
+    def convert(number: int, record) -> Question:
+        nonlocal linker
+        _check(record, seen)
+        if 'topics' in record:
+            topics = tuple((start, end) for start, end in record['topics'])
+            names = record.get('entities') or [record['question'][start:end] for start, end in topics]
+            entities = [name and vocab.get(name) for name in names]
+        else:
+            linker = linker or MentionLinker(vocab)
+            spans = linker.link(record['question'])
+            topics, entities = tuple((start, end) for start, end, _ in spans), [entity for _, _, entity in spans]
+            if not spans:
+                raise InputError('topics: missing, and the text mentions no name of the vocabulary; mark the topic by its span')
+        seen[str(record['id'])] = f'line {number}'
         answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
-        questions.append(
-            Question(
-                id=str(record['id']),
-                text=record['question'],
-                topics=topics,
-                entities=_ids(entities),
-                answers=answers,
-                unknown_answers=unknown_answers,
-                hops=record.get('hops', 1),
-                type=record.get('type', ''),
-                via=tuple(_ids(map(vocab.get, names)) for names in record.get('via', ())),
-            )
+        return Question(
+            id=str(record['id']),
+            text=record['question'],
+            topics=topics,
+            entities=_ids(entities),
+            answers=answers,
+            unknown_answers=unknown_answers,
+            hops=record.get('hops', 1),
+            type=record.get('type', ''),
+            via=tuple(_ids(map(vocab.get, names)) for names in record.get('via', ())),
         )
+
+    questions = convert_lines(path, convert, rejected_path, max_reject_fraction)
     if not questions:
         raise InputError(f'{path}: no question in the file')
     return questions
@@ -131,13 +137,14 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
     Raises:
         InputError: naming the record, counting from 1, and the field that cannot be read back.
     """
-    seen = {}
+    seen: dict[str, str] = {}
     with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
         for number, record in enumerate(records, 1):
             try:
-                _check(record, seen, f'record {number}')
+                _check(record, seen)
             except InputError as error:
                 raise InputError(f'{path}: record {number}: {error}') from error
+            seen[str(record['id'])] = f'record {number}'
             file.write(json.dumps(record, ensure_ascii=False) + '\n')
 
 
@@ -183,21 +190,15 @@ def bracketed(question: Question) -> str:
     return text
 
 
-def _check(record: object, seen: dict[str, str], place: str) -> None:
-    """Raises InputError, naming the field, unless a record has the form above and an id of its own.
-
-    Args:
-        record: what to check.
-        seen: the ids of the records before, and their places; that of this one is added.
-        place: of this record, for messages.
-    """
+def _check(record: object, seen: Mapping[str, str]) -> None:
+    """Raises InputError, naming the field, unless a record has the form above and an id that is not among those of `seen`."""
     if not isinstance(record, Mapping):
         raise InputError(f'expected a JSON object, found {type(record).__name__}')
     for field in ('id', 'question'):
         if field not in record:
             raise InputError(f'{field}: missing')
     check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
-    if (first := seen.setdefault(str(record['id']), place)) != place:
+    if first := seen.get(str(record['id'])):
         raise InputError(f'id: {shown(record["id"])} is already that of {first}')
     check_string('question', record['question'])
     if 'topics' in record:

@@ -147,7 +147,9 @@ def _prepare(
             f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {old.directory} stay, {len(vocab):,} entities in all'
         )
 
-    questions = _added(old, reader.questions(vocab)) if old else reader.questions(vocab)
+    questions = reader.questions(vocab, directory / 'rejected.jsonl')
+    if old:
+        questions = _added(old, questions)
     questions = {name: split_questions for name, split_questions in questions.items() if split_questions}
     if old:
         wordpiece = old.tokenizer

@@ -12,8 +12,9 @@ import os
 from collections.abc import Mapping, Sequence
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import Document, Mention, check_rejected, validate
+from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.corpus.json_lines import read_json
+from opql_jax.corpus.rejected import check_rejected
 
 Fact = tuple[str, str, str]  # head, relation, tail: entity keys and an id such as 'P27'
 

@@ -5,11 +5,12 @@ import pathlib
 from typing import Any, ClassVar
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import read_jsonl
+from opql_jax.corpus.documents import MAX_MENTION, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
+from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import Question, read_questions
+from opql_jax.corpus.rejected import convert_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class JsonLines:
         entities: JSON Lines `{id, name?, aliases?}`. Without it the entities are those that the documents link, or, in a
             corpus without any link, the titles of the documents.
         question_folder: holds `<split>.jsonl` files of questions (see `opql_jax.corpus.questions`); None for no questions.
-        max_reject_fraction: share of bad records above which the corpus is refused.
+        max_reject_fraction: share of bad lines of a file, of any of the three kinds, above which it is refused.
     """
 
     paths: ClassVar = ('path', 'entities', 'question_folder')
@@ -35,7 +36,7 @@ class JsonLines:
         return files | {f'questions/{path.name}': path for path in self._question_files()}
 
     def read(self, rejected_path):
-        vocab = read_entities(self.entities) if self.entities else None
+        vocab = read_entities(self.entities, rejected_path, self.max_reject_fraction) if self.entities else None
         documents = read_jsonl(
             self.path,
             rejected_path=rejected_path,
@@ -45,10 +46,10 @@ class JsonLines:
         vocab = vocab or EntityVocab.from_documents(documents)
         return vocab, link_titles(documents, vocab)
 
-    def questions(self, vocab):
+    def questions(self, vocab, rejected_path):
         splits: dict[str, list[Question]] = {}
         for path in self._question_files():
-            for question in read_questions(path, vocab):
+            for question in read_questions(path, vocab, rejected_path, self.max_reject_fraction):
                 splits.setdefault(f'{question.hops}-hop/{path.stem}', []).append(question)
         return splits
 
@@ -60,23 +61,33 @@ class JsonLines:
         return files
 
 
-def read_entities(path) -> EntityVocab:
-    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id. Errors name line and field."""
-    keys, names, aliases, line_of_id = [], [], [], {}
-    for number, (key, name, others) in map_records(path, read_json_lines(path), _entity):
-        if (first := line_of_id.setdefault(key, number)) != number:
-            raise InputError(f'{path}:{number}: id {shown(key)} is already in line {first}')
-        keys.append(key)
-        names.append(name)
-        aliases.append(others)
-    return EntityVocab(keys, names, aliases)
+def read_entities(path, rejected_path=None, max_reject_fraction: float = 0.0) -> EntityVocab:
+    """Reads JSON Lines `{id, name?, aliases?}`; the name of an entity without one is its id.
+
+    For bad lines see `rejected.convert_lines`.
+    """
+    line_of_id: dict[str, int] = {}
+
+    def convert(number: int, record) -> tuple[str, str, list[str]]:
+        key, name, aliases = _entity(record)
+        if first := line_of_id.get(key):
+            raise InputError(f'id: {shown(key)} is already that of line {first}')
+        line_of_id[key] = number
+        return key, name, aliases
+
+    rows = convert_lines(path, convert, rejected_path, max_reject_fraction)
+    return EntityVocab(*zip(*rows)) if rows else EntityVocab((), (), ())
 
 
-def _entity(record: dict) -> tuple[str, str, list[str]]:
+def _entity(record) -> tuple[str, str, list[str]]:
+    if not isinstance(record, dict):
+        raise InputError(f'expected a JSON object, found {type(record).__name__}')
     key: Any = str(record['id']) if type(record.get('id')) is int else record.get('id')
     name, aliases = record.get('name') or key, record.get('aliases') or []
     if not isinstance(aliases, list):
         raise InputError(f'aliases: expected a list of strings, found {shown(aliases)}')
     for field, value in [('id', key), ('name', name), *((f'aliases[{i}]', alias) for i, alias in enumerate(aliases))]:
         check_string(field, value)
+        if len(value) > MAX_MENTION:
+            raise InputError(f'{field}: {len(value)} code points; a name has at most {MAX_MENTION}')
     return key, name, aliases

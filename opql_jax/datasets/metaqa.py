@@ -36,7 +36,7 @@ class MetaQA:
         vocab = entity_vocab(self.folder)
         return vocab, documents(self.folder, vocab, rejected_path=rejected_path)
 
-    def questions(self, vocab):
+    def questions(self, vocab, rejected_path):
         splits = {}
         for path in self._question_files():
             hops = path.parent.name.removesuffix('-hop')

@@ -31,12 +31,12 @@ class Reader(Protocol):
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
         """The entities and the documents, which have a length and can be iterated again and again.
 
-        Bad records are written to `rejected_path`.
+        Bad records are added to `rejected_path`.
         """
         ...
 
-    def questions(self, vocab: EntityVocab) -> dict[str, list[Question]]:
-        """Questions by '<hops>-hop/<split>'; called after `read`."""
+    def questions(self, vocab: EntityVocab, rejected_path: pathlib.Path) -> dict[str, list[Question]]:
+        """Questions by '<hops>-hop/<split>'; called after `read`. Bad records are added to `rejected_path`."""
         ...
 
 

@@ -70,7 +70,7 @@ class SlotFilling:
         vocab = EntityVocab(list(names), list(names.values()), aliases)
         return vocab, link_titles([document.document for document in documents], vocab)
 
-    def questions(self, vocab):
+    def questions(self, vocab, rejected_path):
         relations, splits = docred.read_relations(self.relations), {}
         for (part, documents), hops in itertools.product(self._parts(os.devnull).items(), HOPS):
             every = queries([fact for document in documents for fact in document.facts], hops)

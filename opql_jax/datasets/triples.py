@@ -103,8 +103,8 @@ class _TextAndTriples:
     def read(self, rejected_path):
         return self.text.read(rejected_path)
 
-    def questions(self, vocab):
-        return self.text.questions(vocab)
+    def questions(self, vocab, rejected_path):
+        return self.text.questions(vocab, rejected_path)
 
 
 class WithTriples(_TextAndTriples):
@@ -118,8 +118,8 @@ class WithTriples(_TextAndTriples):
         path: the triples.
     """
 
-    def questions(self, vocab):
-        return {**super().questions(vocab), SPLIT: questions_of(read_triples(self.path, vocab), vocab)}
+    def questions(self, vocab, rejected_path):
+        return {**super().questions(vocab, rejected_path), SPLIT: questions_of(read_triples(self.path, vocab), vocab)}
 
 
 @dataclasses.dataclass(frozen=True)

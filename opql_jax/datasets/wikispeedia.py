@@ -60,7 +60,7 @@ class Wikispeedia:
         vocab = entity_vocab(self.folder)
         return vocab, list(documents(self.folder, vocab))
 
-    def questions(self, vocab):
+    def questions(self, vocab, rejected_path):
         return {}
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import json_lines
-from opql_jax.corpus.documents import MAX_REPEATED, Document, Mention, read_jsonl, validate
+from opql_jax.corpus.documents import Document, Mention, read_jsonl, validate
+from opql_jax.corpus.rejected import MAX_REPEATED
 
 GOOD = {
     'id': 'a',

@@ -197,7 +197,7 @@ def test_the_real_documents_give_supported_queries_that_no_relation_dominates(sh
     vocab, documents = real.read(tmp_path / 'rejected.jsonl')
     assert len(documents) == 500 and len(vocab) > 7_000
     names = docred.read_relations(folder / 'rel_info.json')
-    for split, questions in real.questions(vocab).items():
+    for split, questions in real.questions(vocab, tmp_path / 'rejected.jsonl').items():
         assert len(questions) > 700
         counts = collections.Counter(r for q in questions for r in set(q.type.split(' > ')))
         assert set(counts) <= set(names)

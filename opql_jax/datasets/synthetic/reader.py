@@ -36,7 +36,7 @@ class Synthetic:
     def read(self, rejected_path):
         return self._world.vocab(), list(documents(self._world))
 
-    def questions(self, vocab):
+    def questions(self, vocab, rejected_path):
         limits = {(hops, split): self.num_train if split == 'train' else self.num_eval for hops, split in QUESTION_SETS}
         return {
             f'{hops}-hop/{split}': list(itertools.islice(questions(self._world, split, hops), limit))

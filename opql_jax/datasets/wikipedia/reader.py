@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import Document, Mention, check_rejected
+from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.rejected import check_rejected
 from opql_jax.datasets.wikipedia import dump
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Wikipedia:
         _log.info(f'{len(articles):,} articles with text; {len(keys):,} of {len(articles.titles):,} pages are entities')
         return EntityVocab(keys, keys, [[]] * len(keys)), articles
 
-    def questions(self, vocab):
+    def questions(self, vocab, rejected_path):
         return {}
 
 

@@ -255,7 +255,7 @@ def test_the_reader_gives_the_documents_and_questions_of_the_world(world, docume
     reader = Synthetic(world.seed, num_documents=400, num_train=300, num_eval=60)
     vocab, read = reader.read(tmp_path / 'rejected.jsonl')
     assert (vocab.keys, vocab.names, read) == (world.keys, world.names, documents)
-    splits = reader.questions(vocab)
+    splits = reader.questions(vocab, tmp_path / 'rejected.jsonl')
     assert splits.keys() == {f'{hops}-hop/{split}' for hops, split in QUESTION_SETS}
     for hops, split in QUESTION_SETS:
         expected = itertools.islice(questions(world, split, hops), 300 if split == 'train' else 60)

@@ -1,0 +1,93 @@
+"""Files of which a bad line does not stop a run: it is kept with its reason in `rejected.jsonl`, up to a share of the lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO, TypeVar
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import byte_lines, decode, parse
+
+_log = logging.getLogger(__name__)
+
+REASONS_SHOWN = 3
+# Characters of a line up to which rejected.jsonl repeats it.
+MAX_REPEATED = 10_000
+
+T = TypeVar('T')
+
+
+def convert_lines(
+    path: str | os.PathLike,
+    convert: Callable[[int, object], T],
+    rejected_path: str | os.PathLike | None = None,
+    max_reject_fraction: float = 0.0,
+) -> list[T]:
+    """What `convert` makes of the lines of a JSON Lines file, in their order; blank lines are skipped.
+
+    Args:
+        path: the file.
+        convert: is given the number of a line, from 1, and its JSON value; raises InputError for a bad record.
+        rejected_path: bad lines are added to this file as `{file, line, reason, record}`; it is there even when none is bad.
+            None raises InputError for the first.
+        max_reject_fraction: the share of bad lines above which the file is refused.
+
+    Raises:
+        InputError: the file cannot be read, or too many lines are bad.
+    """
+    converted, reasons, lines = [], [], 0
+    with _added_to(rejected_path) if rejected_path else contextlib.nullcontext() as rejected:
+        for number, line in byte_lines(path):
+            if not line.strip():
+                continue
+            lines += 1
+            record = None
+            try:
+                record = parse(decode(line))
+                converted.append(convert(number, record))
+            except InputError as error:
+                if rejected is None:
+                    raise InputError(f'{path}:{number}: {error}') from error
+                reasons.append(f'line {number}: {error}')
+                row = {'file': pathlib.Path(path).name, 'line': number, 'reason': str(error), 'record': _repeated(record, line)}
+                rejected.write(json.dumps(row) + '\n')
+    check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
+    return converted
+
+
+@contextlib.contextmanager
+def _added_to(path: str | os.PathLike) -> Iterator[TextIO]:
+    """A file to write what is added to the file `path`, which gets it whole."""
+    before = pathlib.Path(path).read_text(encoding='utf-8') if os.path.exists(path) else ''
+    with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
+        file.write(before)
+        yield file
+
+
+def check_rejected(path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path) -> None:
+    """Raises InputError, with the first reasons, if more than a fraction of a file's `total` units (lines, articles) were rejected."""
+    if len(reasons) > max_fraction * total:
+        more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
+        raise InputError(
+            f'{path}: {len(reasons)} of {total} {unit} are bad, more than the fraction {max_fraction} '
+            f'allowed: {"; ".join(reasons[:REASONS_SHOWN])}{more}. All are listed in {rejected_path}: correct them, or raise '
+            'max_reject_fraction'
+        )
+    if reasons:
+        _log.warning('%s: %d of %d %s are bad and left out, see %s', path, len(reasons), total, unit, rejected_path)
+
+
+def _repeated(record: object, line: bytes) -> object:
+    """What rejected.jsonl shows of a line: its record, or its text if there is none, cut if it is long."""
+    try:
+        if record is not None and len(line) <= MAX_REPEATED and json.dumps(record, allow_nan=False):
+            return record
+    except (ValueError, RecursionError):
+        pass  # a record with NaN, or nested deeply
+    return line[:MAX_REPEATED].decode('utf-8', 'backslashreplace').rstrip('\r\n')

@@ -1,0 +1,121 @@
+"""Your own text: a bad line of any of its files is left out with its reason, up to the stated share of them."""
+
+import codecs
+import json
+import re
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import json_lines
+from opql_jax.datasets.jsonl import JsonLines
+
+GOOD = {
+    'corpus.jsonl': [{'id': n, 'title': name, 'text': 'Ann met Bob.'} for n, name in enumerate(['Ann', 'Bob'])],
+    'entities.jsonl': [{'id': 'Ann'}, {'id': 'Bob', 'aliases': ['Bobby']}],
+    'train.jsonl': [{'id': n, 'question': 'who met Ann?', 'topics': [[8, 11]]} for n in range(2)],
+}
+# What is wrong with a line, as its bytes or as a change of a good record of each file.
+LINES = [
+    (b'{"id": 1', 'not a JSON value'),
+    (b'[' * 50_000, 'nested too deeply'),
+    (b'{"a":' * 50_000, 'nested too deeply'),
+    (b'{"id": "Z\xff"}', 'not UTF-8 .*: convert the file'),
+    (codecs.BOM_UTF8 + b'{"id": 1}', 'not a JSON value'),
+    (b'7' * 5000, 'not a JSON value'),
+    (b'"' + b'x' * 2000 + b'"', 'the line is longer than'),
+    (b'[1]', 'expected a JSON object, found list'),
+    (b'null', 'expected a JSON object, found NoneType'),
+    (b'NaN', 'expected a JSON object, found float'),
+]
+CHANGES = [
+    ('corpus.jsonl', {'id': 0}, "id: '0' was already used in line 1"),
+    ('corpus.jsonl', {'text': 'a\0'}, 'text: code point 1 is NUL'),
+    ('corpus.jsonl', {'mentions': [{'start': 8, 'end': 99, 'entity': 'Bob'}]}, r'mentions\[0\].end: 99 is past the text'),
+    ('corpus.jsonl', {'title_entity': 'Cyd'}, "title_entity: unknown entity id 'Cyd'"),
+    ('entities.jsonl', {'id': 'Ann'}, "id: 'Ann' is already that of line 1"),
+    ('entities.jsonl', {'id': ['x']}, 'id: expected a string'),
+    ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half of a surrogate pair'),
+    ('entities.jsonl', {'aliases': ['a\0']}, r'aliases\[0\]: code point 1 is NUL'),
+    ('entities.jsonl', {'aliases': 'Bobby'}, 'aliases: expected a list'),
+    ('entities.jsonl', {'aliases': ['x' * 1001]}, r'aliases\[0\]: 1001 code points; a name has at most 1000'),
+    ('train.jsonl', {'id': 1}, '^id: 1 is already that of line 2$'),
+    ('train.jsonl', {'question': ' '}, 'question: expected a string that is not blank'),
+    ('train.jsonl', {'question': 'who met \ud83c'}, 'question: code point 8 is half of a surrogate pair'),
+    ('train.jsonl', {'topics': [[8, 99]]}, r'topics\[0\]: \[8, 99\) marks no text'),
+    ('train.jsonl', {'answers': ['a\0']}, r'answers\[0\]: code point 1 is NUL'),
+    ('train.jsonl', {'hops': 10**30}, 'hops: expected a whole number'),
+]
+
+
+def write(folder, name=None, line=None, mark=b''):
+    """A reader of three files, with a bad line after the good ones of one of them."""
+    (folder / 'questions').mkdir()
+    for file, records in GOOD.items():
+        lines = [json.dumps(record).encode() for record in records] + ([line] if file == name else [])
+        path = folder / 'questions' / file if file == 'train.jsonl' else folder / file
+        path.write_bytes(mark + b'\n'.join(lines) + b'\n')
+    return lambda share: JsonLines(
+        str(folder / 'corpus.jsonl'), str(folder / 'entities.jsonl'), str(folder / 'questions'), max_reject_fraction=share
+    )
+
+
+def read(reader, rejected):
+    vocab, documents = reader.read(rejected)
+    (questions,) = reader.questions(vocab, rejected).values()
+    return len(vocab), len(documents), len(questions)
+
+
+def check(tmp_path, name, line, reason):
+    reader, rejected = write(tmp_path, name, line), tmp_path / 'rejected.jsonl'
+    assert read(reader(0.5), rejected) == (2, 2, 2)
+    (row,) = map(json.loads, rejected.read_text().splitlines())
+    assert (row['file'], row['line']) == (name, 3)
+    assert re.search(reason, row['reason']), row['reason']
+    rejected.unlink()
+    with pytest.raises(InputError, match=rf'{name}: 1 of 3 lines are bad, .*line 3: .*rejected.jsonl: correct them, or raise'):
+        read(reader(0.3), rejected)
+    assert json.loads(rejected.read_text()) == row
+
+
+@pytest.mark.parametrize(('line', 'reason'), LINES, ids=[reason[:20] + str(n) for n, (_, reason) in enumerate(LINES)])
+@pytest.mark.parametrize('name', GOOD)
+def test_a_line_that_is_no_record_is_left_out(tmp_path, monkeypatch, name, line, reason):
+    if reason.startswith('the line'):
+        monkeypatch.setattr(json_lines, 'MAX_LINE', 1000)
+    check(tmp_path, name, line, reason)
+
+
+@pytest.mark.parametrize(('name', 'change', 'reason'), CHANGES, ids=[f'{name}-{reason[:12]}' for name, _, reason in CHANGES])
+def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
+    record = GOOD[name][1] | {'id': 'new'} | change
+    check(tmp_path, name, json.dumps(record).encode(), reason)
+
+
+def test_the_id_of_a_bad_record_is_free_for_another(tmp_path):
+    line = (
+        json.dumps({'id': 'new', 'question': ''}).encode() + b'\n' + json.dumps(GOOD['train.jsonl'][0] | {'id': 'new'}).encode()
+    )
+    assert read(write(tmp_path, 'train.jsonl', line)(0.5), tmp_path / 'rejected.jsonl') == (2, 2, 3)
+
+
+def test_byte_order_marks_of_utf8_are_dropped_and_others_are_told(tmp_path):
+    (tmp_path / 'a').mkdir()
+    assert read(write(tmp_path / 'a', mark=codecs.BOM_UTF8)(0), tmp_path / 'rejected.jsonl') == (2, 2, 2)
+    assert not (tmp_path / 'rejected.jsonl').read_text()
+    for number, mark in enumerate([codecs.BOM_UTF16_LE, codecs.BOM_UTF32_BE]):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(InputError, match=r'entities.jsonl: this is UTF-..: convert it \(iconv'):
+            read(write(tmp_path / str(number), mark=mark)(1), tmp_path / 'rejected.jsonl')
+
+
+def test_bad_lines_of_all_files_are_listed_together(tmp_path):
+    reader, rejected = write(tmp_path, 'corpus.jsonl', b'x'), tmp_path / 'rejected.jsonl'
+    for path in (tmp_path / 'entities.jsonl', tmp_path / 'questions' / 'train.jsonl'):
+        path.write_bytes(path.read_bytes() + b'y\n')
+    assert read(reader(0.5), rejected) == (2, 2, 2)
+    assert [json.loads(line)['file'] for line in rejected.read_text().splitlines()] == [
+        'entities.jsonl',
+        'corpus.jsonl',
+        'train.jsonl',
+    ]
