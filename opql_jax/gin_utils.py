@@ -167,10 +167,11 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
         processes = 1
         try:
             processes = _join_processes(function.__name__, multi_process, polls_preemption)
+            gin_files = _digests_of_gin_files() if flags.FLAGS.run_json else {}  # before anybody edits them
             started = time.monotonic()
             metrics = configured(dry_run=flags.FLAGS.dry_run, **{name: make() for name, make in arguments.items()})
             if flags.FLAGS.run_json and not flags.FLAGS.dry_run:
-                _write_record(time.monotonic() - started, metrics if isinstance(metrics, dict) else {}, processes)
+                _write_record(time.monotonic() - started, gin_files, metrics if isinstance(metrics, dict) else {}, processes)
         except Preempted as preempted:
             print(preempted.message, file=sys.stderr)
             raise
@@ -206,7 +207,13 @@ def _join_processes(name: str, multi_process: bool, polls_preemption: bool) -> i
     return distributed.process_count()
 
 
-def _write_record(seconds: float, metrics: dict, processes: int) -> None:
+def _digests_of_gin_files() -> dict[str, str]:
+    from opql_jax.recipes import record
+
+    return record.gin_digests(flags.FLAGS.gin_file, pathlib.Path.cwd())
+
+
+def _write_record(seconds: float, gin_files: dict, metrics: dict, processes: int) -> None:
     """Writes --run_json, in the first of several processes."""
     from opql_jax.core import distributed
     from opql_jax.recipes import record
@@ -216,7 +223,10 @@ def _write_record(seconds: float, metrics: dict, processes: int) -> None:
     module = sys.modules['__main__'].__spec__.name  # type: ignore[union-attr]  # binaries are run with -m
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith('--run_json')]
     command = ['-m', module, *arguments]
-    record.write(flags.FLAGS.run_json, command=command, seconds=seconds, gin=gin.operative_config_str(), metrics=metrics)
+    configuration = gin.operative_config_str()
+    record.write(
+        flags.FLAGS.run_json, command=command, seconds=seconds, gin=configuration, gin_files=gin_files, metrics=metrics
+    )
 
 
 def _log_to_stderr() -> None:

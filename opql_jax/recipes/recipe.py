@@ -1,7 +1,8 @@
 """A recipe is an experiment as a list of named steps, and is run like `make`.
 
-Each step is one command with one output. A step whose output exists and whose record, `run.json`, names the same command is skipped;
-one that was interrupted is run again, and the binaries resume by themselves. Rows of a table that share their folder share their steps.
+Each step is one command with one output. A step is skipped if its output exists and its record, `run.json`, is of the same command and
+the same gin files. One that was interrupted is run again, and the binaries resume by themselves; one whose command or gin files have
+changed since is refused. Rows of a table that share their folder share their steps.
 
     <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds, metrics
     <out>/...                      the outputs of the steps
@@ -115,6 +116,7 @@ class Function:
         arguments: '{out}' in a string stands for the output folder.
     """
 
+    gin = ()  # it reads no gin file
     name: str
     function: Callable
     arguments: Mapping[str, object]
@@ -195,15 +197,18 @@ def gin_value(value) -> str:
 
 
 def state_of(step, out: pathlib.Path) -> str:
-    """'done', 'to do' or, where the step was run with another command, what differs."""
+    """'done', 'to do' or, where the step was run with another command or other gin files, what differs."""
     run_json = run_json_of(step, out)
     if not run_json.exists() or not (out / step.output).exists():
         return 'to do'
-    before, now = record.read(run_json)['command'], step.command(str(out))
-    if before == now:
-        return 'done'
-    differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
-    return f'run with {", ".join(differs)}'
+    fields, now = record.read(run_json), step.command(str(out))
+    if (before := fields['command']) != now:
+        differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
+        return f'run with {", ".join(differs)}'
+    digests = record.gin_digests(step.gin, record.ROOT)
+    stated = fields.get('gin_files', digests)  # records of earlier versions do not state them
+    changed = [name for name, digest in digests.items() if stated.get(name) != digest]
+    return f'run before {" and ".join(changed)} changed' if changed else 'done'
 
 
 def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
@@ -215,16 +220,17 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
     """Runs what is not done, in order.
 
     Raises:
-        InputError: a step failed, was run before with another command, or is being run by another process.
+        InputError: a step failed, was run before with another command or other gin files, or is being run by another process.
         Preempted: the run was asked to stop.
     """
     out = options.out.absolute()
     states = {step.name: state_of(step, out) for step in steps}
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
     if changed:
-        name, state = next(iter(changed.items()))
+        step = next(step for step in steps if step.name in changed)
         raise InputError(
-            f'{out}: step {name} was {state}: give another --out, or remove {out / "steps" / name} to run it again'
+            f'{out}: step {step.name} was {changed[step.name]}: give another --out, or remove'
+            f' {run_json_of(step, out).parent} and {out / step.output} to run it again'
         )
     for number, step in enumerate(steps, 1):
         title = f'step {number} of {len(steps)}, {step.name}'

@@ -1,11 +1,16 @@
 """`run.json`: what a step of a recipe was run with, by which code, on what, for how long, and what came of it."""
 
+import hashlib
 import importlib.metadata
+import io
 import json
 import pathlib
 import platform
+import re
 import shlex
 import subprocess
+import tokenize
+from collections.abc import Iterable
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
@@ -16,7 +21,7 @@ PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')
 FIELDS = {'command', 'commit', 'versions', 'device', 'seconds'}
 
 
-def write(path, *, command, seconds: float, gin: str = '', metrics=None) -> None:
+def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metrics=None) -> None:
     """Writes a record, whole or not at all.
 
     Args:
@@ -24,6 +29,7 @@ def write(path, *, command, seconds: float, gin: str = '', metrics=None) -> None
         command: arguments of the Python interpreter.
         seconds: wall time of this call; of a run that was resumed, of the last part.
         gin: the operative configuration.
+        gin_files: `gin_digests` of the files that it was read from.
         metrics: what the step returned, as JSON values.
     """
     fields = {
@@ -33,6 +39,7 @@ def write(path, *, command, seconds: float, gin: str = '', metrics=None) -> None
         'device': distributed.describe_devices(),
         'seconds': round(seconds, 1),
         'gin': gin,
+        'gin_files': gin_files or {},
         'metrics': metrics or {},
     }
     path = pathlib.Path(path)
@@ -55,6 +62,30 @@ def read(path) -> dict:
     if missing:
         raise InputError(f'{path} lacks {", ".join(sorted(missing))}: remove it to run the step again')
     return fields
+
+
+def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
+    """{file: hex SHA-256} of gin files and of those they include. Comments and blank lines do not count.
+
+    Args:
+        files: as a command names them.
+        folder: the working directory of the command; what is not there is a file of the repository.
+
+    Raises:
+        InputError: a file cannot be read; names it.
+    """
+    digests = {}
+    for name in files:
+        path = folder / name if (folder / name).exists() else ROOT / name
+        try:
+            text = path.read_text(encoding='utf-8')
+            tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))  # gin files are made of Python's tokens
+        except (OSError, ValueError, SyntaxError, tokenize.TokenError) as error:
+            raise InputError(f'gin file {path}: {error}') from error
+        counted = [token.string for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL)]
+        digests[name] = hashlib.sha256('\0'.join(counted).encode()).hexdigest()
+        digests |= gin_digests(re.findall(r"^include '(.+)'", text, re.M), folder)
+    return digests
 
 
 def commit() -> str:

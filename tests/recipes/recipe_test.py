@@ -9,7 +9,7 @@ import pytest
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.recipe import Function, Options, Step, gin_value, macro, run, state_of, train
+from opql_jax.recipes.recipe import Function, Options, Step, gin_value, macro, run, run_json_of, state_of, train
 
 GIN = record.ROOT / 'gin'
 
@@ -47,6 +47,42 @@ def test_a_step_that_was_run_with_another_command_is_refused_before_anything_run
     with pytest.raises(InputError, match=r'step two was run with .*number=1.* now .*number=2.*: give another --out'):
         run([step('one'), step('two', number=2)], options)
     assert not (options.out / 'one').exists()
+
+
+@pytest.fixture
+def gin_step(options, tmp_path):
+    """A step that was done with a gin file that includes another."""
+    (tmp_path / 'base.gin').write_text('STEPS = 400  # as long as it takes\n')
+    (tmp_path / 'own.gin').write_text(f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n")
+    done = Step('one', 'train', (f'{tmp_path}/own.gin',), {}, 'one')
+    digests = record.gin_digests(done.gin, record.ROOT)
+    record.write(run_json_of(done, options.out), command=done.command(str(options.out)), seconds=1, gin_files=digests)
+    (options.out / 'one').mkdir()
+    return done
+
+
+def test_a_step_is_done_as_long_as_its_gin_files_say_the_same(options, gin_step, tmp_path):
+    assert state_of(gin_step, options.out) == 'done'
+    (tmp_path / 'base.gin').write_text('# Settings.\n\nSTEPS = 400\n')
+    assert state_of(gin_step, options.out) == 'done'
+
+
+@pytest.mark.parametrize(('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')])
+def test_a_step_whose_gin_file_has_changed_since_is_refused_before_anything_runs(options, gin_step, tmp_path, name, text):
+    included = f"include '{tmp_path}/base.gin'\n" if name == 'own.gin' else ''
+    (tmp_path / name).write_text(included + text)
+    out = options.out
+    error = f'step one was run before {tmp_path}/{name} changed: give another --out, or remove {out}/steps/one and {out}/one'
+    with pytest.raises(InputError, match=re.escape(error)):
+        run([step('two'), gin_step], options)
+    assert not (out / 'two').exists() and (out / 'one').exists()
+
+
+def test_a_gin_file_that_is_gone_or_is_none_is_named(options, gin_step, tmp_path):
+    for change in ((tmp_path / 'base.gin').unlink, lambda: (tmp_path / 'base.gin').write_text('STEPS = (')):
+        change()
+        with pytest.raises(InputError, match=f'gin file {tmp_path}/base.gin: '):
+            run([gin_step], options)
 
 
 def test_an_output_without_a_record_is_of_an_interrupted_step(options):

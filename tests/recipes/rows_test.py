@@ -121,6 +121,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
         assert metrics, step.name
         recorded = record.read(recipe.run_json_of(step, options.out))
         assert recorded['metrics'] == metrics and recorded['seconds'] > 0 and recorded['gin']
+        assert set(step.gin) <= recorded['gin_files'].keys() and len(recorded['gin_files'][step.gin[0]]) == 64
 
     before = {path: path.stat().st_mtime_ns for path in options.out.rglob('*')}
     commands.clear()
