@@ -77,5 +77,5 @@ class FollowerAnswerer:
         return [Answer(hops[-1].entities, hops[-1].weights, (hops,)) for hops in traces]
 
     def _hop(self, hop, i: int) -> Hop:
-        used, entries = hop.entities[i] >= 0, hop.entry_ids[i][hop.entry_ids[i] >= 0]
-        return Hop(hop.entities[i][used], hop.weights[i][used], self._memory.ids[entries], hop.beta[i][hop.entry_ids[i] >= 0])
+        used, entries = hop.entities[i] >= 0, hop.entry_rows[i][hop.entry_rows[i] >= 0]
+        return Hop(hop.entities[i][used], hop.weights[i][used], self._memory.ids[entries], hop.beta[i][hop.entry_rows[i] >= 0])

@@ -7,7 +7,7 @@ the weighted set of their targets, which is the X of the next hop:
     beta    = softmax over the k kept;    weight(y) = sum of beta_i over entries with target y
 
 The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is read. The search
-runs without gradient; the k entries it kept are then scored again with gradient. Ties go to the lowest entry id.
+runs without gradient; the k entries it kept are then scored again with gradient. Ties go to the lowest row.
 
 Everything here is a pure function of arrays with static shapes, made to be called inside `jax.jit`.
 """
@@ -42,7 +42,7 @@ _PRECISION = lax.Precision.HIGHEST  # exact search: the default on TPU would rou
 class MemoryArrays(NamedTuple):
     """A memory of N entries over n entities, sorted by topic.
 
-    In this module an entry id is a row number; `Memory.ids` turns rows into ids that outlive updates.
+    Entries are named by their rows; `Memory.ids` turns these into ids that outlive updates.
 
     Attributes:
         topic: [N] int32.
@@ -91,13 +91,13 @@ class Followed(NamedTuple):
     Attributes:
         entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 in unused slots.
         weights: [B, k] float32, 0 in unused slots.
-        entry_ids: [B, k] int32, the evidence: kept entries by falling score, equal scores by rising id; -1 if unused.
+        entry_rows: [B, k] int32, the evidence: rows of the kept entries by falling score, equal scores by rising row; -1 if unused.
         beta: [B, k] float32, the weight of each kept entry; 0 in unused slots.
     """
 
     entities: jax.Array
     weights: jax.Array
-    entry_ids: jax.Array
+    entry_rows: jax.Array
     beta: jax.Array
 
 
@@ -164,7 +164,7 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
     The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and scored `block` slots at
     a time, merged into a running top-k. The cost grows with the number of these entries, not with the memory, and there
     is no limit on it: a topic with very many entries takes more blocks. Queries of a large batch are searched in groups
-    of about equally many entries, so that few wait for one with a hundred times as many.
+    of similar numbers of entries, so that few wait for one with a hundred times as many.
 
     Args:
         memory: the memory, whole on each device.
@@ -175,7 +175,7 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
         block: slots per step (static). The result does not depend on it.
 
     Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
+        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in unused slots.
 
     Raises:
         InputError: k or block is below 1.
@@ -185,8 +185,8 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
     memory, entity_table, queries, topics = lax.stop_gradient((memory, entity_table, queries, topics))
     entities, log_weights, exclude = topics
     num_queries = len(entities)
-    # With the topics in rising order (unused ones last), slot order is entry-id order. `lax.top_k` prefers the earlier
-    # of equals, and what it kept so far stands before the new block, so ties go to the lowest id.
+    # With the topics in rising order (unused ones last), slot order is row order. `lax.top_k` prefers the earlier
+    # of equals, and what it kept so far stands before the new block, so ties go to the lowest row.
     key = jnp.where(entities >= 0, entities, jnp.iinfo(jnp.int32).max)
     key, entities, log_weights = lax.sort((key, entities, log_weights), num_keys=1)
 
@@ -215,7 +215,7 @@ def top_k(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet
 
 
 def _best_slots(queries, memory, k, block):
-    """The search of `top_k` for queries that wait for one another: scores and entry ids [B, k].
+    """The search of `top_k` for queries that wait for one another: scores and rows [B, k].
 
     Args:
         queries: query_r [B, d_r], shared [B, K], end [B, K], shift [B, K] and exclude [B] as made there.
@@ -242,17 +242,17 @@ def _best_slots(queries, memory, k, block):
     return scores, ids
 
 
-def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_ids):
+def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_rows):
     """Computes the scores of chosen entries, with gradient to the queries, the log weights, the entity table and the relations.
 
     Args:
         memory, entity_table, queries, topics: as in `top_k`.
-        entry_ids: [B, k] int32, entries whose topic is among the query's topics; -1 in unused slots.
+        entry_rows: [B, k] int32, rows of entries whose topic is among the query's topics; -1 in unused slots.
 
     Returns:
         [B, k] float32; meaningless (but finite) in unused slots.
     """
-    rows = jnp.maximum(entry_ids, 0)
+    rows = jnp.maximum(entry_rows, 0)
     number = jnp.argmax(topics.entities[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
     shared = _topic_scores(queries.entity, topics.entities, entity_table, topics.log_weights)
     return _relation_scores(queries.relation, rows, memory.relations) + jnp.take_along_axis(shared, number, axis=1)
@@ -307,10 +307,10 @@ def follow(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSe
     Returns:
         Followed, with gradient through `weights` and `beta` to everything `rescore` is differentiable in.
     """
-    _, entry_ids = top_k(memory, entity_table, queries, topics, k, block)
-    scores = rescore(memory, entity_table, queries, topics, entry_ids)
-    beta = masked_softmax(scores, entry_ids >= 0)
-    targets = jnp.where(entry_ids >= 0, memory.target[jnp.maximum(entry_ids, 0)], -1)
+    _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
+    scores = rescore(memory, entity_table, queries, topics, entry_rows)
+    beta = masked_softmax(scores, entry_rows >= 0)
+    targets = jnp.where(entry_rows >= 0, memory.target[jnp.maximum(entry_rows, 0)], -1)
     entities, weights = aggregate(targets, beta)
     bad = nan_of(queries)
-    return Followed(entities, weights + bad, entry_ids, beta + bad)
+    return Followed(entities, weights + bad, entry_rows, beta + bad)

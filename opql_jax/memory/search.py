@@ -8,8 +8,8 @@ small buckets of rows are kept: the k buckets with the highest maxima contain th
 once more, exactly.
 
 Each device keeps a full k: topic-sorted rows put all good entries of a query on few devices, so that k/D per device would lose
-them. Devices exchange the (score, id) of what they found, each for its share of the queries; before the search each receives
-all queries and all of E, of which it needs the rows of its topics. Ties go to the lowest entry id.
+them. Devices exchange the (score, row) of what they found, each for its share of the queries; before the search each receives
+all queries and all of E, of which it needs the rows of its topics. Ties go to the lowest row.
 
 The search runs without gradient; `rescore` and `retrieve` compute the scores of what it found with gradient. There the relation
 part of a score comes from the device that owns the entry, the entity part from the one that owns the row of E, and devices
@@ -68,8 +68,8 @@ class Retrieved(NamedTuple):
 
     Attributes:
         followed: Followed, the weighted set of targets and the evidence.
-        scores: [B, k] float32 of `followed.entry_ids`, with gradient; -inf in unused slots.
-        targets: [B, k] int32 of `followed.entry_ids`; -1 in unused slots.
+        scores: [B, k] float32 of `followed.entry_rows`, with gradient; -inf in unused slots.
+        targets: [B, k] int32 of `followed.entry_rows`; -1 in unused slots.
         embedding: [B, d_e] float32, e_Y: the embeddings of the targets, weighted by beta.
     """
 
@@ -281,7 +281,7 @@ def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter:
         filter: which entries each query may find.
 
     Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and entry ids [B, k] int32, -1 in unused slots.
+        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in unused slots.
 
     Raises:
         InputError: no query, k below 1, or a filter by passages of a memory that was placed without them.
@@ -302,21 +302,21 @@ def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter:
     return jax.shard_map(search, mesh=mesh, in_specs=specs, out_specs=layout.spec, check_vma=False)(*arguments)
 
 
-def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_ids):
+def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
     """Computes the scores of chosen entries, with gradient to the queries, the relations and the entity table.
 
     Args:
         memory, entity_table, queries: as in `top_k`.
-        entry_ids: [B, k] int32; -1 in unused slots.
+        entry_rows: [B, k] int32; -1 in unused slots.
 
     Returns:
         scores [B, k] float32, 0 in unused slots; topics and targets, both [B, k] int32, -1 in unused slots.
     """
-    layout = QueryLayout.of(len(entry_ids), memory.mesh)
+    layout = QueryLayout.of(len(entry_rows), memory.mesh)
 
-    def score(memory, table, queries, entry_ids):
-        (query_e, query_r), entry_ids = layout.gather((queries, entry_ids))
-        row, own = owned(entry_ids, len(memory.slot))
+    def score(memory, table, queries, entry_rows):
+        (query_e, query_r), entry_rows = layout.gather((queries, entry_rows))
+        row, own = owned(entry_rows, len(memory.slot))
         relations = relation_values(memory.relations[row]).astype(jnp.float32)
         scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
         entities = jnp.stack([memory.topics[memory.slot[row]], memory.target[row]])
@@ -330,7 +330,7 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_ids):
     specs = (_specs(memory), ROWS, layout.spec, layout.spec)
     out_specs = (layout.spec, PartitionSpec(), PartitionSpec())
     run = jax.shard_map(score, mesh=memory.mesh, in_specs=specs, out_specs=out_specs)
-    return run(memory, entity_table_lib.pad_rows(entity_table, memory.mesh), queries, entry_ids)
+    return run(memory, entity_table_lib.pad_rows(entity_table, memory.mesh), queries, entry_rows)
 
 
 def retrieve(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING) -> Retrieved:
@@ -339,12 +339,12 @@ def retrieve(memory: ShardedMemory, entity_table, queries: Queries, k: int, filt
     Returns:
         Retrieved, with gradient to the queries, the relations and the entity table.
     """
-    _, entry_ids = top_k(memory, entity_table, queries, k, filter)
-    scores, _, targets = rescore(memory, entity_table, queries, entry_ids)
-    valid = entry_ids >= 0
+    _, entry_rows = top_k(memory, entity_table, queries, k, filter)
+    scores, _, targets = rescore(memory, entity_table, queries, entry_rows)
+    valid = entry_rows >= 0
     beta = masked_softmax(scores, valid)
     embedding = entity_table_lib.weighted_sum(entity_table, targets, beta, memory.mesh)
     entities, weights = aggregate(targets, beta)
     bad = nan_of(queries)
-    followed = Followed(entities, weights + bad, entry_ids, beta + bad)
+    followed = Followed(entities, weights + bad, entry_rows, beta + bad)
     return Retrieved(followed, jnp.where(valid, scores, -jnp.inf), targets, embedding)

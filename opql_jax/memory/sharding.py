@@ -28,7 +28,7 @@ _LONG = 8
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ShardedMemory:
-    """A memory placed on the D devices of a mesh by `shard_memory`; a pytree. The entry id is the row number.
+    """A memory placed on the D devices of a mesh by `shard_memory`; a pytree. Entries are named by their rows.
 
     Attributes:
         mesh: the mesh (static).

@@ -116,7 +116,7 @@ def test_hop_equals_dense_reference(seed):
     hop = jit_follow(query_e, query_r, topics, log_weights, memory, table)
     expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
     for b, (kept, beta, weights) in enumerate(reference_follow(expected, memory.target, TOP)):
-        np.testing.assert_array_equal(hop.entry_ids[b], padded(kept, -1))
+        np.testing.assert_array_equal(hop.entry_rows[b], padded(kept, -1))
         np.testing.assert_allclose(hop.beta[b], padded(beta, 0), atol=1e-5)
         np.testing.assert_array_equal(hop.entities[b], padded([entity for entity, _ in weights], -1))
         np.testing.assert_allclose(hop.weights[b], padded([weight for _, weight in weights], 0), atol=1e-5)
@@ -165,7 +165,7 @@ def test_a_row_that_is_not_finite_is_never_found(value, rows):
     relations[bad if rows == 'one' else slice(None)] = value
     from_topic = np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32)
     hop = jit_follow(query_e, query_r, *from_topic, memory._replace(relations=relations), table)
-    assert not np.isin(hop.entry_ids, bad if rows == 'one' else np.arange(len(relations))).any()
+    assert not np.isin(hop.entry_rows, bad if rows == 'one' else np.arange(len(relations))).any()
     np.testing.assert_allclose(np.sum(hop.weights, axis=1), 1 if rows == 'one' else 0, rtol=1e-6)
 
 
@@ -195,7 +195,7 @@ def test_half_precision_relations_score_as_their_float32_values(dtype):
     exact = memory._replace(relations=memory.relations.astype(np.float32))
     memory = memory._replace(relations=follow_lib.relation_bits(memory.relations))
     half, full = jit_follow(*queries, memory, table), jit_follow(*queries, exact, table)
-    np.testing.assert_array_equal(half.entry_ids, full.entry_ids)
+    np.testing.assert_array_equal(half.entry_rows, full.entry_rows)
     np.testing.assert_allclose(half.weights, full.weights, atol=1e-6)
 
 
@@ -224,7 +224,7 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
     memory = jax.tree.map(jnp.asarray, memory)
     (value, hop), gradients = jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(*ones)
     assert value == 0
-    assert (hop.entities == -1).all() and (hop.entry_ids == -1).all()
+    assert (hop.entities == -1).all() and (hop.entry_rows == -1).all()
     assert (hop.weights == 0).all() and (hop.beta == 0).all()
     for gradient in gradients:
         np.testing.assert_array_equal(gradient, np.zeros_like(gradient))

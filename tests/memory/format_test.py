@@ -51,7 +51,7 @@ def test_arrays_can_be_followed(directory):
     )
     mine = np.flatnonzero(memory.topic == 2)
     best = mine[np.argsort(-np.concatenate(memory.relation_shards)[mine].sum(1))][:4]
-    np.testing.assert_array_equal(hop.entry_ids[0], best)
+    np.testing.assert_array_equal(hop.entry_rows[0], best)
 
 
 def test_matching_hashes_open(directory):

@@ -318,7 +318,7 @@ def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
 
     (value, found), gradient = jax.value_and_grad(loss, has_aux=True)(case.query_e)
     assert value == 0 and (gradient == 0).all()
-    assert (found.followed.entry_ids == -1).all() and (found.followed.entities == -1).all() and (found.targets == -1).all()
+    assert (found.followed.entry_rows == -1).all() and (found.followed.entities == -1).all() and (found.targets == -1).all()
 
 
 def test_bad_arguments_are_named():

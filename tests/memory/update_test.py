@@ -204,7 +204,7 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
             TopicSet(jnp.array([[2, 5]]), jnp.zeros((1, 2))),
             4,
         )
-        assert (np.asarray(hop.entities) == -1).all() and (np.asarray(hop.entry_ids) == -1).all()
+        assert (np.asarray(hop.entities) == -1).all() and (np.asarray(hop.entry_rows) == -1).all()
         assert (np.asarray(hop.weights) == 0).all() and (np.asarray(hop.beta) == 0).all()
         assert len(memory) == 0 and memory.provenance([]) == []
         with pytest.raises(IndexError, match='entry 0 is not in .* 0 entries'):

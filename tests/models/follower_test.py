@@ -97,7 +97,7 @@ def test_three_hops_on_a_hand_made_kb(kb):
     memory, _ = kb
     for hop in hops:
         np.testing.assert_allclose(hop.weights.sum(), 1, atol=1e-5)
-    evidence = hops[2].entry_ids[0, :2]
+    evidence = hops[2].entry_rows[0, :2]
     assert {(int(memory.topic[i]), int(memory.target[i])) for i in evidence} == {(HARDY, LONDON), (CAINE, LONDON)}
 
 
@@ -107,7 +107,7 @@ def test_a_topic_is_a_set_of_weight_one(kb):
     one = run(follower, params, relation, jnp.array([NOLAN, -1]), 2, kb)
     sets = jnp.array([[-1, NOLAN], [-1, -1]]), jnp.array([[0.0, 1.0], [0.0, 0.0]])
     for got, want in zip(run(follower, params, relation, sets, 2, kb), one):
-        np.testing.assert_array_equal(got.entry_ids, want.entry_ids)
+        np.testing.assert_array_equal(got.entry_rows, want.entry_rows)
         np.testing.assert_allclose(got.weights, want.weights, atol=1e-6)
     assert (one[1].entities[1] == -1).all()
 
@@ -122,7 +122,7 @@ def test_folded_key_projection_equals_projected_keys(kb):
     keys = np.stack([w_k.T @ np.concatenate([table[NOLAN], memory.relations[i]]) for i in rows])
     scores = keys @ (w_q.T @ np.concatenate([table[NOLAN], w_t[0].T @ relation]))
     order = np.argsort(-scores)
-    np.testing.assert_array_equal(hop.entry_ids[0, : len(rows)], rows[order])
+    np.testing.assert_array_equal(hop.entry_rows[0, : len(rows)], rows[order])
     np.testing.assert_allclose(hop.beta[0, : len(rows)], np.exp(scores[order]) / np.exp(scores).sum(), rtol=1e-4)
 
 
@@ -237,7 +237,7 @@ def test_an_excluded_topic_takes_no_place_among_the_kept(kb):
     back, on = (np.flatnonzero((memory.topic == HARDY) & (memory.target == end))[0] for end in (INCEPTION, LONDON))
     asked = jnp.asarray(memory.relations[back] + 0.5 * memory.relations[on])[None]
     (free,) = run(follower, params, asked, jnp.array([HARDY]), 1, kb, k=1)
-    assert free.entry_ids[0, 0] == back
+    assert free.entry_rows[0, 0] == back
     params = params | {'w_t': params['w_t'].at[0].set(0.0)}  # a first hop without preference: ties go to the lowest id
     hops = run(follower, params, asked, jnp.array([INCEPTION]), 2, kb, k=1, exclude_topic=True)
     for hop in hops:

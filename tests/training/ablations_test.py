@@ -94,7 +94,7 @@ def test_without_filter_a_hop_is_brute_force_over_all_rows(world, exclude_topic)
     for i, (start, wanted) in enumerate(zip(world[5], brute_force(world, 3, exclude_topic))):
         x = {int(start)}
         for hop, (entries, weights) in zip(hops, wanted, strict=True):
-            assert hop.entry_ids[i].tolist() == entries.tolist()
+            assert hop.entry_rows[i].tolist() == entries.tolist()
             got = {int(e): float(w) for e, w in zip(hop.entities[i], hop.weights[i]) if e >= 0}
             assert got == pytest.approx(weights, rel=1e-4, abs=1e-7)
             elsewhere += sum(int(t) not in x for t in topic[entries])
@@ -134,7 +134,7 @@ def test_without_filter_the_last_hop_trains_all_hops(world):
 def test_without_filter_an_unknown_topic_still_finds_nothing(world):
     params, asked, topics, table, memory = arguments(world)
     for hop in follow_all(params, asked, np.array([2, -1, 5], np.int32), table, memory, hops=2, exclude_topic=True):
-        assert (hop.entities[1] == -1).all() and (hop.entry_ids[1] == -1).all()
+        assert (hop.entities[1] == -1).all() and (hop.entry_rows[1] == -1).all()
         assert (hop.weights[1] == 0).all() and (hop.beta[1] == 0).all()
         assert (hop.entities[0] >= 0).any()
 
@@ -151,7 +151,7 @@ def test_one_w_t_serves_all_hops(world):
     got = run({**params, 'w_t': params['w_t'][:1]}, *rest, shared_hops=True)
     wanted = run({**params, 'w_t': np.repeat(params['w_t'][:1], 3, axis=0)}, *rest)
     for one, repeated, own in zip(got, wanted, run(params, *rest)):
-        np.testing.assert_array_equal(one.entry_ids, repeated.entry_ids)
+        np.testing.assert_array_equal(one.entry_rows, repeated.entry_rows)
         np.testing.assert_allclose(one.beta, repeated.beta, rtol=1e-6)
     assert np.abs(one.beta - own.beta).max() > 1e-3  # with a W_t for each hop the third one weighs differently
 
