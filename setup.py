@@ -11,7 +11,7 @@ them, and a path of one's own works from anywhere.
 from setuptools import setup
 
 # Written out, because a search would also find `tests` and `benchmarks`; `tests/layers_test.py` checks
-# that no room is missing.
+# that no package is missing.
 PACKAGES = [
     'opql_jax',
     'opql_jax.core',

@@ -16,7 +16,7 @@ nb_execution_mode = os.environ.get('DOCS_NOTEBOOKS', 'force')
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 
-# A page for each room of the package, from its docstrings.
+# A page for each package, from its docstrings.
 apidoc_modules = [
     {
         'path': '../opql_jax',

@@ -24,8 +24,8 @@ def build(output, **variables):
 def test_pages_and_docstrings_have_no_warning(tmp_path):
     built = build(tmp_path, DOCS_NOTEBOOKS='off')
     assert built.returncode == 0, built.stderr
-    room = (tmp_path / 'reference' / 'opql_jax.kb.html').read_text(encoding='utf-8')
-    assert 'VirtualKB.ask' in room and 'whose topic stands in square brackets' in room
+    page = (tmp_path / 'reference' / 'opql_jax.kb.html').read_text(encoding='utf-8')
+    assert 'VirtualKB.ask' in page and 'whose topic stands in square brackets' in page
 
 
 def cells(page):

@@ -18,7 +18,8 @@ import pytest
 REPO = pathlib.Path(__file__).resolve().parent.parent
 MAX_LINES = 400
 
-# Height of a room. A room imports itself and lower rooms; rooms of one height do not see each other.
+# Height of a room: a package, or a module at the top of one. It imports itself and lower rooms; those of one height do not
+# see each other.
 HEIGHT = {
     'core': 0,
     'corpus': 1,

@@ -1,1 +1,1 @@
-"""Errors, files, locks, processes: what every room may use, without domain knowledge."""
+"""Errors, files, locks, processes: what every package may use, without domain knowledge."""
