@@ -7,13 +7,13 @@ import sys
 
 from opql_jax.recipes import record
 
-# Hits@1 were 0.816, 0.888, 0.821 and 0.837 (seed 0). Some hundredths more or less are what another processor
+# Hits@1 were 0.834, 0.893, 0.885 and 0.815 (seed 0). Some hundredths more or less are what another processor
 # makes of so little training.
-FLOORS = {'1-hop/test': 0.74, '2-hop/test': 0.80, '3-hop/test': 0.72, '1-hop/unseen_wording': 0.75}
+FLOORS = {'1-hop/test': 0.76, '2-hop/test': 0.82, '3-hop/test': 0.80, '1-hop/unseen_wording': 0.75}
 
 
 def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
-    command = [sys.executable, '-m', 'opql_jax.recipes', 'run', 'demo', '--documents', '250', '--percent', '60']
+    command = [sys.executable, '-m', 'opql_jax.recipes', 'run', 'demo', '--documents', '250', '--percent', '45']
     # Hundreds of steps: here compiling well is worth its time, unlike in other tests.
     environment = os.environ | {'JAX_DISABLE_MOST_OPTIMIZATIONS': '0'}
     done = subprocess.run(
