@@ -25,11 +25,20 @@ _log = logging.getLogger(__name__)
 SUFFIXES = ('.txt', '.md', '.jsonl')
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
-# A text is taken for English if at least this share of its words are among the most frequent ones of English. In English prose they are 30 to 50 %,
-# in other languages with Latin letters below 5 %. Texts of fewer words are not judged.
-ENGLISH_SHARE, JUDGED_FROM = 0.08, 50
-_FREQUENT = frozenset(
+# A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
+JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
+_ENGLISH = frozenset(
     'the of and to in a is was that for as with on by it he his from at be are were this an or which had has'.split()
+)
+_OTHER = frozenset(
+    'der die das und ist nicht von mit den dem ein eine auf für sich'  # German
+    ' les des est une dans que pour sur avec pas au du et il elle'  # French
+    ' los las del una por con para su como más fue es y'  # Spanish
+    ' che gli della di il non sono per nel alla è'  # Italian
+    ' os da do dos um uma não com ao são'  # Portuguese
+    ' het een van niet zijn op te dat voor'  # Dutch
+    ' och att som av till är ett på med'  # Swedish, Danish, Norwegian
+    ' nie się na jest w z że do'.split()  # Polish
 )
 _WORD = re.compile(r'\w+')
 # A heading, of Markdown or a short line with a blank one after it.
@@ -164,10 +173,12 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
 
 def _check_english(text: str) -> None:
     words = _WORD.findall(text.lower())
-    share = sum(word in _FREQUENT for word in words) / max(len(words), 1)
-    if len(words) >= JUDGED_FROM and share < ENGLISH_SHARE:
+    latin = sum(word.isascii() for word in words)
+    english, other = (sum(word in frequent for word in words) for frequent in (_ENGLISH, _OTHER))
+    if len(words) >= JUDGED_FROM and (latin < len(words) / 2 or (other > english and other > FREQUENT_SHARE * len(words))):
         raise InputError(
-            f'text: {share:.0%} of its words are frequent English ones, in English prose 30 to 50 %: names are recognised in English'
+            f'text: not English: of its {len(words)} words {latin / len(words):.0%} are in Latin letters, {english / len(words):.0%} frequent'
+            f' words of English and {other / len(words):.0%} of other languages. Names are recognised in English'
         )
 
 

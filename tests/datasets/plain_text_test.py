@@ -99,7 +99,11 @@ BAD = {
     'binary': (b'\x7fELF\x02\x01\x00\x00', 'text: code point 6 is NUL'),
     'latin': ('Café '.encode('latin-1'), 'not UTF-8 .*: convert the file'),
     'utf16': (codecs.BOM_UTF16_LE + 'Ada'.encode('utf-16-le'), 'this is UTF-16: convert it'),
-    'german': (GERMAN.encode(), '[0-9]% of its words are frequent English ones'),
+    'russian': (
+        ('Поезд шёл через ночь, и никто не говорил ни слова. ' * 6).encode(),
+        'text: not English: of its 60 words 0% are in Latin',
+    ),
+    'german': (GERMAN.encode(), 'text: not English: of its 90 words'),
 }
 
 
@@ -112,6 +116,12 @@ def test_what_is_no_english_text_is_rejected_with_its_reason(tmp_path, name):
     _, documents = read(tmp_path, max_reject_fraction=0.5)
     assert documents.keys() == {'texts/good.txt'}
     assert re.search(reason, rejected(tmp_path)['texts/bad.txt'])
+
+
+def test_tables_and_lists_have_few_frequent_words_and_are_read_all_the_same(tmp_path):
+    write(tmp_path, a__txt='Ada Lovelace 1815 London | Lord Byron 1788 London | ' * 10 + ENGLISH)
+    _, documents = read(tmp_path)
+    assert documents.keys() == {'texts/a.txt'}
 
 
 def test_a_text_without_any_name_is_told(tmp_path):
