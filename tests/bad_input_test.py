@@ -199,7 +199,20 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
 
 @cases(
     no_prepared_folder=(lambda w: w.ask(text='/none'), '/none/manifest.json: no such file; /none is not a prepared'),
-    no_model=(lambda w: w.ask(model='/none'), '/none/model.json does not exist'),
+    a_mistyped_kb=(lambda w: w.ask(*parts(kb='/none')), '/none does not exist: give the folder of a knowledge base'),
+    a_mistyped_kb_to_train_on=(
+        lambda w: w.train('entities', *parts(kb='/none')),
+        '/none does not exist: give the folder of a knowledge base',
+    ),
+    a_kb_that_is_a_file=(
+        lambda w: w.build(*parts(kb=w.text / 'manifest.json')),
+        'text/manifest.json is a file: give the folder of a knowledge base',
+    ),
+    a_kb_that_does_not_say_what_answers=(
+        lambda w: w.ask(text='None'),
+        r'world\d+/manifest.json: no such file, so .* or name TEXT, MODEL and MEMORY',
+    ),
+    no_model=(lambda w: w.ask(model='/none'), '/none/model.json: no such file'),
     no_memory=(lambda w: w.ask(memory='/none'), '/none/manifest.json: no such file; /none is not a memory'),
     folders_that_are_swapped=(
         lambda w: w.ask(text=w.memory, memory=w.text),
@@ -240,7 +253,7 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
     ),
     a_start_that_is_no_model=(
         lambda w: w.train('relations', f'--gin.INIT_FROM={w.root}'),
-        r'world\d+/model.json does not exist',
+        r'world\d+/model.json: no such file',
     ),
     a_BERT_that_is_none=(lambda w: w.train('relations', '--gin.BERT=/none'), '/none/config.json: no such file'),
     no_such_mentions=(

@@ -1,6 +1,7 @@
 """Every folder that a command writes has one writer at a time: a second one is told who the first is, and changes nothing."""
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import time
@@ -10,6 +11,7 @@ import pytest
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.fewshot import evaluate_fewshot
 from opql_jax.kb.question_sets import evaluate, write_answers
 from opql_jax.memory import ann_build
 from opql_jax.memory.format import Memory
@@ -23,6 +25,7 @@ import tiny_training
 import tiny_updates
 from graph_kb import QUESTIONS, ring
 
+VERBS = ('knows', 'likes')
 REFUSED = rf'is being written by process {os.getpid()} on '
 
 
@@ -51,7 +54,7 @@ def write_index(folder):
 
 
 @pytest.mark.parametrize(
-    'command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'eval', 'recipe']
+    'command', ['prepare', 'train', 'build_memory', *tiny_updates.UPDATES, 'index', 'infer', 'eval', 'fewshot', 'recipe']
 )
 def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_path, command):
     folder = tmp_path / 'folder'
@@ -65,6 +68,9 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         'index': lambda: write_index(folder),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
         'eval': lambda: evaluate(kb=str(world), questions='2-hop/dev', output_dir=str(folder)),
+        'fewshot': lambda: evaluate_fewshot(
+            sentences=sentences(tmp_path), model_dir=str(world / 'align'), output_dir=str(folder), ways=2, episodes=5
+        ),
         'recipe': lambda: recipe.run(
             [recipe.Function('s', write_one, {'path': '{out}/s'}, 's')], recipe.Options(folder, tmp_path)
         ),
@@ -77,6 +83,16 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         assert memory_tables.digest_of_tree(folder) == before
     calls[command]()
     assert not [path for path in tmp_path.rglob('*') if locks.is_lock(path)]
+
+
+def sentences(folder):
+    """A file of labelled sentences."""
+    items = [
+        {'tokens': [name, verb, 'Eve'], 'h': ['', '', [[0]]], 't': ['', '', [[2]]]} for verb in VERBS for name in ('Ann', 'Bob')
+    ]
+    path = folder / 'sentences.json'
+    path.write_text(json.dumps({verb: [item for item in items if item['tokens'][1] == verb] for verb in VERBS}))
+    return str(path)
 
 
 def write_one(path):

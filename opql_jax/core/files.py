@@ -156,6 +156,14 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
         partial.unlink(missing_ok=True)
 
 
+def remove_partials(folder: str | os.PathLike, *names: str) -> None:
+    """Removes what killed runs left of files that they wrote by `atomic_path`; `names` in the folder may be patterns."""
+    for parent, slash, name in (name.rpartition('/') for name in names):
+        for partial in path(folder).glob(f'{parent}{slash}.{name}.*.partial'):
+            if partial.name.split('.')[-2].isdigit():
+                partial.unlink(missing_ok=True)
+
+
 def _sync(where: pathlib.Path) -> None:
     """Returns when a file, or the list of a folder's files, is on the disk itself."""
     handle = os.open(where, os.O_RDONLY)

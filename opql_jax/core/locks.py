@@ -37,19 +37,35 @@ def is_lock(path: os.PathLike) -> bool:
     return name == _LOCK or name.startswith(f'{_LOCK}-')
 
 
+class _Held(InputError):
+    """Another process writes here."""
+
+
 @contextlib.contextmanager
-def writer(folder: str | os.PathLike) -> Iterator[None]:
+def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
     """Keeps other writers out of a folder, on disk or in a bucket, while the context lasts; makes the folder if it is missing.
 
     A folder in which this user may not write is not locked, so that what is finished there can be found finished.
+
+    Args:
+        folder: on disk or in a bucket.
+        patience: seconds for which another writer is waited for.
 
     Raises:
         InputError: another process writes here, and the message says which; or this is no folder.
         OSError: the lock cannot be written.
     """
+    started = time.monotonic()
     with contextlib.ExitStack() as held:
-        if files.is_remote(folder) or not _lock(pathlib.Path(folder) / _LOCK, held):
-            held.enter_context(_lease(folder))
+        while True:
+            try:
+                if files.is_remote(folder) or not _lock(pathlib.Path(folder) / _LOCK, held):
+                    held.enter_context(_lease(folder))
+                break
+            except _Held:
+                if time.monotonic() - started > patience:
+                    raise
+                time.sleep(0.1)
         yield
 
 
@@ -112,6 +128,11 @@ def _open_locked(path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:  # the folder was removed at this moment
             continue
+        except PermissionError:
+            if not (path.exists() and os.access(path.parent, os.W_OK)):
+                raise
+            _remove_of_other_user(path)
+            continue
         with contextlib.ExitStack() as opened:
             opened.callback(os.close, handle)
             try:
@@ -121,12 +142,34 @@ def _open_locked(path):
                 os.ftruncate(handle, 0)
                 os.write(handle, _signature().encode())
             except BlockingIOError:
-                raise InputError(_refusal(path.parent, os.read(handle, 1 << 16).decode(errors='replace'))) from None
+                raise _Held(_refusal(path.parent, os.read(handle, 1 << 16).decode(errors='replace'))) from None
             except OSError as error:
                 error.filename = str(path)
                 raise
             opened.pop_all()
             return handle
+
+
+def _remove_of_other_user(path):
+    """Removes the lock file of a writer that has ended, which this user may not write.
+
+    Raises:
+        InputError: the writer has not ended, or the file cannot be removed.
+    """
+    try:
+        with open(path, 'rb') as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_open_as(file.fileno(), path):
+                path.unlink()
+    except FileNotFoundError:
+        pass  # its writer ended at this moment
+    except BlockingIOError:
+        raise _Held(_refusal(path.parent, path.read_text(errors='replace'))) from None
+    except OSError as error:
+        raise InputError(
+            f'{path} is the lock of another user, and cannot be taken over ({error.strerror}): have it removed when nobody writes'
+            ' there, or give another folder'
+        ) from error
 
 
 def _is_open_as(handle, path):
@@ -157,20 +200,21 @@ def _lease(where) -> Iterator[None]:
     """`writer` where there is no `flock`: each writer puts a file of its own into the folder, and renews it.
 
     Whoever then sees no other such file may write. Of two that come at the same moment at least one sees the other, as a
-    bucket lists what was written before. One whose file does not change for a minute was killed; it is waited for, and its file
-    removed. A writer that finds its own file removed, after it was cut off from the bucket for so long, ends at once, as
-    another may be writing.
+    bucket lists what was written before; where both do, the one whose file has the later name gives up. One whose file does
+    not change for a minute was killed; it is waited for, and its file removed. A writer that finds its own file removed, after
+    it was cut off from the bucket for so long, ends at once, as another may be writing.
     """
     folder = files.path(where)
     folder.mkdir(parents=True, exist_ok=True)
-    own, numbers, ended = folder / f'{_LOCK}-{uuid.uuid4().hex}', itertools.count(), threading.Event()
-    signature = json.loads(_signature())
+    own, numbers, ended = folder / f'{_LOCK}-{time.time_ns():020}-{uuid.uuid4().hex}', itertools.count(), threading.Event()
+    signature = json.loads(_signature()) | {'writes': False}
     sign = lambda: own.write_text(json.dumps(signature | {'renewals': next(numbers)}))
     sign()
     renewing = threading.Thread(target=_renew, args=(own, sign, ended), daemon=True)
     renewing.start()
     try:
-        _outlive(folder, {path: text for path, text in _leases(folder).items() if path != own})
+        _outlive(folder, own, {path: text for path, text in _leases(folder).items() if path != own})
+        signature['writes'] = True  # as the next renewal tells
         yield
     finally:
         ended.set()
@@ -187,8 +231,8 @@ def _leases(folder) -> dict:
     return leases
 
 
-def _outlive(folder, others) -> None:
-    """Returns when none of the leases `others` is left or renewed any more; InputError if one is renewed."""
+def _outlive(folder, own, others) -> None:
+    """Returns when none of the leases `others` is left or renewed any more; InputError if one is renewed that goes before `own`."""
     started = time.monotonic()
     while others:
         if time.monotonic() - started > _LEASE_SECONDS:
@@ -199,9 +243,12 @@ def _outlive(folder, others) -> None:
         time.sleep(_RENEWAL_SECONDS / 2)
         now = _leases(folder)
         for path, text in others.items():
-            if now.get(path, text) != text:  # one of them may have been read while it was written
-                raise InputError(_refusal(folder, max(text, now[path], key=len)))
-        others = {path: text for path, text in others.items() if path in now}
+            if now.get(path, text) != text:
+                shown = max(text, now[path], key=len)  # one of them may have been read while it was written
+                if path.name < own.name or '"writes": true' in shown:
+                    raise _Held(_refusal(folder, shown))
+                started = time.monotonic()  # it has yet to see that it gives up
+        others = {path: now[path] for path in others if path in now}
 
 
 def _renew(own, sign, ended) -> None:

@@ -1,12 +1,15 @@
 """Manifests: the file that makes a folder written by this package complete.
 
 A prepared folder, a memory and a search index are each a folder with a `manifest.json`, which is written last. It states the
-format and its version, the size and SHA-256 of every other file, and the fields that its kind of folder declares (`Manifest`):
+format and its version, the size and SHA-256 of every other file, the fields that its kind of folder declares (`Manifest`), and a
+checksum of all this:
 
-    {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128, "sha256": "9f86d0..."}, ...}}
+    {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128, "sha256": "9f86d0..."}, ...},
+     "checksum": "e3b0c4..."}
 
 A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged. Sizes are compared when a
-folder is opened (`check_files`), and the content of a file before it is read (`checked_file`).
+folder is opened (`check_files`), and the content of a file before it is read (`checked_file`). The manifest of a knowledge base,
+`model.json` and the plans of unfinished folders have the same form, without files (`Header`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
@@ -41,25 +44,33 @@ class ManifestError(InputError):
     """A folder is missing, unfinished, damaged, or not of the expected format; the message says which file and what to do."""
 
 
-class Manifest(msgspec.Struct, kw_only=True):
+class Header(msgspec.Struct, kw_only=True):
     """What every manifest states; each kind of folder declares its own fields in a subclass with `forbid_unknown_fields`.
 
     Attributes:
         format: the kind of folder, such as 'opql-prepared'.
         version: of the format.
-        files: the digest of every other file, by its path in the folder.
     """
 
     format: str
     version: int
+
+
+class Manifest(Header, kw_only=True):
+    """A manifest that lists files.
+
+    Attributes:
+        files: the digest of every other file, by its path in the folder.
+    """
+
     files: dict[str, files.Digest]
 
 
-M = TypeVar('M', bound=Manifest)
+H = TypeVar('H', bound=Header)
 
 
 @dataclasses.dataclass(frozen=True)
-class FolderFormat(Generic[M]):
+class FolderFormat(Generic[H]):
     """A kind of folder.
 
     Attributes:
@@ -69,59 +80,101 @@ class FolderFormat(Generic[M]):
         writer: the command that writes such folders.
         manifest: the class of its manifests.
         file: the name of the manifest.
+        advice: what to do about a damaged folder; to write it again, if not given.
     """
 
     name: str
     version: int
     noun: str
     writer: str
-    manifest: type[M]
+    manifest: type[H]
     file: str = MANIFEST
+    advice: str = ''
 
-    @property
-    def advice(self) -> str:
-        """What to do about a damaged folder."""
-        return f'restore the folder from a copy, or delete it and run {self.writer} again'
+    def __post_init__(self):
+        if not self.advice:
+            again = f'restore the folder from a copy, or delete it and run {self.writer} again'
+            object.__setattr__(self, 'advice', again)
 
 
 def write_manifest(
-    folder: str | os.PathLike, format: FolderFormat[M], fields: Mapping, digests: Mapping[str, files.Digest]
-) -> M:
+    folder: str | os.PathLike, format: FolderFormat[H], fields: Mapping, digests: Mapping[str, files.Digest] | None = None
+) -> H:
     """Writes the manifest of a folder whose other files are complete; returns what it holds.
 
     Args:
         folder: on disk or in a bucket.
         format: the kind of folder.
         fields: those that the kind of folder declares, by name.
-        digests: the `files.digest` of every file, by its path relative to the folder.
+        digests: the `files.digest` of every file, by its path relative to the folder; None for a kind that lists none.
     """
     header = {'format': format.name, 'version': format.version}
-    stated = msgspec.to_builtins({**fields, **header, 'files': dict(sorted(digests.items()))})
+    listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
+    stated = msgspec.to_builtins({**fields, **header, **listed}, str_keys=True)
     manifest = msgspec.convert(stated, format.manifest)
     with files.atomic_path(files.path(folder) / format.file) as partial:
-        partial.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
+        partial.write_bytes(sealed(stated))
     return manifest
 
 
-def read_manifest(folder: str | os.PathLike, format: FolderFormat[M]) -> M:
+def sealed(stated: dict) -> bytes:
+    """The content of a manifest: what it states as JSON, and at its end a checksum."""
+    with_checksum = {**stated, 'checksum': manifest_hash(stated)}
+    return (json.dumps(with_checksum, indent=2, ensure_ascii=False) + '\n').encode()
+
+
+def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
+    """Whether the manifest of a folder states this format: by what stands in it, as users may have files of that name."""
+    try:
+        stated = msgspec.json.decode((files.path(folder) / format.file).read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(stated, dict) and stated.get('format') == format.name
+
+
+def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
     Raises:
-        ManifestError: there is none, it is not one of this format and version, or a field is missing, unknown or of another
-            type.
+        ManifestError: there is none, it is not one of this format and version, a field is missing, unknown or of another
+            type, or the content is not what was written.
     """
     path = files.path(folder) / format.file
     if not path.is_file():
         raise ManifestError(f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end')
     content = path.read_bytes()
-    header = _decode(content, dict, path)
-    if header.get('format') != format.name:
-        raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r})')
-    if header.get('version') != format.version:
+    stated = _decode(content, path)
+    if stated.get('format') != format.name:
+        raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r}); name the folder of one')
+    if stated.get('version') != format.version:
         raise ManifestError(
-            f'{path}: format version {header.get("version")}, this program reads {format.version}; {format.advice}'
+            f'{path}: format version {stated.get("version")}, this program reads {format.version}; {format.advice}'
         )
-    return _decode(content, format.manifest, path)
+    return _checked_manifest(stated, content, format.manifest, path, format.advice)
+
+
+class Plan(Header, forbid_unknown_fields=True, kw_only=True):
+    """What is noted of an update before it writes, so that whatever it leaves is removed, and no file of a user's.
+
+    Attributes:
+        names: of files and folders that it writes or replaces. Those that the manifest does not name may go.
+    """
+
+    names: list[Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]]
+
+
+def plan_update(folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]) -> None:
+    """Notes what an update replaces and writes, beside what updates before it noted.
+
+    Raises:
+        InputError: something of somebody else's is where it would write.
+    """
+    known = is_folder_of(folder, plan)
+    noted = set(read_manifest(folder, plan).names) if known else set()
+    for name in ({*written} - noted) | (set() if known else {plan.file}):
+        if (folder / name).exists():
+            raise InputError(f'{folder / name} is in the way, and nothing that {plan.writer} wrote: move it elsewhere')
+    write_manifest(folder, plan, {'names': sorted({*noted, *replaced, *written})})
 
 
 def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) -> None:
@@ -188,7 +241,8 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     if not (source / MANIFEST).exists():
         raise ManifestError(f'{source / MANIFEST}: no such file; {source} is not a finished folder')
     content = (source / MANIFEST).read_bytes()
-    digests = _decode(content, Manifest, source / MANIFEST).files
+    stated = _decode(content, source / MANIFEST)
+    digests = _checked_manifest(stated, content, Manifest, source / MANIFEST, 'copy the folder into the bucket again').files
     cache = pathlib.Path(os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax')
     copy = cache / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'
     if copy.exists():
@@ -212,16 +266,27 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     return copy
 
 
-def _decode(content: bytes, type: type[Any], path) -> Any:
-    """The content of a manifest; names of its files are checked to lie in its folder."""
+def _decode(content: bytes, path) -> dict:
+    """What a manifest states, whatever it is."""
     try:
-        manifest = msgspec.json.decode(content, type=type)
+        return msgspec.json.decode(content, type=dict)
     except msgspec.ValidationError as error:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(f'{path}: not valid JSON ({error})') from error
+
+
+def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice: str) -> H:
+    """What a manifest states as an object, once its fields, the names of its files and its checksum were checked."""
+    stated.pop('checksum', None)
+    try:
+        manifest = msgspec.convert(stated, type)
+    except msgspec.ValidationError as error:
+        raise ManifestError(f'{path}: not what this program writes: {error}') from error
     for name in manifest.files if isinstance(manifest, Manifest) else ():
         parts = name.split('/')
         if {'', '.', '..'} & set(parts) or name == MANIFEST or '\\' in name or not name.isprintable():
             raise ManifestError(f'{path}: {name!r} is not the name of a file inside the folder')
+    if sealed(stated) != content:
+        raise ManifestError(f'{path}: its checksum is not that of its content: damaged or edited; {advice}')
     return manifest

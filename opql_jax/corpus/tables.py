@@ -80,9 +80,14 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
         return msgspec.convert(self.settings, SharedSettings)
 
 
+class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
+    """The settings of a prepared folder as long as it is unfinished."""
+
+    settings: dict[str, Any]
+
+
 PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest)
-# The settings of a prepared folder, with its format and version, as long as it is unfinished.
-PLAN = 'plan.json'
+PLAN = manifest.FolderFormat('opql-prepared', 1, 'an unfinished prepared folder', 'prepare', PreparedPlan, 'plan.json')
 # The files of a prepared folder; others in it are left alone.
 CONTENTS = (
     'entities.parquet',

@@ -6,11 +6,10 @@
       relations/ follow/    trained models, written by `train`
       memory/               a memory, written by `build_memory`
 
-The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together.
-The memory is null for a language model without one.
+The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together,
+and a checksum. The memory is null for a language model without one.
 """
 
-import json
 import logging
 import os
 import pathlib
@@ -19,17 +18,31 @@ from typing import Any
 
 from etils import epath
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST
+from opql_jax.core.manifest import MANIFEST, FolderFormat, Header, read_manifest, write_manifest
 
 _log = logging.getLogger(__name__)
 
-FORMAT = 'opql-kb'
-_HEADER = {'format': FORMAT, 'version': 1}
 # A name that cannot lead out of the folder, nor be taken for its manifest.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f]*')
-_ADVICE = 'train the model that is to answer again (`train` writes this file when it ends), or name TEXT, MODEL and MEMORY'
+_ADVICE = (
+    'delete it if it is there, and run `train` of the model that is to answer again, which writes it when it ends; or name TEXT,'
+    ' MODEL and MEMORY'
+)
+# The manifest is written within a moment.
+_PATIENCE = 60.0
+
+
+class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
+    """The parts that answer, by their names."""
+
+    text: str
+    model: str
+    memory: str | None
+
+
+FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, advice=_ADVICE)
 
 
 class KBFolder:
@@ -39,18 +52,41 @@ class KBFolder:
         self.path = files.path(path)
         self.manifest = self.path / MANIFEST
 
-    def part(self, name: str | os.PathLike) -> pathlib.Path | epath.Path:
+    def part(self, name: str | os.PathLike, new: bool = False) -> pathlib.Path | epath.Path:
         """The folder of a part by its name, or any folder by its path.
 
         A path is what has a slash, such as 'other.kb/align'; it begins at the working directory.
 
+        Args:
+            name: or path.
+            new: whether it is to be written, so that neither it nor the knowledge base need exist.
+
         Raises:
-            InputError: the name is not one of a folder.
+            InputError: the name is not one of a folder, or there is no such knowledge base.
         """
-        name = _without_trailing_slash(os.fspath(name))
-        if '/' not in name and not _NAME.fullmatch(name):
+        name = self._own_name(name)
+        if '/' in name:
+            return files.path(name)
+        if not _NAME.fullmatch(name):
             raise InputError(f'{name!r} cannot name a part of {self.path}: give the plain name of a folder in it, or a path')
-        return files.path(name) if '/' in name else self.path / name
+        if not new:
+            self._require_folder()
+        return self.path / name
+
+    def _own_name(self, name: str | os.PathLike) -> str:
+        """A name or path as it was meant: a path to a folder in this one is its name. Shells complete both with a slash."""
+        name = os.fspath(name)
+        name = name.rstrip('/') or name
+        if '/' not in name or files.is_remote(name) != files.is_remote(self.path):
+            return name
+        plain = lambda path: path if files.is_remote(path) else path.resolve()
+        path = files.path(name)
+        return path.name if _NAME.fullmatch(path.name) and plain(path.parent) == plain(self.path) else name
+
+    def _require_folder(self) -> None:
+        if not self.path.is_dir():
+            found = 'is a file' if self.path.exists() else 'does not exist'
+            raise InputError(f'{self.path} {found}: give the folder of a knowledge base (KB), which begins with `prepare`')
 
     def choose(self, **names: str | None) -> dict[str, Any]:
         """Completes a choice of parts: a name that is None becomes that of the manifest.
@@ -61,6 +97,7 @@ class KBFolder:
         Raises:
             InputError: a name is missing, and there is no manifest, or not a valid one.
         """
+        names = {name: value and self._own_name(value) for name, value in names.items()}
         missing = [name for name, value in names.items() if value is None]
         if not missing or (missing == ['memory'] and len(names) > 1 and not self.manifest.exists()):
             return names
@@ -73,41 +110,45 @@ class KBFolder:
         Raises:
             InputError: there is no manifest, or it is damaged, or names anything but folders in this one.
         """
+        self._require_folder()
         if not self.manifest.exists():
             raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_ADVICE}')
-        try:
-            manifest = json.loads(self.manifest.read_text(encoding='utf-8'))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f'{self.manifest}: not valid JSON ({error}): {_ADVICE}') from error
-        if not isinstance(manifest, dict) or manifest.get('format') != _HEADER['format']:
-            raise InputError(
-                f'{self.manifest}: not the manifest of a knowledge base: name the folder that the text is a part of'
-            )
-        if manifest.get('version') != _HEADER['version']:
-            raise InputError(
-                f'{self.manifest}: format version {manifest.get("version")}, this program reads {_HEADER["version"]}: {_ADVICE}'
-            )
-        parts = {name: value for name, value in manifest.items() if name not in _HEADER}
-        if unfit := parts.keys() ^ {'text', 'model', 'memory'}:
-            raise InputError(f'{self.manifest}: {min(unfit)}: the fields are text, model and memory: {_ADVICE}')
+        stated = read_manifest(self.path, FORMAT)
+        parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
         for name, value in parts.items():
-            if not (isinstance(value, str) and _NAME.fullmatch(value)) and (name, value) != ('memory', None):
+            if value is not None and not _NAME.fullmatch(value):
                 raise InputError(f'{self.manifest}: {name}: {value!r} is not the name of a folder in {self.path}: {_ADVICE}')
         return parts
 
-    def write(self, *, text: str, model: str, memory: str | None) -> None:
-        """States which parts answer, in place of those that did. Where one of them is not in this folder, the manifest stays as it is."""
-        text, model = _without_trailing_slash(text), _without_trailing_slash(model)
-        memory = _without_trailing_slash(memory) if memory else None
-        if elsewhere := [name for name in (text, model, memory or '') if '/' in name]:
+    def stated(self) -> dict[str, str | None] | None:
+        """`read`, or None if there is no manifest yet."""
+        return self.read() if self.manifest.exists() else None
+
+    def write(self, *, text: str, model: str, memory: str | None, again: bool = False) -> None:
+        """States which parts answer, in place of those that did. Where one of them is not in this folder, the manifest stays as it is.
+
+        Args:
+            text, model, memory: the parts.
+            again: whether the same was stated before. Then it stays, too, if it names this model and memory: another text was injected since.
+
+        Raises:
+            InputError: the manifest that is there is damaged, or that of something else.
+        """
+        parts = {'text': self._own_name(text), 'model': self._own_name(model), 'memory': memory and self._own_name(memory)}
+        with locks.writer(self.path, patience=_PATIENCE):
+            before = self.stated()
+            if not (again and before and before | {'text': ''} == parts | {'text': ''}):
+                self._state(parts)
+
+    def move_text(self, memory: str, text: str) -> None:
+        """States the text that was injected into a memory, if it is this memory that answers."""
+        with locks.writer(self.path, patience=_PATIENCE):
+            if (before := self.stated()) and before['memory'] == memory:
+                self._state(before | {'text': text})
+
+    def _state(self, parts):
+        if elsewhere := [name for name in parts.values() if name and '/' in name]:
             _log.info('%s is left as it is: %s is no part of the knowledge base', self.manifest, elsewhere[0])
             return
-        with files.atomic_path(self.manifest) as partial:
-            fields = {**_HEADER, 'text': text, 'model': model, 'memory': memory}
-            partial.write_text(json.dumps(fields, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
-        _log.info('%s now answers with %s', self.path, ', '.join(filter(None, (text, model, memory))))
-
-
-def _without_trailing_slash(name: str) -> str:
-    """A name as it was meant: shells complete the names of folders with a slash."""
-    return name.rstrip('/') or name
+        write_manifest(self.path, FORMAT, parts)
+        _log.info('%s now answers with %s', self.path, ', '.join(filter(None, parts.values())))

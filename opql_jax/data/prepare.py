@@ -18,12 +18,11 @@ from tokenizers import Tokenizer
 from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import BatchCache
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, check_files, read_manifest
+from opql_jax.core.manifest import MANIFEST, check_files, is_folder_of, read_manifest, write_manifest
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import splitting, tables
 from opql_jax.corpus.build_tables import TableOptions, build_tables
 from opql_jax.corpus.extension import BaseCorpus
-from opql_jax.corpus.json_lines import read_json
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data import batching, markup, passage_records
@@ -115,7 +114,7 @@ def prepare(
         print('# prepare\n' + '\n'.join(f'# {name} = {value!r}' for name, value in shown.items()))
         return None
     settings |= readers.identity(reader)
-    directory = files.require_local(folder.part(text))
+    directory = files.require_local(folder.part(text, new=True))
     with locks.writer(directory):
         return _prepare(directory, reader, settings, old, processes)
 
@@ -221,27 +220,13 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
 
     A folder is known by what its plan states, so that no file of a user's is taken for a killed run's.
     """
-    if _is_being_prepared(directory):
+    if is_folder_of(directory, tables.PLAN):
         for leftover in [path for pattern in tables.CONTENTS for path in directory.glob(pattern)]:
             leftover.unlink()
-    elif any(not (path.name.startswith(f'.{tables.PLAN}.') or locks.is_lock(path)) for path in directory.iterdir()):
+    elif any(not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)) for path in directory.iterdir()):
         raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
-    for partial in directory.rglob('.*.partial'):
-        partial.unlink()
-    plan = {'format': tables.PREPARED.name, 'version': tables.PREPARED.version, 'settings': settings}
-    with files.atomic_path(directory / tables.PLAN) as partial:
-        partial.write_text(json.dumps(plan, indent=2), encoding='utf-8')
-
-
-def _is_being_prepared(directory: pathlib.Path) -> bool:
-    """Whether a folder has the plan of a run that did not end."""
-    if not (directory / tables.PLAN).exists():
-        return False
-    try:
-        plan = read_json(directory / tables.PLAN)
-    except InputError:
-        return False
-    return isinstance(plan, dict) and plan.get('format') == tables.PREPARED.name
+    files.remove_partials(directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{PARTS}/*/*/*')
+    write_manifest(directory, tables.PLAN, {'settings': settings})
 
 
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
@@ -258,10 +243,10 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 
 def _finish(directory: pathlib.Path) -> None:
     """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
-    if _is_being_prepared(directory):
+    if is_folder_of(directory, tables.PLAN):
         if (directory / PARTS).exists():
             files.rmtree(directory / PARTS)
-        (directory / tables.PLAN).unlink()
+        (directory / tables.PLAN.file).unlink()
 
 
 class _Clock:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import write_questions
@@ -38,7 +38,7 @@ def convert(
         mid_to_qid, qid_labels: tables that `EntityResolver` reads; a MetaQA file needs none.
 
     Raises:
-        InputError: a file cannot be read, or no question of it names a topic.
+        InputError: a file cannot be read, no question of it names a topic, or another process writes into the folder of the output.
     """
     if format == 'metaqa':
         read = metaqa.read_records(path, vocab, hops)
@@ -49,7 +49,8 @@ def convert(
     records, coverage = with_topics(read, vocab)
     if not records:
         raise InputError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
-    write_questions(output, records)
-    with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
-        partial.write_text(json.dumps(dataclasses.asdict(coverage), indent=2) + '\n', encoding='utf-8')
+    with locks.writer(files.path(output).parent, patience=60):  # the two files belong together
+        write_questions(output, records)
+        with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
+            partial.write_text(json.dumps(dataclasses.asdict(coverage), indent=2) + '\n', encoding='utf-8')
     return coverage

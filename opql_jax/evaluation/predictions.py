@@ -9,6 +9,8 @@ Every model writes the same records, and whatever writes records of this form ca
 language model, `null`, the mass of its null entry; and `by`, which identifies the model, the memory and the settings.
 """
 
+import glob
+import itertools
 import json
 import logging
 import shutil
@@ -64,14 +66,32 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
         with distributed.writer(parts):
             answered = _write_chunks(output, parts, questions, by, answer)
     if distributed.is_primary() and parts.exists():  # only now, as the writer's lock lay in it
-        files.rmtree(parts)
+        _remove_chunks(output, parts, _chunk_paths(parts, questions))
     return answered
+
+
+def _chunk_paths(parts, questions: list[Question]) -> list:
+    """The files of the chunks, in their order."""
+    count = -(-len(questions) // CHUNK)
+    return [parts / f'{number:05d}-of-{count:05d}.jsonl' for number in range(count)]
+
+
+def _remove_chunks(output, parts, paths) -> None:
+    """Removes the chunks that stand in `output`, and their folder if nothing else is in it."""
+    with output.open('rb') as whole:
+        for path in paths:
+            lines = b''.join(itertools.islice(whole, CHUNK))
+            if path.exists() and path.read_bytes() == lines:
+                path.unlink()
+    files.remove_partials(parts, *(path.name for path in paths))
+    if parts.exists() and not any(parts.iterdir()):
+        files.rmtree(parts)
 
 
 def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> int:
     """Answers what is missing and joins the chunks."""
     chunks = [questions[start : start + CHUNK] for start in range(0, len(questions), CHUNK)]
-    paths = [parts / f'{number:05d}-of-{len(chunks):05d}.jsonl' for number in range(len(chunks))]
+    paths = _chunk_paths(parts, questions)
     if unexpected := {*parts.glob('[!.]*')} - {*paths}:
         raise PredictionError(
             f'{min(unexpected)} is of other questions: delete {parts} to answer these, or choose another output'
@@ -83,8 +103,7 @@ def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> 
     answered = _answer_chunks([(paths[n], chunks[n]) for n in own if not paths[n].exists()], answer)
     distributed.barrier(f'{parts} is complete')
     if distributed.is_primary():
-        for leftover in output.parent.glob(f'.{output.name}.*.partial'):  # of a run that was killed while joining
-            leftover.unlink()
+        files.remove_partials(output.parent, glob.escape(output.name))  # of a run that was killed while joining
         with atomic_path(output) as path, open(path, 'wb') as file:
             for part in paths:
                 with part.open('rb') as chunk:

@@ -99,7 +99,7 @@ def build_memory(
         InputError: no pair qualifies, or a folder that does not fit the others.
     """
     folder = KBFolder(kb)
-    model_dir, memory_dir = folder.part(model), folder.part(memory)
+    model_dir, memory_dir = folder.part(model), folder.part(memory, new=True)
     prepared = Prepared(folder.part(text))
     encoder, params, card, _ = model_config.load(model_dir, step)
     model_config.check_vocabulary(card, prepared, model_dir, grown=only_new)

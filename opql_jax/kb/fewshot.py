@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.data import batching, markup
@@ -54,7 +54,7 @@ def evaluate_fewshot(
         arguments that a score depends on.
 
     Raises:
-        InputError: a bad file, model or argument, or fewer than N relations with K + 1 different texts.
+        InputError: a bad file, model or argument, fewer than N relations with K + 1 different texts, or another process writes there.
     """
     if embedding not in EMBEDDINGS:
         raise InputError(f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}')
@@ -89,15 +89,16 @@ def evaluate_fewshot(
         return {}
     special = tokenizer_lib.special_ids(tokenizer)
     masked = embedding.endswith('masked')
-    if embedding.startswith('relation'):
-        vectors = relation_embeddings(encoder, params, passages, special, masked)
-    else:
-        vectors = mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
-    accuracies = episode_accuracies(vectors, groups, ways, shots, episodes, seed)
-    error = accuracies.std(ddof=1) / np.sqrt(episodes)
-    out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
-    with atomic_path(files.path(output_dir) / 'metrics.json') as path:
-        path.write_text(json.dumps(out, indent=2, allow_nan=False))
+    with locks.writer(output_dir):
+        if embedding.startswith('relation'):
+            vectors = relation_embeddings(encoder, params, passages, special, masked)
+        else:
+            vectors = mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
+        accuracies = episode_accuracies(vectors, groups, ways, shots, episodes, seed)
+        error = accuracies.std(ddof=1) / np.sqrt(episodes)
+        out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
+        with atomic_path(files.path(output_dir) / 'metrics.json') as path:
+            path.write_text(json.dumps(out, indent=2, allow_nan=False))
     print(
         f'{ways}-way {shots}-shot accuracy {out["accuracy"]:.4f} +- {error:.4f} ({episodes:,} episodes, {len(groups)} relations,'
         f' {settings["sentences"]:,} sentences)'

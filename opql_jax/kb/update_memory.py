@@ -98,10 +98,8 @@ def update_memory(
     if action == 'delete':
         return delete(prepared_dir, memory_dir, selection, dry_run=dry_run)
     inject(prepared_dir, str(folder.part(model)), memory_dir, questions, pairs_per_entity, step=step, dry_run=dry_run)
-    if not dry_run and distributed.is_primary() and folder.manifest.exists():
-        answering = folder.read()
-        if memory == answering['memory'] and text != answering['text']:
-            folder.write(**answering | {'text': text})
+    if not dry_run and distributed.is_primary():
+        folder.move_text(memory, text)
 
 
 def inject(

@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterator
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, FolderFormat, ManifestError, checked_file, read_manifest
+from opql_jax.core.manifest import (
+    MANIFEST,
+    FolderFormat,
+    Header,
+    Manifest,
+    ManifestError,
+    checked_file,
+    is_folder_of,
+    read_manifest,
+)
 from opql_jax.corpus import tables
-from opql_jax.corpus.json_lines import read_json
 from opql_jax.data import kb_folder
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -17,12 +25,13 @@ from opql_jax.memory.format import Memory
 from opql_jax.training import model_config
 
 # Opens everything in a folder of a format, and raises InputError for what digests do not show.
-_OPEN: dict[FolderFormat, Callable[[pathlib.Path], None]] = {
+_OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
     tables.PREPARED: lambda folder: Prepared(folder).check(),
     manifest.FORMAT: lambda folder: Memory.open(folder).verify(),
     ann.FORMAT: lambda folder: ann.check_files(folder, read_manifest(folder, ann.FORMAT)),
+    kb_folder.FORMAT: lambda folder: _check_parts(folder),
+    model_config.FORMAT: model_config.load,
 }
-_MODEL = 'model.json'
 
 
 def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
@@ -36,30 +45,19 @@ def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
         InputError: it is none of these.
     """
     folder = files.require_local(folder)
+    names = {format.file for format in _OPEN}
     children = sorted(folder.iterdir()) if folder.is_dir() else []
-    parts = [part for part in (folder, *children) if any((part / name).is_file() for name in (MANIFEST, _MODEL))]
+    parts = [part for part in (folder, *children) if any((part / name).is_file() for name in names)]
     if not parts:
-        raise InputError(f'{folder}: no folder of this program: neither {MANIFEST} nor {_MODEL} is there')
+        raise InputError(f'{folder}: no folder of this program: neither {" nor ".join(sorted(names))} is there')
     return [message for part in parts for message in _problems(part, say)]
 
 
 def _problems(folder: pathlib.Path, say) -> Iterator[str]:
     try:
-        if not (folder / MANIFEST).is_file():
-            say(f'{folder}: a model; its newest checkpoint is read')
-            model_config.load(folder)
-            return
-        if (name := _format_name(folder)) == kb_folder.FORMAT:
-            parts = KBFolder(folder).read()
-            say(f'{folder}: a knowledge base of {", ".join(filter(None, parts.values()))}')
-            yield from (
-                f'{folder / part}: no such folder' for part in filter(None, parts.values()) if not (folder / part).is_dir()
-            )
-            return
-        format = _format_of(folder, name)
+        format = _format_of(folder)
         stated = read_manifest(folder, format)
-        size = sum(digest.bytes for digest in stated.files.values())
-        say(f'{folder}: {format.noun} of {len(stated.files)} files, {size / 1e6:.1f} MB')
+        say(f'{folder}: {format.noun}{_content(stated)}')
         found = list(_damaged_files(folder, stated, format))
         yield from found
         if not found:
@@ -68,22 +66,35 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
         yield str(error)
 
 
+def _content(stated: Header) -> str:
+    """What a manifest lists."""
+    if isinstance(stated, kb_folder.KBManifest):
+        return f' of {", ".join(filter(None, (stated.text, stated.model, stated.memory)))}'
+    if isinstance(stated, Manifest):
+        size = sum(digest.bytes for digest in stated.files.values())
+        return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'
+    return '; its newest checkpoint is read'
+
+
 def _damaged_files(folder, stated, format) -> Iterator[str]:
-    for name in stated.files:
+    for name in getattr(stated, 'files', ()):
         try:
             checked_file(folder, name, stated, format)
         except ManifestError as error:
             yield str(error)
 
 
-def _format_name(folder):
-    """The format that a manifest states, whatever it is."""
-    stated = read_json(folder / MANIFEST)
-    return stated.get('format') if isinstance(stated, dict) else None
+def _check_parts(folder: pathlib.Path) -> None:
+    """Raises InputError unless all parts that the manifest of a knowledge base names are there."""
+    if missing := [part for part in KBFolder(folder).read().values() if part and not (folder / part).is_dir()]:
+        raise InputError(f'{folder} has no folder {", ".join(missing)}, which its {MANIFEST} names')
 
 
-def _format_of(folder, name) -> FolderFormat:
+def _format_of(folder: pathlib.Path) -> FolderFormat:
     for format in _OPEN:
-        if format.name == name:
+        if is_folder_of(folder, format):
             return format
-    raise ManifestError(f'{folder / MANIFEST}: format {name!r}, not one of {", ".join(format.name for format in _OPEN)}')
+    # Says what is wrong with the file that is there.
+    file = MANIFEST if (folder / MANIFEST).is_file() else model_config.FORMAT.file
+    names = ', '.join(format.name for format in _OPEN if format.file == file)
+    raise ManifestError(f'{folder / file}: damaged, or its format is not one of {names}')

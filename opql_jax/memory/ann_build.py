@@ -8,15 +8,22 @@ import importlib.metadata
 import logging
 import math
 import os
-import re
 
 import numpy as np
 
 from opql_jax.core import files as storage
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, ManifestError, read_manifest, write_manifest
-from opql_jax.corpus.json_lines import read_json
+from opql_jax.core.manifest import (
+    MANIFEST,
+    FolderFormat,
+    ManifestError,
+    Plan,
+    is_folder_of,
+    plan_update,
+    read_manifest,
+    write_manifest,
+)
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, ScannIndex
 from opql_jax.memory.format import Memory
@@ -28,8 +35,10 @@ NOISE = 0.5  # of a sampled query, in norms of its key
 _MAX_DEPTH = 32  # in k
 _CODES_PER_KEY = 64  # an estimate of how many are scored in the time that it takes to fetch and score one key
 _BLOCK_ROWS = 1 << 15
-# States that an index is being built in a directory that has no manifest yet.
-_BEGUN = 'plan.json'
+# Names the folder that is being built, and the one that it replaces.
+_PLAN = FolderFormat(
+    'opql-index-build', 1, 'a plan of an index', 'ann_build.build_index', Plan, 'plan.json', 'delete this file'
+)
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +84,7 @@ def build_index(
         if len(query_e) < 4:
             raise InputError('queries must be at least 4: half of them are for tuning, half to measure the recall')
     with locks.writer(directory):
-        folder = _next_folder(directory)
+        before, folder = _folders(directory)
         manifest: dict = {'memory': memory.hash(), 'num_entries': len(memory), 'k': k}
         manifest |= {'num_entities': memory.manifest.num_entities, 'recall_target': recall, 'seed': seed}
         table_hash = ann.table_hash(table, memory.manifest.num_entities)
@@ -100,10 +109,10 @@ def build_index(
             stated = {'format': ann.FORMAT.name, 'version': ann.FORMAT.version, 'files': {}, **manifest}
             index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), ann.IndexManifest(**stated))
             manifest |= _tune(index, tuning, measuring, recall)
+            plan_update(directory, _PLAN, {before} - {''}, [folder])
             digests = _write(directory, folder, searcher, np.asarray(memory.ids))
         write_manifest(directory, ann.FORMAT, manifest, digests)
-        _remove_others(directory, folder)
-        (directory / _BEGUN).unlink(missing_ok=True)
+        _clean(directory, folder)
     return ann.open_index(directory, memory, entity_table)
 
 
@@ -187,40 +196,33 @@ def _write(directory, folder, searcher, ids):
     return files
 
 
-def _next_folder(directory):
-    """A name for the folder of the next build, which no reader can have open; what a killed build left is removed."""
-    path, before = directory / MANIFEST, ''
-    if path.exists():
+def _folders(directory):
+    """The folder of the index that is there, '' for none, and a name for that of the next build, which no reader can have open.
+
+    What a killed build left is removed.
+    """
+    before = ''
+    if (directory / MANIFEST).exists():
         try:
             before = read_manifest(directory, ann.FORMAT).folder
         except ManifestError as error:
             raise InputError(f'{error}; give the index a directory of its own') from error
-    else:
-        present = sorted(
-            path for path in directory.iterdir() if not locks.is_lock(path) and not path.name.startswith(f'.{_BEGUN}.')
-        )
-        if present and not _is_begun(directory):
-            raise InputError(f'{present[0]}: not of an index; give the index a directory of its own')
-        segments.write_json(directory / _BEGUN, {'format': ann.FORMAT.name, 'version': ann.FORMAT.version})
-    _remove_others(directory, before)
-    return f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
+    elif not is_folder_of(directory, _PLAN) and (others := sorted(filter(_is_content, directory.iterdir()))):
+        raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
+    _clean(directory, before)
+    return before, f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
 
 
-def _is_begun(directory) -> bool:
-    """Whether a directory without a manifest was begun by a build that was killed: by what its plan states, not by names."""
-    try:
-        plan = read_json(directory / _BEGUN)
-    except InputError:
-        return False
-    return isinstance(plan, dict) and plan.get('format') == ann.FORMAT.name
+def _is_content(path) -> bool:
+    """Whether a path is more than a build leaves that was killed before it wrote its plan."""
+    return not locks.is_lock(path) and not path.name.startswith(f'.{_PLAN.file}.')
 
 
-def _remove_others(directory, folder):
-    for path in _folders(directory):
-        if path.name != folder:
-            storage.rmtree(path)
-
-
-def _folders(directory):
-    """Those that builds wrote."""
-    return [path for path in directory.iterdir() if re.fullmatch(ann.FOLDER, path.name) and path.is_dir()]
+def _clean(directory, folder):
+    """Removes what the plan of a build names, but for `folder`, and the plan."""
+    storage.remove_partials(directory, MANIFEST, _PLAN.file)
+    if is_folder_of(directory, _PLAN):
+        for name in read_manifest(directory, _PLAN).names:
+            if name != folder and (directory / name).exists():
+                storage.rmtree(directory / name)
+        (directory / _PLAN.file).unlink()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import MAX_MAGNITUDE, bad_row
-from opql_jax.core.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from opql_jax.core.manifest import MANIFEST, Manifest, is_folder_of, read_manifest, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.memory import format, segments
 from opql_jax.memory import manifest as manifest_lib
@@ -212,9 +212,9 @@ def build(
             finished = _is_finished(directory, plan)
         if not finished:
             _build(directory, entries, encode, plan, embed, on_progress)
-        if primary:
-            for leftover in [directory / manifest_lib.PLAN, *directory.glob('*/shard-*.json')]:
-                leftover.unlink(missing_ok=True)
+        if primary and is_folder_of(directory, manifest_lib.PLAN_FORMAT):
+            for leftover in [*(directory / _SEGMENT).glob('shard-*.json'), directory / manifest_lib.PLAN]:
+                leftover.unlink()
         distributed.barrier('the memory is there')
     return Memory.open(directory)
 
@@ -308,9 +308,8 @@ def _begin(directory, plan) -> bool:
             raise InputError(f'{directory} holds other files and no memory; give a new or empty directory')
         write_manifest(directory, manifest_lib.PLAN_FORMAT, msgspec.structs.asdict(plan), {})
     finished = _is_finished(directory, plan)
-    # Of a killed build; no other one is running.
-    for partial in (*directory.glob('.*.partial'), *directory.glob('*/.*.partial')):
-        partial.unlink()
+    if is_folder_of(directory, manifest_lib.PLAN_FORMAT):  # of a killed build; no other one is running
+        files.remove_partials(directory, MANIFEST, manifest_lib.PLAN, _ENTITY_ROWS, f'{_SEGMENT}/*')
     return finished
 
 

@@ -1,9 +1,10 @@
 """Changing a memory without retraining: `inject` adds entries, `delete` takes some away, `compact` merges what is stored.
 
 An update writes new files, and then the manifest that names them, in one rename: whoever opens the memory finds the state
-before or the state after it, and so does whoever comes after a kill at any point. Files that no manifest names any more
-are removed at the end of the update or by the next one, but not while somebody has a state open that needs them. Only
-what a killed injection has encoded is kept for its repetition, which goes on from there; any other update removes it.
+before or the state after it, and so does whoever comes after a kill at any point. An update first notes in `update.json` what
+it writes and replaces. What the manifest then does not name is removed at the end of the update or by the next one, but not
+while somebody has a state open that needs it. Only what a killed injection has encoded is kept for its repetition, which goes
+on from there; any other update removes it.
 
 Entry ids stay what they are, and an id that was deleted is not given again.
 """
@@ -19,14 +20,12 @@ import numpy as np
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
-from opql_jax.core.manifest import MANIFEST, checked_file, manifest_hash, write_manifest
+from opql_jax.core.manifest import checked_file, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.memory import leftovers, segments
 from opql_jax.memory import manifest as manifest_lib
-from opql_jax.memory import segments
 from opql_jax.memory.build import EntryTable, ProgressCallback, check_entries, write_entries
 from opql_jax.memory.format import Memory
-
-_KINDS = ('segment', 'tombstones', 'entity_rows')  # the beginnings of the names of what updates write
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +108,8 @@ def inject(
         if len(entries) or (covers is None and len(vocab) == manifest.num_entities):
             check_entries(entries, len(vocab))
         if manifest.injected != origin:
+            if primary:
+                leftovers.note(directory, manifest)
             new = np.arange(manifest.num_entities, len(vocab))
             if len(new) and injection.embed is None:
                 raise InputError(f'the vocabulary has {len(new)} entities more than {directory}: give their embeddings')
@@ -127,7 +128,7 @@ def inject(
 
 
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
-    name = _name('segment', manifest)
+    name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
         segments.write_json(directory / name / manifest_lib.PLAN, _plan(manifest.history[-1], origin))
     distributed.barrier('the segment has been begun')
@@ -150,7 +151,7 @@ def _add_entity_rows(directory, manifest, rows, count):
     if earlier:
         rows = np.concatenate([files.read_array(checked_file(directory, earlier.file, manifest, manifest_lib.FORMAT)), rows])
         del manifest.files[earlier.file]
-    name = f'{_name("entity_rows", manifest)}.npy'
+    name = f'{leftovers.new_name("entity_rows", manifest)}.npy'
     manifest.entity_rows = manifest_lib.EntityRows(name, len(rows), dim)
     return segments.write_array(directory, name, rows)
 
@@ -205,11 +206,12 @@ def delete(
             gone[memory.rows(read)] = True
         ids = np.sort(memory.ids[gone])
         if len(ids) and not dry_run:
+            leftovers.note(directory, manifest)
             dead = ids
             if earlier := manifest.tombstones:
                 dead = np.union1d(ids, files.read_array(directory / earlier.file))
                 del manifest.files[earlier.file]
-            name = f'{_name("tombstones", manifest)}.npy'
+            name = f'{leftovers.new_name("tombstones", manifest)}.npy'
             manifest.files |= segments.write_array(directory, name, dead)
             manifest.tombstones = manifest_lib.Tombstones(name, len(dead))
             manifest.num_entries -= len(ids)
@@ -235,6 +237,7 @@ def compact(directory) -> Memory:
         if len(manifest.segments) > 1 or manifest.tombstones:
             with contextlib.closing(Memory.open(directory)) as memory:
                 memory.verify()
+                leftovers.note(directory, manifest)
                 _merge(directory, manifest, memory)
     return Memory.open(directory)
 
@@ -254,7 +257,7 @@ def _merge(directory, manifest, memory):
     manifest.segments, manifest.tombstones = [], None
     if len(memory):
         merged = segments.Segment(
-            name=_name('segment', manifest),
+            name=leftovers.new_name('segment', manifest),
             topic=memory.topic,
             target=memory.target,
             ids=memory.ids,
@@ -283,13 +286,13 @@ def _writing(directory, injecting=None):
             yield None
             return
         manifest = manifest_lib.read_manifest(directory)
-        _clean(directory, manifest, injecting and _plan(manifest_hash(manifest), injecting))
+        leftovers.clean(directory, manifest, injecting and _plan(manifest_hash(manifest), injecting))
         try:
             yield _successor(manifest)
         except InputError:
-            _clean(directory, manifest)
+            leftovers.clean(directory, manifest)
             raise
-        _clean(directory, manifest_lib.read_manifest(directory))
+        leftovers.clean(directory, manifest_lib.read_manifest(directory))
 
 
 def _plan(state, origin):
@@ -308,43 +311,6 @@ def _commit(directory, manifest, injected=None):
     """Replaces the manifest; `injected` states what an injection added, so that its repetition is known as such."""
     manifest.injected = injected
     write_manifest(directory, manifest_lib.FORMAT, msgspec.structs.asdict(manifest), manifest.files)
-
-
-def _clean(directory, manifest, plan=None):
-    """Removes what killed updates left, and what the manifest does not name any more if nobody has it open.
-
-    The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
-    """
-    needed = {MANIFEST, *(segment.name for segment in manifest.segments), *manifest.files}
-    resumed = []
-    for path in [path for kind in _KINDS for path in directory.glob(f'{kind}-*')]:
-        if path.name in needed:
-            continue
-        if not path.is_dir():
-            path.unlink()  # whoever reads it has it open
-        elif plan is not None and _read_plan(path) == plan:
-            resumed.append(path)
-        else:
-            # A reader may hold it (`Memory.close`); then a later update will find it free.
-            with locks.try_exclusive(path) as free:
-                if free:
-                    files.rmtree(path)
-    records = [*directory.glob('*/shard-*.json'), *directory.glob(f'*/{manifest_lib.PLAN}'), directory / manifest_lib.PLAN]
-    for leftover in [*directory.rglob('.*.partial'), *(path for path in records if path.parent not in resumed)]:
-        leftover.unlink(missing_ok=True)
-
-
-def _read_plan(segment):
-    """The plan of an unfinished segment, None if it has none that can be read."""
-    path = segment / manifest_lib.PLAN
-    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode(path.read_bytes())
-    return None
-
-
-def _name(kind, manifest):
-    """A name that no state of this memory used before, lest a reader of an old manifest open files of a new one."""
-    return f'{kind}-{len(manifest.history):05d}'
 
 
 def _check_origin(directory, manifest, vocab, encoder_hash):

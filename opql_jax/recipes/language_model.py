@@ -2,7 +2,9 @@
 
 import pathlib
 import shutil
+import tempfile
 
+from opql_jax.core import files
 from opql_jax.core.manifest import read_manifest
 from opql_jax.memory import format
 from opql_jax.recipes.recipe import KB, Function, Options, Step, evaluate, train
@@ -59,13 +61,13 @@ def copy_folder(source: str, target: str) -> None:
     Raises:
         ManifestError: there is something else in the place of the target.
     """
-    partial = pathlib.Path(f'{target}.partial')
-    if pathlib.Path(target).exists():
-        read_manifest(target, format.FORMAT)  # or it is not a copy that this made
-    for leftover in (partial, pathlib.Path(target)):
-        shutil.rmtree(leftover, ignore_errors=True)
-    shutil.copytree(source, partial)
-    partial.rename(target)
+    place = pathlib.Path(target)
+    with tempfile.TemporaryDirectory(prefix=f'.{place.name}.', dir=place.parent) as temporary:
+        copy = shutil.copytree(source, pathlib.Path(temporary, place.name))
+        if place.exists():
+            read_manifest(place, format.FORMAT)  # or it is not a copy that this made
+            files.rmtree(place)
+        copy.rename(place)
 
 
 def converted(name: str, question_format: str, source: str, text: str = 'text', **bindings) -> Step:

@@ -6,36 +6,36 @@ from typing import Annotated, Any, Literal
 import jax
 import msgspec
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
+from opql_jax.core.manifest import FolderFormat, Header, ManifestError, read_manifest, write_manifest
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
-FORMAT, VERSION = 'opql-model', 1
 ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
 
 
-class ModelConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
     """What `model.json` states.
 
     Attributes:
-        format, version: of the file.
         encoder_class: a name in ENCODERS.
         encoder: the fields of the encoder.
         pair_encoding: how memories encode pairs, see `models.bulk_encoding`.
         num_entities, vocabulary_hash: of the entity vocabulary that the model was trained with.
     """
 
-    format: str = FORMAT
-    version: int = VERSION
     encoder_class: str
     encoder: dict[str, Any]
     pair_encoding: Literal['marked_pair', 'span_pair', 'mention']
     num_entities: Annotated[int, msgspec.Meta(ge=1)]
     vocabulary_hash: str
+
+
+FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
 
 
 def _fields(kind) -> list[dataclasses.Field]:
@@ -50,42 +50,48 @@ def _check_fields(kind, fields: dict) -> None:
     msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True))
 
 
+def check_free(workdir) -> None:
+    """Raises InputError if a folder to train into holds files, and no model."""
+    workdir = files.path(workdir)
+    if (workdir / FORMAT.file).exists():
+        read(workdir)
+        return
+    partial = f'.{FORMAT.file}.'  # of a run that was killed while it wrote the first file
+    if others := sorted(
+        path for path in workdir.rglob('*') if path.is_file() and not (path.name.startswith(partial) or locks.is_lock(path))
+    ):
+        raise InputError(f'{workdir} holds other files ({others[0].name}) and no model: give a new or empty folder')
+
+
 def write(workdir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str = 'marked_pair') -> None:
     """Writes both files; each appears whole or not at all. `pair_encoding`: see `ModelConfig`."""
-    workdir = files.path(workdir)
-    config = ModelConfig(
-        encoder_class=type(encoder).__name__,
-        encoder={field.name: getattr(encoder, field.name) for field in _fields(type(encoder))},
-        pair_encoding=pair_encoding,  # type: ignore[arg-type]  # checked when it is read
-        num_entities=len(prepared.vocab),
-        vocabulary_hash=prepared.vocab.hash(),
-    )
-    with atomic_path(workdir / 'tokenizer.json') as path:
+    fields = {
+        'encoder_class': type(encoder).__name__,
+        'encoder': {field.name: getattr(encoder, field.name) for field in _fields(type(encoder))},
+        'pair_encoding': pair_encoding,
+        'num_entities': len(prepared.vocab),
+        'vocabulary_hash': prepared.vocab.hash(),
+    }
+    write_manifest(workdir, FORMAT, fields)  # first, as it shows whose folder this is
+    with atomic_path(files.path(workdir) / 'tokenizer.json') as path:
         path.write_bytes(prepared.tokenizer_path.read_bytes())
-    with atomic_path(workdir / 'model.json') as path:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
 
 
 def read(model_dir) -> ModelConfig:
     """The `model.json` of a training run's folder.
 
     Raises:
-        CheckpointError: it is no such folder, or of another version, or a field is missing, unknown or of another type.
+        ManifestError: it is no such folder, of another version, a field is missing, unknown or of another type, or the content is not what was
+            written.
     """
-    path = files.path(model_dir) / 'model.json'
-    if not path.exists():
-        raise CheckpointError(f'{path} does not exist: {model_dir} is not the workdir of a training run')
+    config = read_manifest(model_dir, FORMAT)
+    path = files.path(model_dir) / FORMAT.file
+    if config.encoder_class not in ENCODERS:
+        raise ManifestError(f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}')
     try:
-        fields = msgspec.json.decode(path.read_bytes(), type=dict)
-        found = fields.get('format'), fields.get('version')
-        if found != (FORMAT, VERSION):
-            raise CheckpointError(f'{path}: format {found[0]!r} version {found[1]!r}, this program reads {FORMAT!r} {VERSION}')
-        config = msgspec.convert(fields, ModelConfig)
-        if config.encoder_class not in ENCODERS:
-            raise CheckpointError(f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}')
         _check_fields(ENCODERS[config.encoder_class], config.encoder)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise CheckpointError(f'{path} is damaged ({error}): copy it again from where the model was trained') from error
+    except msgspec.ValidationError as error:
+        raise ManifestError(f'{path}: not what this program writes: encoder: {error}; {FORMAT.advice}') from error
     return config
 
 
@@ -96,13 +102,14 @@ def load(model_dir, step: int | None = None):
         (encoder, params, config, meta): the module, the parameters, the `ModelConfig`, and the checkpoint's meta data.
 
     Raises:
-        CheckpointError: it is no such folder, of another version, holds no whole checkpoint, or one that does not fit `model.json`.
+        ManifestError: see `read`.
+        CheckpointError: it holds no whole checkpoint, or one that does not fit `model.json`.
     """
     config = read(model_dir)
     encoder = ENCODERS[config.encoder_class](**config.encoder)
     with Checkpoints(model_dir, read_only=True) as checkpoints:
         params, meta = checkpoints.params(step), checkpoints.meta(step)
-    path = files.path(model_dir) / 'model.json'
+    path = files.path(model_dir) / FORMAT.file
     found = {name: value for name, value in params.items() if name not in ('follower', 'lm')}
     try:
         expected = jax.eval_shape(lambda: init_params(encoder, config.num_entities, 0))

@@ -74,7 +74,7 @@ class TrainConfig:
     @property
     def workdir(self) -> str:
         """The folder of the model."""
-        return str(KBFolder(self.kb).part(self.model))
+        return str(KBFolder(self.kb).part(self.model, new=True))
 
 
 def train(
@@ -105,7 +105,7 @@ def train(
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
         CheckpointError: what training starts from does not fit.
-        InputError: another run trains this model.
+        InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
     """
     # ---------------- What is learnt, from what ----------------
@@ -144,7 +144,12 @@ def train(
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
+    answers = type(objective).__name__ in ANSWERING
+    if answers:
+        folder.stated()  # whatever is wrong with the manifest is told now, and not after the training
     with distributed.writer(config.workdir):
+        model_config.check_free(config.workdir)
+        distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
         lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards)
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
@@ -213,8 +218,8 @@ def train(
                     raise Preempted(
                         f'{config.workdir} was asked to stop: step {done} of {config.num_steps} is saved, and the same command goes on from it'
                     )
-    if type(objective).__name__ in ANSWERING and distributed.is_primary():
-        folder.write(text=config.text, model=config.model, memory=memory)
+    if answers and distributed.is_primary():
+        folder.write(text=config.text, model=config.model, memory=memory, again=start == config.num_steps)
     return last
 
 

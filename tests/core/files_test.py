@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from damage import edit
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
@@ -137,6 +138,23 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
 
 
+def test_only_what_is_named_as_a_killed_write_is_removed(tmp_path):
+    ours = ['.a.npy.12.partial', 'part/.b.npy.7.partial']
+    others = [
+        '.a.npy.partial',
+        '.a.npy.x.partial',
+        'a.npy.12.partial',
+        '.c.npy.12.partial',
+        '.a.npy.12',
+        'part/.a.npy.7.partial',
+    ]
+    (tmp_path / 'part').mkdir()
+    for name in (*ours, *others):
+        (tmp_path / name).touch()
+    files.remove_partials(tmp_path, 'a.npy', 'part/b*', 'missing/*')
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob('*') if path.is_file()) == sorted(others)
+
+
 @pytest.mark.parametrize('name', ['../../../x', 'segment-00000/../../x', '{outside}', '..\\\\x', 'manifest.json', 'gs://b/x'])
 def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cache, tmp_path, name):
     outside = tmp_path / 'outside'
@@ -147,7 +165,7 @@ def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cach
     name = name.format(outside=outside)
     manifest = json.loads(files.path('gs://b/memory/manifest.json').read_text())
     manifest['files'][name] = manifest['files']['segment-00000/ids.npy']
-    files.path('gs://b/memory/manifest.json').write_text(json.dumps(manifest))
+    edit('gs://b/memory', files=manifest['files'])
     for read in (Memory.open, local_copy):
         with pytest.raises(
             ManifestError, match=f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file'
@@ -164,7 +182,7 @@ def test_what_is_not_in_a_bucket_is_said_to_be_missing():
         Prepared('gs://b/nothing')
     with pytest.raises(CheckpointError, match='gs://b/nothing/checkpoints does not exist: train into gs://b/nothing first'):
         Checkpoints('gs://b/nothing', read_only=True)
-    with pytest.raises(CheckpointError, match='gs://b/nothing/model.json does not exist'):
+    with pytest.raises(ManifestError, match='gs://b/nothing/model.json: no such file'):
         model_config.read('gs://b/nothing')
     with pytest.raises(InputError, match='gs://b/nothing.txt: cannot be read'):
         metaqa.read_questions('gs://b/nothing.txt', VOCAB, 2)
@@ -214,7 +232,7 @@ def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
 
 def test_a_knowledge_base_in_a_bucket_says_what_answers():
     folder = KBFolder('gs://b/films')
-    assert not folder.manifest.exists() and str(folder.part('text')) == 'gs://b/films/text'
+    assert not folder.manifest.exists() and str(folder.part('text', new=True)) == 'gs://b/films/text'
     for model in ('follow', 'follow2'):
         folder.write(text='text', model=model, memory='memory')
         assert KBFolder('gs://b/films').read() == {'text': 'text', 'model': model, 'memory': 'memory'}

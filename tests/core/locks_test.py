@@ -4,12 +4,14 @@ import errno
 import fcntl
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -23,6 +25,7 @@ from bucket import use_bucket
 REFUSED = (
     rf'is being written by process {os.getpid()} on {re.escape(socket.gethostname())} since \d{{4}}-.*: wait until it ends'
 )
+NOBODY = 65534
 HOLD = """
 import sys, time
 from opql_jax.core import locks
@@ -124,6 +127,85 @@ def test_a_killed_writer_holds_nothing(tmp_path):
     with locks.writer(tmp_path):
         assert json.loads((tmp_path / '.lock').read_text())['pid'] == os.getpid()
     assert lock_files(tmp_path) == []
+
+
+@pytest.fixture
+def of_another_user():
+    """A folder in which anybody may write, with the lock of a process of another user, and this process as one that may not write that."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o777)
+        lock = folder / '.lock'
+        lock.write_text(json.dumps({'command': 'train', 'pid': 7, 'host': 'elsewhere', 'since': 'yesterday'}))
+        lock.chmod(0o644 if os.geteuid() == 0 else 0o444)
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(NOBODY)
+        yield folder
+        os.seteuid(before)
+
+
+def test_a_lock_that_another_user_left_is_taken_over(of_another_user):
+    with locks.writer(of_another_user):
+        assert json.loads((of_another_user / '.lock').read_text())['pid'] == os.getpid()
+    assert lock_files(of_another_user) == []
+
+
+def test_a_lock_that_another_user_holds_is_refused(of_another_user):
+    with open(of_another_user / '.lock') as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match=r'process 7 on elsewhere since yesterday \(train\): wait until it ends'):
+            with locks.writer(of_another_user):
+                pass
+    assert json.loads((of_another_user / '.lock').read_text())['pid'] == 7
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root, to be another user')
+@pytest.mark.parametrize('mode', ['not its own to remove', 'not to be read'])
+def test_a_lock_of_another_user_that_cannot_be_taken_over_is_named(of_another_user, mode):
+    os.seteuid(0)
+    of_another_user.chmod(0o1777) if mode == 'not its own to remove' else (of_another_user / '.lock').chmod(0o600)
+    os.seteuid(NOBODY)
+    with pytest.raises(InputError, match=f'{of_another_user}/.lock is the lock of another user, and cannot be taken over'):
+        with locks.writer(of_another_user):
+            pass
+
+
+def test_a_writer_that_is_waited_for_is_followed(folder):
+    held = locks.writer(folder)
+    held.__enter__()
+    ending = threading.Timer(0.2, held.__exit__, (None, None, None))
+    ending.start()
+    with locks.writer(folder, patience=30):
+        assert len(lock_files(folder)) == 1
+    ending.join()
+
+
+@pytest.mark.parametrize('folder', ['disk without locks', 'bucket'], indirect=True)
+def test_of_leases_begun_at_the_same_moment_one_wins(folder, monkeypatch):
+    together, look, ends = threading.Barrier(3), locks._leases, []
+
+    def look_together(where):
+        if not hasattr(first, 'look'):
+            first.look = together.wait()  # all have signed
+        return look(where)
+
+    def write():
+        try:
+            with locks.writer(folder):
+                ends.append('wrote')
+        except InputError as error:
+            assert 'is being written by' in str(error)
+            ends.append('gave up')
+
+    first = threading.local()
+    monkeypatch.setattr(locks, '_leases', look_together)
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    assert sorted(ends) == ['gave up', 'gave up', 'wrote'] and lock_files(folder) == []
 
 
 def test_a_file_is_no_folder_to_write(tmp_path):

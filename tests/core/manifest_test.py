@@ -12,6 +12,7 @@ from opql_jax.core.manifest import (
     ManifestError,
     check_files,
     checked_file,
+    is_folder_of,
     manifest_hash,
     read_manifest,
     verify_files,
@@ -41,7 +42,7 @@ def folder(tmp_path):
 def test_a_manifest_is_read_as_it_was_written(folder):
     manifest = read_manifest(folder, TOYS)
     check_files(folder, manifest, TOYS)
-    assert [*json.loads((folder / 'manifest.json').read_text())] == ['colour', 'format', 'version', 'files']
+    assert [*json.loads((folder / 'manifest.json').read_text())] == ['colour', 'format', 'version', 'files', 'checksum']
     assert (manifest.format, manifest.version, manifest.colour) == ('opql-toys', 3, 'rød')
     assert manifest.files['ball'] == files.Digest(2, '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')
     before = manifest_hash(manifest)
@@ -72,6 +73,28 @@ def test_manifests_of_another_kind_are_refused(folder, fields, message):
     edit(folder, **fields)
     with pytest.raises(ManifestError, match=message):
         read_manifest(folder, TOYS)
+
+
+def test_whatever_was_changed_in_a_manifest_is_told(folder):
+    path = folder / 'manifest.json'
+    content = path.read_bytes()
+    for position in range(len(content)):
+        for bit in range(8):
+            path.write_bytes(content)
+            flip(path, position, bit)
+            with pytest.raises(ManifestError, match=str(path)):
+                read_manifest(folder, TOYS)
+    path.write_text(json.dumps(json.loads(content)))
+    with pytest.raises(ManifestError, match='its checksum is not that of its content: damaged or edited; restore the folder'):
+        read_manifest(folder, TOYS)
+
+
+def test_whose_a_folder_is_stands_in_its_manifest(folder):
+    assert is_folder_of(folder, TOYS)
+    for content in (b'', b'mine', b'[]', b'{"format": "opql-memory"}', b'\xff'):
+        (folder / 'manifest.json').write_bytes(content)
+        assert not is_folder_of(folder, TOYS)
+    assert not is_folder_of(folder / 'part', TOYS)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ import json
 import logging
 import pathlib
 import re
+import threading
 
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import sealed
 from opql_jax.data.kb_folder import KBFolder
 
 PARTS = {'text': 'text', 'model': 'follow', 'memory': 'memory'}
@@ -21,6 +23,7 @@ def folder(tmp_path):
 
 
 def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder):
+    folder.path.mkdir()
     assert folder.part('align-2 (mine).v1') == folder.path / 'align-2 (mine).v1'
     assert folder.part('北京') == folder.path / '北京'
     assert folder.part('other.kb/align') == pathlib.Path('other.kb/align')
@@ -35,11 +38,81 @@ def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
         folder.part(name)
 
 
+def test_a_path_to_a_part_is_its_name(folder, monkeypatch):
+    folder.path.mkdir()
+    monkeypatch.chdir(folder.path.parent)
+    for path in (f'{folder.path}/text', f'{folder.path}/text/', 'films.kb/text', 'films.kb/../films.kb/text'):
+        assert folder.part(path) == folder.path / 'text'
+        folder.write(**PARTS | {'text': path})
+        assert folder.read() == PARTS and folder.choose(text=path, memory=None) == {'text': 'text', 'memory': 'memory'}
+        folder.manifest.unlink()
+    assert folder.part('films.kb/text/deeper') == pathlib.Path('films.kb/text/deeper')
+
+
+def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
+    (tmp_path / 'file').write_text('')
+    for name, said in (('films', 'does not exist'), ('file', 'is a file')):
+        mistyped = KBFolder(tmp_path / name)
+        for use in (lambda: mistyped.part('text'), mistyped.read, lambda: mistyped.choose(text=None)):
+            with pytest.raises(InputError, match=f'{tmp_path}/{name} {said}: give the folder of a knowledge base'):
+                use()
+        assert mistyped.part('text', new=True) == tmp_path / name / 'text'
+    with pytest.raises(InputError, match=f'no such file, so {tmp_path} does not say which of its parts answer: .* name TEXT'):
+        KBFolder(tmp_path).read()
+
+
+def test_a_manifest_of_something_else_is_not_overwritten(folder):
+    folder.path.mkdir()
+    for content in ('{"name": "web app"}', 'mine'):
+        folder.manifest.write_text(content)
+        with pytest.raises(InputError, match='manifest.json: not '):
+            folder.write(**PARTS)
+        assert folder.manifest.read_text() == content
+
+
+def test_a_text_that_was_injected_since_stays(folder):
+    folder.write(**PARTS)
+    folder.move_text('other', 'text2')
+    assert folder.read() == PARTS
+    folder.move_text('memory', 'text2')
+    folder.write(**PARTS, again=True)
+    assert folder.read() == PARTS | {'text': 'text2'}
+    folder.write(**PARTS | {'model': 'lm'}, again=True)
+    assert folder.read() == PARTS | {'model': 'lm'}
+    folder.write(**PARTS)
+    assert folder.read() == PARTS
+
+
+def test_changes_of_two_processes_follow_each_other(folder, monkeypatch):
+    """The manifest is read and written under one lock, for which the second one waits."""
+    folder.write(**PARTS)
+    read, began, go_on = KBFolder.read, threading.Event(), threading.Event()
+
+    def slow_read(self):
+        parts = read(self)
+        if not began.is_set():
+            began.set()
+            go_on.wait()
+        return parts
+
+    monkeypatch.setattr(KBFolder, 'read', slow_read)
+    injecting = threading.Thread(target=folder.move_text, args=('memory', 'text2'))
+    injecting.start()
+    began.wait()
+    training = threading.Thread(target=folder.write, kwargs=PARTS | {'model': 'second', 'memory': 'memory2'})
+    training.start()
+    training.join(0.3)
+    go_on.set()
+    injecting.join()
+    training.join()
+    assert folder.read() == {'text': 'text', 'model': 'second', 'memory': 'memory2'}
+
+
 def test_what_was_stated_last_is_read(folder):
     folder.write(**PARTS | {'model': PARTS['model'] + '/'})
     assert folder.read() == PARTS
     folder.write(**PARTS)
-    assert folder.read() == PARTS and json.loads(folder.manifest.read_text()) == MANIFEST
+    assert folder.read() == PARTS and json.loads(folder.manifest.read_text()).items() > MANIFEST.items()
     folder.write(text='text2', model='eae', memory=None)
     assert folder.read() == {'text': 'text2', 'model': 'eae', 'memory': None}
     assert [path.name for path in folder.path.iterdir()] == ['manifest.json']
@@ -62,6 +135,7 @@ def test_names_that_are_missing_are_those_of_the_manifest(folder):
 
 
 def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):
+    folder.path.mkdir()
     named = {'text': 'text', 'model': 'eae', 'memory': None}
     assert folder.choose(**named) == named
     for name in PARTS:
@@ -80,19 +154,27 @@ def test_a_manifest_is_not_read_where_all_is_named(folder):
 @pytest.mark.parametrize(
     'written, said',
     [
-        ('{"format": "opql-kb", ', 'not valid JSON'),
-        ('[]', 'not the manifest of a knowledge base'),
-        (json.dumps(MANIFEST | {'format': 'opql-memory'}), 'not the manifest of a knowledge base'),
-        (json.dumps(MANIFEST | {'version': 2}), 'format version 2, this program reads 1'),
-        (json.dumps(MANIFEST | {'index': 'x'}), 'index: the fields are text, model and memory'),
-        (json.dumps({**MANIFEST, 'memory': 'm', 'text': None}), 'text: None is not the name of a folder'),
-        (json.dumps({name: value for name, value in MANIFEST.items() if name != 'memory'}), 'memory: the fields are text'),
-        *((json.dumps(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder') for name in BAD_NAMES),
-        (json.dumps(MANIFEST | {'model': ['follow']}), r"model: ['follow'] is not the name of a folder"),
+        (b'{"format": "opql-kb", ', 'not valid JSON'),
+        (b'[]', 'not what this program writes: Expected `object`'),
+        (sealed(MANIFEST | {'format': 'opql-memory'}), 'not the manifest of a knowledge base'),
+        (sealed(MANIFEST | {'version': 2}), 'format version 2, this program reads 1'),
+        (sealed(MANIFEST | {'index': 'x'}), 'not what this program writes: Object contains unknown field `index`'),
+        (
+            sealed({**MANIFEST, 'memory': 'm', 'text': None}),
+            'not what this program writes: Expected `str`, got `null` - at `$.text`',
+        ),
+        (
+            sealed({name: value for name, value in MANIFEST.items() if name != 'memory'}),
+            'not what this program writes: Object missing required field `memory`',
+        ),
+        *((sealed(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder') for name in BAD_NAMES),
+        (sealed(MANIFEST | {'model': ['follow']}), 'not what this program writes: Expected `str`, got `array` - at `$.model`'),
+        (sealed(MANIFEST).replace(b'follow', b'fellow'), 'its checksum is not that of its content: damaged or edited'),
+        (json.dumps(MANIFEST).encode(), 'its checksum is not that of its content'),
     ],
 )
 def test_a_manifest_that_cannot_be_trusted_is_refused(folder, written, said):
     folder.path.mkdir()
-    folder.manifest.write_text(written)
+    folder.manifest.write_bytes(written)
     with pytest.raises(InputError, match=re.escape(f'{folder.manifest}: {said}')):
         folder.read()

@@ -117,7 +117,7 @@ def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus
     (tmp_path / 'out' / 'questions' / '9-hop').mkdir()
     (tmp_path / 'out' / 'questions' / '9-hop' / 'old.jsonl').write_bytes(b'of the killed run')
     (tmp_path / 'out' / '.pairs.parquet.1.partial').write_bytes(b'half')
-    for name in ('notes.txt', 'mine.parquet'):
+    for name in ('notes.txt', 'mine.parquet', '.film.partial', 'questions/.film.partial'):
         (tmp_path / 'out' / name).write_text('mine')
         (tmp_path / 'whole' / name).write_text('mine')
     run(corpus, tmp_path / 'out')

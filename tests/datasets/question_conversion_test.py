@@ -1,9 +1,11 @@
 """Files of public data sets become question files, their topics marked and linked to a vocabulary."""
 
 import json
+import threading
 
 import pytest
 
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import read_questions
@@ -175,6 +177,19 @@ def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
         answers=5,
         answers_in_vocabulary=2,
     )
+
+
+def test_a_writer_in_the_folder_of_the_output_is_waited_for(file, tmp_path):
+    output, converted = tmp_path / 'out' / 'q.jsonl', []
+    source = file('c.json', COMPLEX)
+    convert_it = lambda: converted.append(convert(format='complexwebq', path=source, vocab=VOCAB, output=output))
+    with locks.writer(output.parent):
+        waiting = threading.Thread(target=convert_it)
+        waiting.start()
+        waiting.join(0.5)
+        assert waiting.is_alive() and [path.name for path in output.parent.iterdir()] == ['.lock']
+    waiting.join()
+    assert converted and sorted(path.name for path in output.parent.iterdir()) == ['q.jsonl', 'q.jsonl.coverage.json']
 
 
 LINES = [

@@ -111,6 +111,21 @@ def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(t
     assert [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
 
 
+@pytest.mark.parametrize('there', ['the whole file', 'its chunks'])
+def test_a_folder_of_somebody_else_with_the_name_of_the_chunks_is_left(tmp_path, whole, there):
+    path, folder = tmp_path / 'out.jsonl', tmp_path / 'out.jsonl.parts'
+    folder.mkdir()
+    precious = {'.notes': b'precious', '.00000-of-00003.jsonl.mine.partial': b'precious'}
+    if there == 'the whole file':
+        path.write_bytes(whole)
+        precious |= {'thesis.tex': b'precious', '00001-of-00003.jsonl': b'precious'}
+    for name, content in precious.items():
+        (folder / name).write_bytes(content)
+    write_parts(path, whole, {0, 2})
+    write_answers(ring(), QUESTIONS, path)
+    assert path.read_bytes() == whole and {part.name: part.read_bytes() for part in folder.iterdir()} == precious
+
+
 @pytest.mark.parametrize('processes', [2, 3, 4, 5])
 def test_processes_answer_the_chunks_in_turn(tmp_path, whole, monkeypatch, processes):
     """The first one comes last here, and joins what the others wrote."""

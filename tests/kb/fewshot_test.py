@@ -124,7 +124,7 @@ def test_masking_hides_the_entities_from_the_baseline(folders, tmp_path):
         (dict(ways=1), '1 ways'),
         (dict(shots=0), '0 shots'),
         (dict(embedding='sum'), "embedding='sum': it is one of 'relation', 'relation masked', 'mean'"),
-        (dict(model_dir='nowhere'), 'nowhere/model.json does not exist'),
+        (dict(model_dir='nowhere'), 'nowhere/model.json: no such file'),
         (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
     ],
 )

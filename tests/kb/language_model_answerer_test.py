@@ -10,6 +10,7 @@ import types
 import jax
 import numpy as np
 import pytest
+from damage import edit
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
@@ -279,7 +280,7 @@ def test_a_memory_of_other_text_is_refused_unless_it_is_said_to_be_one(world, tm
     extended = tmp_path / 'memory'
     manifest = json.loads((extended / 'manifest.json').read_text())
     manifest['covers']['prepared'] = '0' * 64
-    (extended / 'manifest.json').write_text(json.dumps(manifest))
+    edit(extended, covers=manifest['covers'])
     with pytest.raises(InputError, match='is a memory of other text than'):
         build(stage)
     free = dataclasses.replace(stage, own_text=False)

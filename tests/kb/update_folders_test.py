@@ -131,7 +131,7 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     before = KBFolder(kb).read()
     inject(memory='copy')
     inject(dry_run=True)
-    with pytest.raises(InputError, match='model.json does not exist'):
+    with pytest.raises(InputError, match='model.json: no such file'):
         inject(model='none')
     assert KBFolder(kb).read() == before
     inject()

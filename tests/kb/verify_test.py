@@ -1,6 +1,7 @@
 """`python -m opql_jax.verify` reads all files of all kinds of folders, and names what is wrong."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from damage import edit, flip, sign
 
 from opql_jax.core.errors import InputError
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.verify import verify
 
 import tiny_training
@@ -56,9 +58,26 @@ def test_what_digests_do_not_show_is_told(kb, tmp_path):
         (other,) = verify(memory, print)
     finally:
         (memory / 'manifest.json').write_text(text)
-    assert 'manifest.json: num_mentions is' in message and "format 'opql-else', not one of" in other
-    with pytest.raises(InputError, match='no folder of this program'):
+    assert 'manifest.json: num_mentions is' in message and 'manifest.json: damaged, or its format is not one of' in other
+    with pytest.raises(InputError, match='no folder of this program: neither manifest.json nor model.json is there'):
         verify(tmp_path, print)
+
+
+@pytest.mark.parametrize('file', ['manifest.json', 'text/manifest.json', 'memory/manifest.json', 'follow/model.json'])
+def test_a_digit_that_was_changed_in_a_manifest_is_told_with_its_file(kb, file):
+    content = (kb / file).read_bytes()
+    position = re.search(rb'\d+,?\n', content).start()
+    try:
+        (kb / file).write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        (message,) = verify(kb, print)
+    finally:
+        (kb / file).write_bytes(content)
+    assert message.startswith(f'{kb / file}: ')
+
+
+def test_parts_that_a_knowledge_base_lacks_are_named(tmp_path):
+    KBFolder(tmp_path).write(text='text', model='follow', memory=None)
+    assert verify(tmp_path, print) == [f'{tmp_path} has no folder text, follow, which its manifest.json names']
 
 
 def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(kb):

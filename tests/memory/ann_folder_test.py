@@ -1,5 +1,7 @@
 """The directory of an index: whose files a build removes, and an index that is built again while it is being opened."""
 
+import contextlib
+
 import pytest
 
 from opql_jax.core.errors import InputError
@@ -29,8 +31,10 @@ def test_files_of_others_are_left_alone(tmp_path, name):
     assert file.read_text() == 'precious'
 
 
+@with_scann
 def test_what_a_killed_first_build_left_is_taken_over(tmp_path, monkeypatch):
-    memory = make_memory(tmp_path / 'memory', 5)
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
+    memory, folder = make_memory(tmp_path / 'memory', 2000), tmp_path / 'index'
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -38,11 +42,29 @@ def test_what_a_killed_first_build_left_is_taken_over(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ann_build, 'write_manifest', killed)
         with pytest.raises(KeyboardInterrupt):
-            build_index(tmp_path / 'index', memory, TABLE)
-    (tmp_path / 'index' / 'index-00000').mkdir()
-    (tmp_path / 'index' / '.manifest.json.1.partial').touch()
-    build_index(tmp_path / 'index', memory, TABLE)
-    assert [path.name for path in (tmp_path / 'index').glob('[!.]*')] == ['manifest.json']
+            build_index(folder, memory, TABLE, recall=0.8)
+    assert sorted(path.name for path in folder.iterdir()) == ['index-00000', 'plan.json']
+    (folder / '.manifest.json.1.partial').touch()
+    (folder / 'index-00000' / 'half').touch()
+    build_index(folder, memory, TABLE, recall=0.8)
+    assert sorted(path.name for path in folder.iterdir()) == ['index-00000', 'manifest.json']
+    assert not (folder / 'index-00000' / 'half').exists()
+
+
+@with_scann
+@pytest.mark.parametrize('name', ['index-00007/precious.txt', 'plan.json', 'index-00001/precious.txt', '.x.partial'])
+def test_files_of_somebody_else_beside_an_index_outlast_another_build(tmp_path, monkeypatch, name):
+    """Also where they are named as a build might name its own; where it would write it refuses to."""
+    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 1000)
+    memory, folder = make_memory(tmp_path / 'memory', 2000), tmp_path / 'index'
+    build_index(folder, memory, TABLE, recall=0.8)
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text('precious')
+    in_the_way = name in ('plan.json', 'index-00001/precious.txt')
+    with pytest.raises(InputError, match='is in the way') if in_the_way else contextlib.nullcontext():
+        build_index(folder, memory, TABLE, recall=0.8)
+    assert (folder / name).read_text() == 'precious'
+    assert open_index(folder, memory, TABLE).manifest.folder == ('index-00000' if in_the_way else 'index-00001')
 
 
 @pytest.mark.parametrize('plan', [None, '{}', '{"format": "opql-memory"}', 'mine'])

@@ -145,6 +145,19 @@ def test_a_directory_with_other_files_is_left_alone(tmp_path):
     assert os.listdir(tmp_path) == ['thesis.txt']
 
 
+@pytest.mark.parametrize('finished', [False, True])
+def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, finished):
+    """Also where they are named as the build names its own."""
+    make(tmp_path) if finished else interrupted(tmp_path)
+    names = ['.film.partial', 'mine/.film.partial', 'mine/shard-00000.json', 'segment-mine/.x.1.partial']
+    names += ['plan.json'] if finished else []
+    for path in (tmp_path / name for name in names):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('precious')
+    make(tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(names, 'precious')
+
+
 def test_two_builds_of_one_directory_at_a_time_are_refused(tmp_path):
     def encode(rows):
         with pytest.raises(InputError, match='is being written by process'):

@@ -5,6 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
+from damage import edit
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
@@ -135,7 +136,6 @@ def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
     tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
     card = model_config.read(tmp_path / 'follow')
     assert model_config.read(model).pair_encoding == card.pair_encoding == 'mention'
-    path = tmp_path / 'follow' / 'model.json'
-    path.write_text(json.dumps(json.loads(path.read_text()) | {'encoder_class': 'Rnn'}))
+    edit(tmp_path / 'follow', 'model.json', encoder_class='Rnn')
     with pytest.raises(ValueError, match="encoder_class 'Rnn' is not one of RelationEncoder, BagOfWords"):
         model_config.read(tmp_path / 'follow')

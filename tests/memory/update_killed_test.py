@@ -8,9 +8,11 @@ import threading
 
 import numpy as np
 import pytest
+from damage import edit
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import format
+from opql_jax.core.manifest import plan_update
+from opql_jax.memory import format, leftovers
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
@@ -22,6 +24,8 @@ from tiny_updates import MOST, UPDATES, VOCAB, add, entries_of, injection, make,
 def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_update):
     make(tmp_path / 'killed')
     shutil.copytree(tmp_path / 'killed', tmp_path / 'whole')
+    written = ['segment-00001', 'tombstones-00001.npy', 'entity_rows-00001.npy']
+    plan_update(tmp_path / 'killed', leftovers.PLAN, ['segment-00000'], written)
     for name in (
         'segment-00001/topic.npy',
         'segment-00001/.target.npy.1.partial',
@@ -34,6 +38,52 @@ def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_upd
     for directory in (tmp_path / 'killed', tmp_path / 'whole'):
         UPDATES[next_update](directory)
     assert digest_of_tree(tmp_path / 'killed') == digest_of_tree(tmp_path / 'whole')
+
+
+@pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
+def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
+    """Also where they are named as an update might name its own."""
+    make(tmp_path)
+    add(tmp_path, make_table(12, seed=1)).close()
+    names = ('segment-mine/notes.txt', 'segment-00009/notes.txt', 'tombstones-00000.npy', 'tombstones-mine.csv')
+    names += (
+        'entity_rows-00009.npy',
+        '.film.partial',
+        'mine/.film.partial',
+        'mine/plan.json',
+        'mine/shard-1.json',
+        'plan.json',
+    )
+    for path in (tmp_path / name for name in names):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('precious')
+    before = Memory.open(tmp_path).hash()
+    UPDATES[next_update](tmp_path)
+    assert Memory.open(tmp_path).hash() != before
+    assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(names, 'precious')
+
+
+@pytest.mark.parametrize('name', ['segment-00001/notes.txt', 'tombstones-00001.npy', 'entity_rows-00001.npy', 'update.json'])
+def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept(tmp_path, name):
+    make(tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text('{"format": "precious"}')
+    before = digest_of_tree(tmp_path)
+    for update in (UPDATES['inject'], UPDATES['delete']):
+        with pytest.raises(InputError, match=f'{name.split("/")[0]} is in the way, and nothing that update_memory wrote'):
+            update(tmp_path)
+    assert digest_of_tree(tmp_path) == before
+
+
+def test_a_plan_names_nothing_outside_the_memory(tmp_path):
+    make(tmp_path / 'memory')
+    (tmp_path / 'mine').write_text('precious')
+    plan_update(tmp_path / 'memory', leftovers.PLAN, [], ['segment-00001'])
+    for name in ('../mine', '/mine', '.', '..', 'a/../../mine'):
+        edit(tmp_path / 'memory', 'update.json', names=[name])
+        with pytest.raises(InputError, match='update.json: not what this program writes: .* matching regex'):
+            UPDATES['delete'](tmp_path / 'memory')
+    assert (tmp_path / 'mine').read_text() == 'precious'
 
 
 def test_an_injection_whose_encoder_fails_leaves_nothing(tmp_path):
@@ -154,6 +204,7 @@ def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):
         'manifest.json',
         'segment-00000',
         'segment-00002',
+        'update.json',
     ]
     fresh = lambda: [fact for fact in reader.provenance(reader.ids)]
     assert entries_of(reader) == before and len(fresh()) == 40

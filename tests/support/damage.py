@@ -4,6 +4,7 @@ import json
 import pathlib
 
 from opql_jax.core import files
+from opql_jax.core.manifest import sealed
 
 
 def flip(path: pathlib.Path, position: int = -1, bit: int = 0) -> None:
@@ -13,11 +14,11 @@ def flip(path: pathlib.Path, position: int = -1, bit: int = 0) -> None:
     path.write_bytes(content)
 
 
-def edit(folder: pathlib.Path, /, **fields) -> None:
-    """Changes fields of the manifest of a folder; ... leaves one out."""
-    path = folder / 'manifest.json'
+def edit(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None:
+    """Changes fields of a manifest, and its checksum so that it is believed; ... leaves a field out."""
+    path = files.path(folder) / file
     stated = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps({name: value for name, value in stated.items() if value is not ...}))
+    path.write_bytes(sealed({name: value for name, value in stated.items() if value is not ... and name != 'checksum'}))
 
 
 def sign(folder: pathlib.Path, /, **fields) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import sealed
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.format import Memory
@@ -144,23 +145,35 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, use
 
 
 def refused_card(world, tmp_path, text):
-    """The error of a model whose model.json holds `text`, or was removed if None."""
+    """The error of a model whose model.json holds `text`, with the checksum of these fields if it is a dict, or was removed if None."""
     workdir = copied(world / 'model', tmp_path)
     path = workdir / 'model.json'
-    path.unlink() if text is None else path.write_bytes(text)
-    with pytest.raises(CheckpointError) as error:
+    content = sealed({name: value for name, value in text.items() if name != 'checksum'}) if isinstance(text, dict) else text
+    path.unlink() if text is None else path.write_bytes(content)
+    with pytest.raises(InputError) as error:
         model_config.load(workdir)
     assert str(error.value).startswith(str(path))
     return str(error.value)
 
 
 def test_a_folder_without_a_model_card_is_no_training_run(world, tmp_path):
-    assert 'is not the workdir of a training run' in refused_card(world, tmp_path, None)
+    assert 'no such file' in (said := refused_card(world, tmp_path, None)) and 'is not a model, or train did not end' in said
 
 
 @pytest.mark.parametrize('text', [b'', b'{"format": "opql-mo'])
 def test_a_damaged_model_card_is_refused(world, tmp_path, text):
-    assert 'is damaged' in refused_card(world, tmp_path, text)
+    assert 'not valid JSON' in refused_card(world, tmp_path, text)
+
+
+def test_each_flipped_byte_of_a_model_card_is_told(world, tmp_path):
+    content = (world / 'model' / 'model.json').read_bytes()
+    for position in range(0, len(content), 37):
+        (folder := tmp_path / str(position)).mkdir()
+        damaged = content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
+        assert refused_card(world, folder, damaged)
+    (folder := tmp_path / 'number').mkdir()
+    said = refused_card(world, folder, content.replace(b'"num_entities": 40', b'"num_entities": 41'))
+    assert 'its checksum is not that of its content: damaged or edited; restore the folder from a copy' in said
 
 
 @pytest.mark.parametrize('text', [b'[]', b'null', b'\xff\xfe{}', b'{"format": "opql-model", "version": 1}'])
@@ -192,22 +205,28 @@ def test_a_model_card_with_a_wrong_field_is_refused(world, tmp_path, change, sai
     card = json.loads((world / 'model' / 'model.json').read_text())
     (name,) = change
     (card if name in card or name == 'entities' else card['encoder']).update(change)
-    assert said in refused_card(world, tmp_path, json.dumps(card).encode())
+    assert said in refused_card(world, tmp_path, card)
 
 
 def test_a_model_card_without_a_field_is_refused(world, tmp_path):
     card = json.loads((world / 'model' / 'model.json').read_text())
-    for name in card.keys() - {'format', 'version'}:
+    for name in card.keys() - {'format', 'version', 'checksum'}:
         rest = {field: value for field, value in card.items() if field != name}
         (folder := tmp_path / name).mkdir()
-        assert f'missing required field `{name}`' in refused_card(world, folder, json.dumps(rest).encode())
+        assert f'missing required field `{name}`' in refused_card(world, folder, rest)
 
 
-@pytest.mark.parametrize('change', [{'version': 2}, {'version': None}, {'format': 'opql-memory'}])
-def test_a_model_card_of_another_version_is_refused(world, tmp_path, change):
+@pytest.mark.parametrize(
+    ('change', 'said'),
+    [
+        ({'version': 2}, 'format version 2, this program reads 1'),
+        ({'version': None}, 'format version None, this program reads 1'),
+        ({'format': 'opql-memory'}, "not the manifest of a model (no format 'opql-model')"),
+    ],
+)
+def test_a_model_card_of_another_version_is_refused(world, tmp_path, change, said):
     card = json.loads((world / 'model' / 'model.json').read_text()) | change
-    said = refused_card(world, tmp_path, json.dumps(card).encode())
-    assert f'format {card["format"]!r} version {card["version"]!r}' in said and "reads 'opql-model' 1" in said
+    assert said in refused_card(world, tmp_path, card)
 
 
 # Shapes.
@@ -305,7 +324,7 @@ def test_a_follower_that_was_trained_already_is_taken_over(world, tmp_path):
 
 
 def test_training_does_not_start_from_a_folder_that_is_no_training_run(world, tmp_path):
-    with pytest.raises(CheckpointError, match=f'{tmp_path}/none/model.json does not exist'):
+    with pytest.raises(InputError, match=f'{tmp_path}/none/model.json: no such file'):
         tiny_training.run(world / 'prepared', tmp_path / 'work', init_from=str(tmp_path / 'none'))
 
 

@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -255,6 +256,34 @@ def test_the_model_trained_last_is_the_one_that_answers(inputs, tmp_path):
     assert steps_of(kb / 'second') == [1] and KBFolder(kb).read() == first
     follow_in(kb, 'second')  # which is done, but was not stated
     assert KBFolder(kb).read() == second
+
+
+def test_a_run_that_is_done_leaves_the_text_that_was_injected_since(inputs, tmp_path):
+    kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
+    follow_in(kb, 'first')
+    KBFolder(kb).move_text('memory', 'text2')
+    follow_in(kb, 'first')
+    assert KBFolder(kb).read() == {'text': 'text2', 'model': 'first', 'memory': 'memory'}
+
+
+@pytest.mark.parametrize('name', ['notes.txt', 'tokenizer.json', 'checkpoints/7/thesis.tex', 'model.json'])
+def test_a_folder_with_files_of_somebody_else_is_not_trained_into(inputs, tmp_path, name):
+    file = tmp_path / 'mine' / name
+    file.parent.mkdir(parents=True)
+    file.write_text('{"name": "precious"}')
+    said = 'not the manifest of a model' if name == 'model.json' else 'holds other files .* and no model: give a new or empty'
+    with pytest.raises(InputError, match=said):
+        tiny_training.run(inputs[0], tmp_path / 'mine')
+    assert [path for path in (tmp_path / 'mine').rglob('*') if path.is_file()] == [file]
+    assert file.read_text() == '{"name": "precious"}'
+
+
+def test_training_does_not_begin_where_a_manifest_of_something_else_would_be_in_the_way(inputs, tmp_path):
+    kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
+    (kb / 'manifest.json').write_text('{"name": "web app"}')
+    with pytest.raises(InputError, match='kb/manifest.json: not the manifest of a knowledge base'):
+        follow_in(kb, 'first')
+    assert not (kb / 'first').exists() and (kb / 'manifest.json').read_text() == '{"name": "web app"}'
 
 
 def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path):

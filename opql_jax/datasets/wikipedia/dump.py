@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 import pyarrow as pa
 
 from opql_jax.core import files as storage
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import tables
@@ -179,7 +180,7 @@ def read_parts(
 
     Args:
         parts: the files of the parts, see `part_files`.
-        folder: the work folder, made if need be, of one run at a time.
+        folder: the work folder, made if need be. One run at a time reads parts into it; files that are there never change.
         skip: the pages to skip.
         processes: how many parts are read at once; None for one per core. The files do not depend on it.
 
@@ -187,19 +188,18 @@ def read_parts(
         The files in the order of the parts.
 
     Raises:
-        InputError: see `pages`; the other parts that were being read are finished.
+        InputError: see `pages`; the other parts that were being read are finished. Or another run writes into the folder.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob('.*.partial'):
-        leftover.unlink()
     # A result is only a name, so all parts may be read ahead: a long part does not hold up those after it.
     processes = min(processes or os.cpu_count() or 1, len(parts))
-    read = map_ordered(functools.partial(_read_part, folder, skip), parts, processes, ahead=len(parts))
     files = []
-    for number, ((file, new), part) in enumerate(zip(read, parts), 1):
-        _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
-        files.append(file)
+    with locks.writer(folder):
+        storage.remove_partials(folder, f'{"[0-9a-f]" * 32}.parquet')
+        read = map_ordered(functools.partial(_read_part, folder, skip), parts, processes, ahead=len(parts))
+        for number, ((file, new), part) in enumerate(zip(read, parts), 1):
+            _log.info('%s: %s (%d of %d)', part.name, 'read' if new else 'was read before', number, len(parts))
+            files.append(file)
     return files
 
 

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 import pyarrow as pa
 import pytest
 
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.corpus.linking import link_documents
@@ -201,12 +202,22 @@ def test_a_killed_run_reads_only_the_parts_that_it_lacks(parts, reader, read_par
     made = {path: path.stat().st_mtime_ns for path in (parts / 'work').iterdir()}
     lost = sorted(made)[1]
     lost.unlink()
-    (parts / 'work' / '.x.parquet.1.partial').write_bytes(b'half')
+    made.pop(lost)
+    (parts / 'work' / f'.{lost.name}.1.partial').write_bytes(b'half')
+    (parts / 'work' / '.film.partial').write_text('precious')
+    made[parts / 'work' / '.film.partial'] = (parts / 'work' / '.film.partial').stat().st_mtime_ns
     read_parts.clear()
     again = reader('*.bz2').read(parts / 'r')
     assert list(again[1]) == list(first[1]) and again[0].keys == first[0].keys
     assert len(read_parts) == 1
     assert {path for path in (parts / 'work').iterdir() if path.stat().st_mtime_ns != made.get(path)} == {lost}
+
+
+def test_parts_are_read_by_one_run_at_a_time(parts, reader, read_parts):
+    with locks.writer(parts / 'work'):
+        with pytest.raises(InputError, match=f'{parts}/work is being written by process'):
+            reader('*.bz2').read(parts / 'r')
+    assert not read_parts and not list((parts / 'work').iterdir())
 
 
 def test_a_part_is_read_again_when_its_bytes_or_the_options_change(parts, reader, read_parts):

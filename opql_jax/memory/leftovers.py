@@ -1,0 +1,74 @@
+"""What updates of a memory leave behind, and who removes it: names are noted in `update.json` before anything is written.
+
+Users may keep files of any name in the folder of a memory, so that no file is removed for its name alone.
+"""
+
+import contextlib
+
+import msgspec
+
+from opql_jax.core import files, locks
+from opql_jax.core.manifest import MANIFEST, FolderFormat, Plan, is_folder_of, plan_update, read_manifest, write_manifest
+from opql_jax.memory import manifest as manifest_lib
+
+PLAN = FolderFormat('opql-memory-update', 1, 'a plan of an update', 'update_memory', Plan, 'update.json', 'delete this file')
+
+
+def note(directory, manifest):
+    """Notes what an update of the state before `manifest`, which is still to be changed, replaces and may write."""
+    written = (
+        new_name('segment', manifest),
+        f'{new_name("tombstones", manifest)}.npy',
+        f'{new_name("entity_rows", manifest)}.npy',
+    )
+    plan_update(directory, PLAN, _top_level(manifest) - {MANIFEST}, written)
+
+
+def clean(directory, manifest, plan=None):
+    """Removes what killed updates left, and what the manifest does not name any more if nobody has it open.
+
+    The segment of an unfinished injection stays, but for partial files, if `plan` is what it was begun with.
+    """
+    noted = read_manifest(directory, PLAN).names if is_folder_of(directory, PLAN) else []
+    kept = []
+    for path in (directory / name for name in noted if name not in _top_level(manifest)):
+        if not path.is_dir():
+            path.unlink(missing_ok=True)  # whoever reads it has it open
+        elif plan is not None and _read_plan(path) == plan:
+            files.remove_partials(path, '*')
+            kept.append(path.name)
+        else:
+            # A reader may hold it (`Memory.close`); then a later update will find it free.
+            with locks.try_exclusive(path) as free:
+                if free:
+                    files.rmtree(path)
+                else:
+                    kept.append(path.name)
+    for segment in manifest.segments:
+        for leftover in (*(directory / segment.name).glob('shard-*.json'), directory / segment.name / manifest_lib.PLAN):
+            leftover.unlink(missing_ok=True)
+    if is_folder_of(directory, manifest_lib.PLAN_FORMAT):
+        (directory / manifest_lib.PLAN).unlink()
+    files.remove_partials(directory, MANIFEST, PLAN.file, *noted)
+    if kept and kept != noted:
+        write_manifest(directory, PLAN, {'names': kept})
+    elif noted and not kept:
+        (directory / PLAN.file).unlink()
+
+
+def _top_level(manifest):
+    """The names of the files and folders of a memory."""
+    return {MANIFEST, *(name.partition('/')[0] for name in manifest.files)}
+
+
+def _read_plan(segment):
+    """The plan of an unfinished segment, None if it has none that can be read."""
+    path = segment / manifest_lib.PLAN
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(path.read_bytes())
+    return None
+
+
+def new_name(kind, manifest):
+    """A name that no state of this memory used before, lest a reader of an old manifest open files of a new one."""
+    return f'{kind}-{len(manifest.history):05d}'
