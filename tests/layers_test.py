@@ -62,6 +62,7 @@ ABSENT = (
     'scann',
     't5x',
     'gin',
+    'spacy',
     'torch',
     'transformers',
     'matplotlib',

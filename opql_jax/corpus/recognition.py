@@ -199,7 +199,7 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
     return _disjoint(found)
 
 
-_QUOTED = re.compile(r'(?:“\s?|(?<![\w"])"\s?)([A-Z0-9][^"“”\n]{1,60}?)\s?["”]')
+_QUOTED = re.compile(r'(?:“\s*|(?<![\w"])"\s*)([A-Z0-9][^"“”\n]{0,59}[^"“”\s])\s*["”]')
 _TITLE_WORDS = 8
 
 

@@ -99,6 +99,7 @@ def test_a_date_names_a_time(text, names):
 
 def test_what_stands_in_quotes_is_a_work():
     assert after(recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".') == ['Moon River', 'Misty']
+    assert after(recognition.quoted, 'He sang "  Moon River  "') == ['Moon River']
     assert after(recognition.quoted, 'He sang "[Moon] River"') == ['Moon River']
 
 
