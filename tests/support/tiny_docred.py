@@ -34,14 +34,19 @@ def document(title, *sentences, labels=()):
 
 
 def world(people=60, first=0):
-    """Documents in which people are born in towns, towns lie in countries and these have capitals, so that chains cross them."""
+    """Documents whose facts make chains across documents, for every share of relations that may be held out.
+
+    People are born in towns, towns lie in countries and these have capitals. A spouse leads to a place of birth, and so on for two
+    more hops. Films have directors, of whom nothing else is said.
+    """
     for i in range(first, first + people):
         town, country = i % 12, i % 12 % 4
         yield document(
             f'Person {i}',
             f'<0 PER Given{i} Family{i}> was born on a farm near <1 LOC Town{town}> .',
             f'<0 PER Given{i} Family{i}> married <2 PER Other{i} Family{i}> , who wrote songs .',
-            labels=[(0, 'P19', 1), (0, 'P26', 2)],
+            f'<3 MISC Film{i}> was directed by <4 PER Maker{i} Stone> .',
+            labels=[(0, 'P19', 1), (0, 'P26', 2), (2, 'P26', 0), (3, 'P57', 4)],
         )
         yield document(
             f'Place {i}',
