@@ -308,7 +308,10 @@ TOO_LONG = r"has \d+ tokens, more than the encoder's 144: 'who made "
         lambda w: w.ask('--gin.KB=2024'),
         r"""ask\.kb is 2024, expected str; text that looks like a number is quoted twice: --gin.NAME="'2024'\"""",
     ),
-    a_number_in_quotes_is_a_name=(lambda w: w.ask("--gin.KB='2024'"), r'2024/'),
+    a_number_in_quotes_is_a_name=(
+        lambda w: w.ask("--gin.KB='2024'"),
+        '2024 does not exist: give the folder of a knowledge base',
+    ),
     empty_brackets=(lambda w: w.ask(question='who made []'), 'topic in brackets is empty'),
     more_hops_than_the_model_has=(lambda w: w.ask('--hops=4'), HOPS),
     a_question_that_is_too_long=(lambda w: w.ask(question=LONG), TOO_LONG),
