@@ -43,6 +43,11 @@ _RECENT_NS = 100_000_000
 class ManifestError(InputError):
     """A folder is missing, unfinished, damaged, or not of the expected format; the message says which file and what to do."""
 
+    def __init__(self, message: str):
+        # A damaged file may state names of any length and any characters.
+        shown = ''.join(c if c.isprintable() else '\N{REPLACEMENT CHARACTER}' for c in message)
+        super().__init__(shown if len(shown) < 1000 else f'{shown[:600]} … {shown[-300:]}')
+
 
 class Header(msgspec.Struct, kw_only=True):
     """What every manifest states; each kind of folder declares its own fields in a subclass with `forbid_unknown_fields`.

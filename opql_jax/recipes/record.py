@@ -11,6 +11,9 @@ import shlex
 import subprocess
 import tokenize
 from collections.abc import Iterable
+from typing import Any, NotRequired, TypedDict
+
+import msgspec
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
@@ -18,7 +21,19 @@ from opql_jax.core.files import atomic_path
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')
-FIELDS = {'command', 'commit', 'versions', 'device', 'seconds'}
+
+
+class Record(TypedDict):
+    """What `write` writes."""
+
+    command: list[str]
+    commit: str
+    versions: dict[str, str]
+    device: str
+    seconds: float
+    gin: str
+    gin_files: NotRequired[dict[str, str]]
+    metrics: dict[str, Any]
 
 
 def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metrics=None) -> None:
@@ -48,20 +63,16 @@ def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metri
         partial.write_text(json.dumps(fields, indent=1, sort_keys=True, allow_nan=False), encoding='utf-8')
 
 
-def read(path) -> dict:
+def read(path) -> Record:
     """A record.
 
     Raises:
-        InputError: the file is damaged; names it.
+        InputError: the file is damaged, or a field is missing or of another type; names both.
     """
     try:
-        fields = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
-        missing = FIELDS - fields.keys()
-    except (ValueError, AttributeError) as error:
+        return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f'{path} is damaged ({error}): remove it to run the step again') from error
-    if missing:
-        raise InputError(f'{path} lacks {", ".join(sorted(missing))}: remove it to run the step again')
-    return fields
 
 
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:

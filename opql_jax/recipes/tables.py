@@ -107,7 +107,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     Raises:
         InputError: a step is not done.
     """
-    out, seconds, configurations, metrics, last = options.out.absolute(), 0.0, {}, {}, {}
+    out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     for step in recipe.build(options):
         path = run_json_of(step, out)
         if not path.exists():

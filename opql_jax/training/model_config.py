@@ -15,6 +15,7 @@ from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
 
+MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
 ENCODERS: dict[str, Any] = {kind.__name__: kind for kind in (RelationEncoder, BagOfWords)}
 
 
@@ -31,7 +32,7 @@ class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
     encoder_class: str
     encoder: dict[str, Any]
     pair_encoding: Literal['marked_pair', 'span_pair', 'mention']
-    num_entities: Annotated[int, msgspec.Meta(ge=1)]
+    num_entities: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     vocabulary_hash: str
 
 
@@ -45,8 +46,9 @@ def _fields(kind) -> list[dataclasses.Field]:
 
 def _check_fields(kind, fields: dict) -> None:
     """Raises msgspec.ValidationError unless `fields` are those of an encoder's class, with values of their types."""
-    size = Annotated[int, msgspec.Meta(ge=1)]
-    declared = [(field.name, size if field.type is int else field.type) for field in _fields(kind)]
+    size, layers = Annotated[int, msgspec.Meta(ge=1, lt=2**31)], Annotated[int, msgspec.Meta(ge=1, le=MAX_LAYERS)]
+    types = {field.name: size if field.type is int else field.type for field in _fields(kind)}
+    declared = [(name, layers if name == 'num_layers' else type) for name, type in types.items()]
     msgspec.convert(fields, msgspec.defstruct(kind.__name__, declared, forbid_unknown_fields=True))
 
 
