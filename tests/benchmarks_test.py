@@ -21,6 +21,7 @@ TINY = {
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
+    'recognition': ('--documents 3', 'words_per_cpu_second'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
     'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }
@@ -38,13 +39,16 @@ def test_every_benchmark_is_tried():
 
 
 @pytest.mark.parametrize('name', TINY)
-def test_a_tiny_run_prints_what_it_measures(name):
+def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
     if name == 'train_step':
         pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
         pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
     options, field = TINY[name]
+    if name == 'recognition':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
     command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
