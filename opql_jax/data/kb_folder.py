@@ -26,10 +26,8 @@ _log = logging.getLogger(__name__)
 
 # A name that cannot lead out of the folder, nor be taken for its manifest.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f]*')
-_ADVICE = (
-    'delete it if it is there, and run `train` of the model that is to answer again, which writes it when it ends; or name TEXT,'
-    ' MODEL and MEMORY'
-)
+_TRAIN = 'train the model that is to answer (`train` writes this file when it ends), or name TEXT, MODEL and MEMORY'
+_ADVICE = f'delete this file, and {_TRAIN}'
 # The manifest is written within a moment.
 _PATIENCE = 60.0
 
@@ -112,7 +110,7 @@ class KBFolder:
         """
         self._require_folder()
         if not self.manifest.exists():
-            raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_ADVICE}')
+            raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_TRAIN}')
         stated = read_manifest(self.path, FORMAT)
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
         for name, value in parts.items():

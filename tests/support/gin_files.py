@@ -24,6 +24,11 @@ GIN = {
         f'{TEXT} --gin.CORPUS=my.jsonl',
         ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
     ),
+    'data/text': (
+        'prepare',
+        f"{TEXT} --gin.SOURCES=('articles',)",
+        ["PlainText(sources=('articles',)", "prepare.pair_mode = 'all'"],
+    ),
     'data/metaqa': ('prepare', f'{TEXT} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
     'data/metaqa_with_kb': (
         'prepare',
