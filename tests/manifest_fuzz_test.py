@@ -41,10 +41,10 @@ def values(thing):
 
 
 def read_prepared(folder):
+    """Which sets of questions it lists is believed."""
     prepared = Prepared(folder)
     prepared.check()
-    questions = {split: prepared.questions(split) for split in prepared.splits}
-    return prepared.vocab.keys, prepared.passages.to_pylist(), values([*prepared.pairs.values()]), questions
+    return prepared.vocab.keys, prepared.passages.to_pylist(), values([*prepared.pairs.values()])
 
 
 def read_memory(folder):
@@ -83,7 +83,7 @@ def read_run(folder):
 
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory):
-    """{kind: (folder, its file that is changed, how it is read)}."""
+    """{kind: (folder, its file that is changed, how it is read, what is read)}."""
     root = tmp_path_factory.mktemp('fuzz')
     prepared = tiny_prepared.write(root / 'prepared', longest=12)
     tiny_updates.make(root / 'memory').close()
@@ -97,7 +97,7 @@ def folders(tmp_path_factory):
     run_json = recipe.run_json_of(STEP, root / 'run')
     record.write(run_json, command=STEP.command(str(root / 'run')), seconds=1.5, gin='x = 1', metrics={'dev': {'hits@1': 1.0}})
     (root / 'run' / 'output').touch()
-    return {
+    folders = {
         'prepared': (prepared, prepared / 'manifest.json', read_prepared),
         'memory': (root / 'memory', root / 'memory' / 'manifest.json', read_memory),
         'index': (root / 'index', root / 'index' / 'manifest.json', read_index(indexed)),
@@ -105,12 +105,13 @@ def folders(tmp_path_factory):
         'kb': (root / 'kb', root / 'kb' / 'manifest.json', read_kb),
         'run': (root / 'run', run_json, read_run),
     }
+    return {kind: (folder, path, read, read(folder)) for kind, (folder, path, read) in folders.items()}
 
 
 def outcome(folders, kind, content):
     """'right', or 'told' if a file of this content is refused; asserts that it is one of both."""
-    folder, path, read = folders[kind]
-    before, whole = path.read_bytes(), read(folder)
+    folder, path, read, whole = folders[kind]
+    before = path.read_bytes()
     path.write_bytes(content)
     try:
         assert read(folder) == whole
@@ -134,26 +135,22 @@ def edited(stated, edits):
     for path, change in edits:
         parent, key, value = None, None, stated
         for at in path:
-            if not value or not isinstance(value, (dict, list)):
+            if isinstance(value, dict):
+                names = sorted(value) or ['x']
+                parent, key = value, at if isinstance(at, str) else names[at % len(names)]
+            elif isinstance(value, list) and value:
+                parent, key = value, at % len(value) if isinstance(at, int) else 0
+            else:
                 break
-            known = at in value if isinstance(value, dict) else False
-            parent, key = (
-                value,
-                at
-                if known or isinstance(at, str)
-                else [*value][at % len(value)]
-                if isinstance(value, dict)
-                else at % len(value),
-            )
-            value = parent.get(key) if isinstance(parent, dict) else parent[key] if isinstance(key, int) else None
+            value = parent.get(key) if isinstance(parent, dict) else parent[key]
+        if isinstance(change, tuple):
+            change = value + change[0] if type(value) is int else list(change)
         if parent is None:
-            stated = {} if change is ... or isinstance(change, tuple) else change
-        elif change is ...:
-            parent.pop(key, None) if isinstance(parent, dict) else parent.pop()
-        elif isinstance(change, tuple):
-            parent[key] = value + change[0] if type(value) is int else list(change)
-        elif isinstance(parent, dict) or isinstance(key, int):
+            stated = {} if change is ... else change
+        elif change is not ...:
             parent[key] = change
+        elif value is not None:
+            del parent[key]
     return stated
 
 
@@ -222,6 +219,8 @@ quietly = {'suppress_health_check': list(HealthCheck), 'deadline': None}
 @example(kind='model', edits=[(['encoder', 'num_layers'], 2**31 - 1)])
 @example(kind='run', edits=[(['command'], 3)])
 @example(kind='run', edits=[(['seconds'], 'x')])
+@example(kind='memory', edits=[(['segments', 0, 'name'], '\0')])
+@example(kind='prepared', edits=[(['files', 'questions/1-hop/dev.jsonl'], ...)])
 def test_changed_fields_are_read_or_refused_in_words(folders, kind, edits):
     check_edits(folders, kind, edits)
 

@@ -11,6 +11,7 @@ PLAN = 'plan.json'
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+FolderName = Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]
 
 
 class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,7 +42,7 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True):
 class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True):
     """A segment: its folder, its entries, and the entities that there were when it was written."""
 
-    name: str
+    name: FolderName
     num_entries: Size
     num_entities: Size
 
