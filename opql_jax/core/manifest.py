@@ -72,6 +72,8 @@ class Manifest(Header, kw_only=True):
 
 
 H = TypeVar('H', bound=Header)
+# A plain name of a file or folder, which cannot lead out of the folder that it is in.
+FileName = Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +87,7 @@ class FolderFormat(Generic[H]):
         writer: the command that writes such folders.
         manifest: the class of its manifests.
         file: the name of the manifest.
-        advice: what to do about a damaged folder; to write it again, if not given.
+        repair: what to do about a damaged folder, if not to write it again.
     """
 
     name: str
@@ -94,12 +96,12 @@ class FolderFormat(Generic[H]):
     writer: str
     manifest: type[H]
     file: str = MANIFEST
-    advice: str = ''
+    repair: str = ''
 
-    def __post_init__(self):
-        if not self.advice:
-            again = f'restore the folder from a copy, or delete it and run {self.writer} again'
-            object.__setattr__(self, 'advice', again)
+    @property
+    def advice(self) -> str:
+        """What to do about a damaged folder."""
+        return self.repair or f'restore the folder from a copy, or delete it and run {self.writer} again'
 
 
 def write_manifest(
@@ -165,7 +167,7 @@ class Plan(Header, forbid_unknown_fields=True, kw_only=True):
         names: of files and folders that it writes or replaces. Those that the manifest does not name may go.
     """
 
-    names: list[Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]]
+    names: list[FileName]
 
 
 def plan_update(folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]) -> None:

@@ -18,11 +18,10 @@ from collections.abc import Iterable, Sequence
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.recognition import VALUES, Span
+from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span
 
 _BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
-_POSSESSIVE = re.compile(r"['’]s?$")
 _NOT_WORDS = re.compile(r"[^\w&+/%$£€#'’]+")
 # Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
 _SHORTENED = frozenset({'person', 'name'})
@@ -35,7 +34,7 @@ _CONTEXT = 200
 def fold(name: str) -> str:
     """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
     plain = ''.join(c for c in unicodedata.normalize('NFKD', name) if not unicodedata.combining(c)).casefold()
-    plain = _POSSESSIVE.sub('', plain.strip())
+    plain = POSSESSIVE.sub('', plain.strip())
     return _ARTICLE.sub('', _NOT_WORDS.sub(' ', plain).strip()) or name
 
 

@@ -125,7 +125,7 @@ def _cut(text: str) -> Iterator[tuple[int, str]]:
 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
-_POSSESSIVE = re.compile(r"['’]s?$")
+POSSESSIVE = re.compile(r"['’]s?$")
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}'
 
 
@@ -138,7 +138,7 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
     """Names without an article, a possessive, quotes or punctuation around them. A stop after an abbreviation stays."""
     trimmed = []
     for start, end, kind in spans:
-        if possessive := _POSSESSIVE.search(text[start:end]):
+        if possessive := POSSESSIVE.search(text[start:end]):
             end = start + possessive.start()
         if (bracket := text.find(' (', start, end)) > start:
             end = bracket
@@ -225,7 +225,10 @@ _FUNCTION_WORDS = frozenset(
 
 
 def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Runs of capitalised words that spaCy missed; a single word at the start of a sentence is left out."""
+    """Runs of capitalised words that spaCy missed.
+
+    A single word at the start of a sentence is left out if the text has it in lower case, too.
+    """
     runs, lower = [], frozenset(_LOWER.findall(text))
     ends = [0, *(span.end for span in spans)]
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):

@@ -40,7 +40,7 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
     memory: str | None
 
 
-FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, advice=_ADVICE)
+FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
 
 
 class KBFolder:

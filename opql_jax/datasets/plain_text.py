@@ -69,7 +69,22 @@ class PlainText:
     processes: int | None = 1
 
     def files(self):
-        return self._files()
+        """The files by the label that a document made of one has for its id."""
+        found: dict[str, pathlib.Path] = {}
+        for source in map(pathlib.Path, self.sources):
+            if not source.exists():
+                raise InputError(f'{source}: no such file or folder')
+            inside = sorted(path for path in source.rglob('*') if path.is_file()) if source.is_dir() else [source]
+            of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES]
+            if not of_kind:
+                raise InputError(
+                    f'{source}: no text to read: expected {", ".join(SUFFIXES)} {"in it" if source.is_dir() else "files"}'
+                )
+            for path in of_kind:
+                label = path.relative_to(source.parent).as_posix()
+                if found.setdefault(label, path) != path:
+                    raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
+        return found
 
     def read(self, rejected_path):
         documents = self._documents(rejected_path)
@@ -90,30 +105,12 @@ class PlainText:
     def questions(self, vocab, rejected_path):
         return {}
 
-    def _files(self) -> dict[str, pathlib.Path]:
-        """The files by the label that a document made of one has for its id."""
-        found: dict[str, pathlib.Path] = {}
-        for source in map(pathlib.Path, self.sources):
-            if not source.exists():
-                raise InputError(f'{source}: no such file or folder')
-            inside = sorted(path for path in source.rglob('*') if path.is_file()) if source.is_dir() else [source]
-            of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES]
-            if not of_kind:
-                raise InputError(
-                    f'{source}: no text to read: expected {", ".join(SUFFIXES)} {"in it" if source.is_dir() else "files"}'
-                )
-            for path in of_kind:
-                label = path.relative_to(source.parent).as_posix()
-                if found.setdefault(label, path) != path:
-                    raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
-        return found
-
     def _documents(self, rejected_path: pathlib.Path) -> list[Document]:
         """All documents, each text once."""
         read: list[Document] = []
         bad: list[tuple[str, str]] = []
         texts = 0
-        for label, path in self._files().items():
+        for label, path in self.files().items():
             if path.suffix.lower() == '.jsonl':
                 read += convert_lines(path, _from_line, rejected_path, self.max_reject_fraction)
                 continue
@@ -132,19 +129,21 @@ class PlainText:
             rejected_path,
         )
         documents: list[Document] = []
+        copies: list[tuple[str, str]] = []
         id_of_text: dict[str, str] = {}
         ids: set[str] = set()
         for document in read:
             if document.id in ids:
                 raise InputError(f'document id {shown(document.id)} is used more than once')
             ids.add(document.id)
-            if id_of_text.setdefault(document.text, document.id) == document.id:
+            first = id_of_text.setdefault(document.text, document.id)
+            if first == document.id:
                 documents.append(document)
-        if copies := len(read) - len(documents):
-            add_rejected(
-                rejected_path, [(d.id, f'the text of {id_of_text[d.text]}') for d in read if id_of_text[d.text] != d.id]
-            )
-            _log.info('%d of %d documents have the text of an earlier one and are left out', copies, len(read))
+            else:
+                copies.append((document.id, f'the text of {first}'))
+        if copies:
+            add_rejected(rejected_path, copies)
+            _log.info('%d of %d documents have the text of an earlier one and are left out', len(copies), len(read))
         return documents
 
 
@@ -173,9 +172,11 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
 
 def _check_english(text: str) -> None:
     words = _WORD.findall(text.lower())
+    if len(words) < JUDGED_FROM:
+        return
     latin = sum(word.isascii() for word in words)
     english, other = (sum(word in frequent for word in words) for frequent in (_ENGLISH, _OTHER))
-    if len(words) >= JUDGED_FROM and (latin < len(words) / 2 or (other > english and other > FREQUENT_SHARE * len(words))):
+    if latin < len(words) / 2 or (other > english and other > FREQUENT_SHARE * len(words)):
         raise InputError(
             f'text: not English: of its {len(words)} words {latin / len(words):.0%} are in Latin letters, {english / len(words):.0%} frequent'
             f' words of English and {other / len(words):.0%} of other languages. Names are recognised in English'

@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from opql_jax.core import files, manifest
-from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError
+from opql_jax.core.manifest import MANIFEST, FileName, FolderFormat, Manifest, ManifestError
 
 PLAN = 'plan.json'
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-FolderName = Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]
 
 
 class Covers(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -42,7 +41,7 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True):
 class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True):
     """A segment: its folder, its entries, and the entities that there were when it was written."""
 
-    name: FolderName
+    name: FileName
     num_entries: Size
     num_entities: Size
 
