@@ -17,6 +17,8 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import shown
 
+UNKNOWN_KIND = 'name'
+
 
 class EntityVocab:
     """The entities of a corpus; the id of an entity is its row.
@@ -28,17 +30,29 @@ class EntityVocab:
         keys: unique identifiers, as the links of documents carry them.
         names: the name of each, for people.
         aliases: further spellings of each name.
+        kinds: what each is: 'person', 'place', 'date' or another value of `recognition.KINDS`; UNKNOWN_KIND if nothing tells.
         id_of_key: the id of each key.
         spellings: the id that each name or alias means.
     """
 
-    def __init__(self, keys: Sequence[str], names: Sequence[str], aliases: Sequence[Sequence[str]]):
-        """Takes one key, name and list of aliases per entity; InputError for an empty key or name, or a repeated key."""
+    def __init__(
+        self,
+        keys: Sequence[str],
+        names: Sequence[str],
+        aliases: Sequence[Sequence[str]],
+        kinds: Sequence[str] | None = None,
+    ):
+        """Takes one key, name, list of aliases and kind per entity; all kinds are unknown if None.
+
+        Raises:
+            InputError: an empty key, name or kind, or a repeated key.
+        """
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
+        self.kinds = [UNKNOWN_KIND] * len(self.keys) if kinds is None else list(kinds)
         self.id_of_key: dict[str, int] = {}
         for row, (key, name) in enumerate(zip(self.keys, self.names)):
-            if not key or not name:
-                raise InputError(f'entity vocabulary: row {row} has an empty key or name')
+            if not key or not name or not self.kinds[row]:
+                raise InputError(f'entity vocabulary: row {row} has an empty key, name or kind')
             if self.id_of_key.setdefault(key, row) != row:
                 raise InputError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
         self.spellings: dict[str, int] = {}
@@ -112,6 +126,7 @@ class EntityVocab:
     def hash(self, count: int | None = None) -> str:
         """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.
 
+        Kinds are left out: what is stored by ids does not depend on them.
         A vocabulary that begins with the n entities of another one has that one's hash as its `hash(n)`.
         """
         digest = hashlib.sha256()
@@ -120,16 +135,21 @@ class EntityVocab:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike, counts: Sequence[int] | None = None) -> None:
-        """Writes entities.parquet; `counts` are the mentions of each entity in the passages (default 0)."""
+        """Writes entities.parquet; `counts` are the mentions of each entity in the passages (default 0).
+
+        The column `kind` is left out where no kind is known: text that carries links makes the same file as before there were kinds.
+        """
         counts = [0] * len(self) if counts is None else counts
-        columns = [self.keys, self.names, self.aliases, counts]
-        batch = pa.RecordBatch.from_arrays(
-            [pa.array(column, type=field.type) for column, field in zip(columns, tables.ENTITIES)], schema=tables.ENTITIES
-        )
-        tables.write_table(path, [batch], tables.ENTITIES)
+        columns = [self.keys, self.names, self.aliases, counts, self.kinds]
+        known = any(kind != UNKNOWN_KIND for kind in self.kinds)
+        schema = tables.ENTITIES if known else pa.schema([field for field in tables.ENTITIES if field.name != 'kind'])
+        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema)]
+        tables.write_table(path, [pa.RecordBatch.from_arrays(arrays, schema=schema)], schema)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> EntityVocab:
         """Reads entities.parquet; InputError when it is missing, truncated or inconsistent."""
-        table = tables.read_table(path, tables.ENTITIES)
-        return cls(*(table[name].to_pylist() for name in ('key', 'name', 'aliases')))
+        table = tables.read_table(path, tables.ENTITIES, optional=('kind',))
+        kinds = table['kind'].to_pylist() if 'kind' in table.column_names else None
+        keys, names, aliases = (table[name].to_pylist() for name in ('key', 'name', 'aliases'))
+        return cls(keys, names, aliases, kinds)

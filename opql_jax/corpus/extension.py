@@ -60,6 +60,7 @@ class BaseCorpus:
             extend(self.vocab.keys, vocab.keys),
             extend(self.vocab.names, vocab.names),
             extend(self.vocab.aliases, vocab.aliases),
+            extend(self.vocab.kinds, vocab.kinds),
         )
         key_of: dict[str | None, str] = {
             key: key if entity is None else self.vocab.keys[entity] for key, entity in zip(vocab.keys, ids)

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from opql_jax.corpus.documents import Document, Mention
-from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span
 
@@ -24,7 +24,7 @@ _BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 _NOT_WORDS = re.compile(r"[^\w&+/%$£€#'’]+")
 # Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
-_SHORTENED = frozenset({'person', 'name'})
+_SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
 # Characters around a mention in which the word in brackets of a title is looked for.
@@ -51,12 +51,13 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         spans: of each document, those recognised in its text, by start, disjoint.
 
     Returns:
-        The entities, called as their title is, or as their full name is written most, and the documents with their mentions and title
-        entities.
+        The entities, called as their title is, or as their full name is written most, each of the kind that its mentions have most, and
+        the documents with their mentions and title entities.
     """
     documents = list(documents)
     titles = _Titles(documents)
     resolved, spellings = [], titles.spellings()
+    kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
     for document, recognised in zip(documents, spans, strict=True):
         found = titles.added_to(recognised, document.text)
         keys = _Names(document, found, titles)
@@ -65,6 +66,7 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
             surface = ' '.join(document.text[span.start : span.end].split())
             key = surface if span.kind in VALUES else keys.entity(span, surface)
             spellings.setdefault(key, collections.Counter())[surface] += 1
+            kinds.setdefault(key, collections.Counter())[span.kind] += 1
             mentions.append(Mention(span.start, span.end, key))
         resolved.append(Document(document.id, document.title, document.text, tuple(mentions), titles.entity_of(document)))
     names, aliases = [], []
@@ -73,7 +75,12 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         forms = sorted(counts, key=lambda form: (fold(form) != key, -counts[form], form))
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
-    return EntityVocab(list(spellings), names, aliases), resolved
+    return EntityVocab(list(spellings), names, aliases, [_most_frequent(kinds[key]) for key in spellings]), resolved
+
+
+def _most_frequent(kinds: collections.Counter[str]) -> str:
+    """The kind that most mentions have, of those that are known; of equally frequent ones the first by name."""
+    return min((kind for kind in kinds if kind != UNKNOWN_KIND), key=lambda kind: (-kinds[kind], kind), default=UNKNOWN_KIND)
 
 
 class _Titles:
@@ -109,7 +116,7 @@ class _Titles:
             # A word that begins a sentence is written as a name is: there recognition decides.
             begins = not (before := text[:start].rstrip(' "“‘(\'')) or before[-1] in '.!?:\n'
             if (' ' in text[start:end] or not begins) and not any(s.start <= start and end <= s.end for s in spans):
-                whole.append(Span(start, end, 'name'))
+                whole.append(Span(start, end, UNKNOWN_KIND))
         kept = [s for s in spans if not any(title.start < s.end and s.start < title.end for title in whole)]
         return sorted(kept + whole)
 
@@ -134,7 +141,7 @@ class _Names:
         self._document, self._titles = document, titles
         names = {fold(document.text[s.start : s.end]): s.kind for s in spans if s.kind not in VALUES}
         if document.title_entity is not None:
-            names.setdefault(fold(without_brackets(document.title)), 'name')
+            names.setdefault(fold(without_brackets(document.title)), UNKNOWN_KIND)
         self._long: dict[str, str] = {}
         short_for: dict[str, set[str]] = collections.defaultdict(set)
         for name, kind in names.items():

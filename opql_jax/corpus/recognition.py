@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
     Attributes:
         start, end: where.
-        kind: one of the values of KINDS, or 'name' where it is not known.
+        kind: one of the values of KINDS, or UNKNOWN_KIND.
     """
 
     start: int
@@ -239,7 +239,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             while words and words[0] in _FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
             if words and (len(words) > 1 or not begins or words[0].lower() not in lower) and end - start > 1:
-                runs.append(Span(start, end, 'name'))
+                runs.append(Span(start, end, UNKNOWN_KIND))
     return _joined(text, [*spans, *runs])
 
 
@@ -248,8 +248,8 @@ def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in sorted(spans):
         before = joined[-1] if joined else None
-        if before and text[before.end : span.start] == ' ' and 'name' in (before.kind, span.kind):
-            kind = span.kind if before.kind == 'name' else before.kind
+        if before and text[before.end : span.start] == ' ' and UNKNOWN_KIND in (before.kind, span.kind):
+            kind = span.kind if before.kind == UNKNOWN_KIND else before.kind
             if kind not in VALUES:
                 joined[-1] = Span(before.start, span.end, kind)
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -107,6 +107,7 @@ ENTITIES = pa.schema(
         ('name', pa.string()),
         ('aliases', pa.list_(pa.string())),
         ('count', pa.int32()),
+        ('kind', pa.string()),  # not there in folders of text that carries links
     ]
 )
 
@@ -143,8 +144,10 @@ def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], sche
     return rows
 
 
-def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARED.advice) -> pa.Table:
-    """Reads a Parquet file: exactly the columns of `schema`.
+def read_table(
+    path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARED.advice, optional: Collection[str] = ()
+) -> pa.Table:
+    """Reads a Parquet file: exactly the columns of `schema`, but for the `optional` ones that it lacks.
 
     Raises:
         InputError: the file is missing, truncated or no Parquet, or a column is missing or its values do not fit its type; the
@@ -158,7 +161,8 @@ def read_table(path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARE
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
     try:
-        return table.select(schema.names).cast(schema)
+        present = [field for field in schema if field.name in table.column_names or field.name not in optional]
+        return table.select([field.name for field in present]).cast(pa.schema(present))
     except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(f'{path}: not a table of {", ".join(schema.names)} ({error}); {advice}') from error
 

@@ -4,6 +4,7 @@ import hashlib
 import weakref
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from opql_jax.core.errors import InputError
@@ -60,7 +61,7 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
         (2, 0, 1, 1, 0, True),
         (2, 0, 3, 1, 0, True),
     ]
-    assert [e['count'] for e in rows(tmp_path, 'entities', tables.ENTITIES)] == [3, 1, 3, 0, 0]
+    assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 1, 3, 0, 0]
     assert stated['dropped_entities'] == {'film': 1.0}
     assert stated['counts'] == {
         'documents': 3,

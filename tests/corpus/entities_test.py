@@ -1,11 +1,11 @@
 """The entity vocabulary and linking by its names."""
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 
@@ -34,8 +34,10 @@ def test_an_unknown_name_is_an_error_with_suggestions():
 def test_repeated_keys_and_empty_names_are_errors():
     with pytest.raises(InputError, match="key 'a' is in rows 0 and 2"):
         EntityVocab(['a', 'b', 'a'], ['1', '2', '3'], [[], [], []])
-    with pytest.raises(InputError, match='row 0 has an empty key or name'):
+    with pytest.raises(InputError, match='row 0 has an empty key, name or kind'):
         EntityVocab(['a'], [''], [[]])
+    with pytest.raises(InputError, match='row 1 has an empty key, name or kind'):
+        EntityVocab(['a', 'b'], ['A', 'B'], [[], []], ['person', ''])
 
 
 def test_a_vocabulary_is_known_by_the_hash_of_how_it_begins():
@@ -54,7 +56,22 @@ def test_the_hash_follows_what_is_in_it_and_survives_saving(tmp_path):
     assert (loaded.keys, loaded.names, loaded.aliases) == (vocab.keys, vocab.names, vocab.aliases)
     assert loaded.hash() == vocab.hash() and len(vocab.hash()) == 64
     assert EntityVocab(['a', 'b'], ['A', 'B'], [[], ['x']]).hash() != vocab.hash()
-    assert tables.read_table(tmp_path / 'entities.parquet', tables.ENTITIES)['count'].to_pylist() == [3, 0]
+    assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 0]
+
+
+def test_kinds_are_kept_and_change_no_hash(tmp_path):
+    columns = ['a', 'b'], ['A', 'B'], [[], []]
+    vocab = EntityVocab(*columns, ['person', 'name'])
+    vocab.save(tmp_path / 'entities.parquet', counts=[3, 0])
+    loaded = EntityVocab.load(tmp_path / 'entities.parquet')
+    assert loaded.kinds == ['person', 'name'] and loaded.hash() == EntityVocab(*columns).hash()
+
+
+def test_a_file_has_no_kinds_where_none_is_known(tmp_path):
+    path = tmp_path / 'entities.parquet'
+    EntityVocab(['a', 'b'], ['A', 'B'], [[], []]).save(path)
+    assert pq.read_schema(path).names == ['key', 'name', 'aliases', 'count']
+    assert EntityVocab.load(path).kinds == ['name', 'name']
 
 
 def linked(names, text, **kwargs):

@@ -9,8 +9,8 @@ from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.recognition import Span
 
 
-def read(*documents, kinds=None):
-    """Resolves `(title, text)`, in which names stand in square brackets; `(mention, entity name)` of each document."""
+def resolve_marked(*documents, kinds=None):
+    """Resolves `(title, text)`, in which names stand in square brackets, of the kinds given for them, or else unknown ones."""
     plain, spans = [], []
     for title, text in documents:
         out, found = '', []
@@ -20,7 +20,12 @@ def read(*documents, kinds=None):
             out += piece
         plain.append(Document(title, title, out, title_entity=title))
         spans.append(found)
-    vocab, resolved = resolve(plain, spans)
+    return resolve(plain, spans)
+
+
+def read(*documents, kinds=None):
+    """`(mention, entity name)` of each document, see `resolve_marked`."""
+    vocab, resolved = resolve_marked(*documents, kinds=kinds)
     return [[(d.text[m.start : m.end], vocab.names[vocab.id_of_key[m.entity]]) for m in d.mentions or ()] for d in resolved]
 
 
@@ -112,3 +117,13 @@ def test_a_title_in_brackets_that_shares_its_name_with_none_is_that_name():
 def test_values_are_entities_as_they_are_written():
     [mentions] = read(('A', 'born in [1815], died in [1852]'), kinds={'1815': 'date', '1852': 'date'})
     assert mentions == [('1815', '1815'), ('1852', '1852')]
+
+
+def test_an_entity_is_of_the_known_kind_that_most_of_its_mentions_have():
+    kinds = {'Ada Lovelace': 'place', 'Lovelace': 'person', 'Byron': 'work', 'BYRON': 'person', '1815': 'date'}
+    text = '[Lovelace] and [Lovelace], [Countess], met [Byron], [BYRON] in [1815].'
+    vocab, _ = resolve_marked(('Ada Lovelace', text), ('B', '[Countess] [Countess] [Ada Lovelace]'), kinds=kinds)
+    # Byron's two are as frequent; B is a title that no text mentions.
+    assert dict(zip(vocab.names, vocab.kinds, strict=True)) == {
+        'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person', '1815': 'date',
+    }  # fmt: skip

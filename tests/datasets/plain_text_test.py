@@ -46,10 +46,23 @@ def test_three_documents_that_nobody_annotated_become_a_knowledge_base(tmp_path)
     prepare(kb=str(tmp_path / 'kb'), reader=PlainText((str(tmp_path / 'texts'),)), wordpieces=500, pair_mode='all')
     prepared = Prepared(tmp_path / 'kb/text')
     names, passages, pairs = prepared.vocab.names, prepared.passages.to_pylist(), prepared.pairs
+    kinds = dict(zip(names, prepared.vocab.kinds))
+    assert (kinds['Charles Babbage'], kinds['London'], kinds['1815']) == ('person', 'place', 'date')
     found = {(names[x], names[y]) for x, y in zip(pairs['topic'], pairs['target'])}
     assert ('Ada Lovelace', 'Lord Byron') in found and ('Lord Byron', 'Missolonghi') in found
     assert ('Charles Babbage', 'Analytical Engine') in found
     assert {names[p['title_entity']] for p in passages} == {'Ada Lovelace', 'Charles Babbage', 'Lord Byron'}
+
+
+def test_text_that_continues_another_keeps_its_kinds_and_adds_its_own(tmp_path):
+    write(tmp_path, **LOVELACE)
+    kb, more = tmp_path / 'kb', tmp_path / 'more.txt'
+    prepare(kb=str(kb), reader=PlainText((str(tmp_path / 'texts'),)), wordpieces=500)
+    more.write_text('Lord Byron knew Ada Lovelace and Charles Dickens. Charles Dickens wrote it in Geneva in 1816.')
+    prepare(kb=str(kb), text='text2', reader=PlainText((str(more),)), extends='text')
+    old, new = Prepared(kb / 'text').vocab, Prepared(kb / 'text2').vocab
+    assert new.kinds[: len(old)] == old.kinds and new.hash(len(old)) == old.hash()
+    assert dict(zip(new.names, new.kinds))['Charles Dickens'] == 'person'
 
 
 def test_a_heading_is_the_title_and_no_part_of_the_text(tmp_path):
