@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -47,7 +48,7 @@ def path(where: str | os.PathLike) -> pathlib.Path | epath.Path:
     # Paths on disk are not given to etils: it takes '[' in a folder's name for a pattern, and asks who owns a file.
     if not is_remote(where):
         return pathlib.Path(where)
-    _disable_listing_cache()
+    _use_gcsfs()
     return epath.Path(where)
 
 
@@ -57,7 +58,11 @@ def absolute(where: str | os.PathLike) -> pathlib.Path | epath.Path:
 
 
 @functools.cache
-def _disable_listing_cache():
+def _use_gcsfs() -> None:
+    """Makes etils reach buckets through gcsfs; InputError if it is not installed."""
+    if importlib.util.find_spec('gcsfs') is None:
+        raise InputError("folders in buckets need gcsfs: install the extra 'gcs', as in pip install -e '.[gcs]'")
+    os.environ['EPATH_USE_TF'] = 'false'  # where TensorFlow is installed, etils would take its code for buckets
     # gcsfs would answer for ever from the first list of a folder, and what others write would not be seen.
     fsspec.config.conf.setdefault('gs', {}).setdefault('use_listings_cache', False)
 

@@ -72,6 +72,18 @@ def test_an_abbreviation_in_brackets_means_the_name_before_it():
     assert [name for _, name in mentions] == ['Royal Shakespeare Company'] * 3
 
 
+@pytest.mark.parametrize('long, short', [('Apple', 'A'), ('Ada Lovelace', 'L')])
+def test_a_single_letter_in_brackets_abbreviates_nothing(long, short):
+    [mentions] = read(('A', f'the [{long}] ([{short}]) and the [{short}]'))
+    assert [name for _, name in mentions[1:]] == [short] * 2
+
+
+@pytest.mark.parametrize('long, short', [('bank of England', 'BOE'), ('Royal Society of Arts', 'RSA')])
+def test_small_words_may_count_among_the_initials_or_not(long, short):
+    [mentions] = read(('A', f'the [{long}] ([{short}])'))
+    assert len({name for _, name in mentions}) == 1
+
+
 def test_letters_that_are_no_initials_abbreviate_nothing():
     [mentions] = read(('A', 'the [Royal Shakespeare Company] ([Stratford])'))
     assert mentions[-1] == ('Stratford', 'Stratford')

@@ -1,5 +1,9 @@
 """A bucket in main memory, which tests put in the place of gs://."""
 
+import importlib.machinery
+import sys
+import types
+
 from etils.epath import backend, gpath
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -30,5 +34,9 @@ def use_bucket(monkeypatch):
     """Makes gs:// an empty bucket."""
     monkeypatch.setattr(Bucket, 'store', {})
     monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
-    monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)  # or its own code for buckets would be used
+    # As after the first path of a bucket in a process, or TensorFlow's code for buckets would be used.
+    monkeypatch.setattr(gpath, '_is_tf_installed', lambda: False)
+    gcsfs = types.ModuleType('gcsfs')
+    gcsfs.__spec__ = importlib.machinery.ModuleSpec('gcsfs', None)  # as it is installed
+    monkeypatch.setitem(sys.modules, 'gcsfs', gcsfs)
     monkeypatch.setattr(type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket())
