@@ -178,8 +178,11 @@ class _Names:
 
 
 def _abbreviates(short: str, long: str) -> bool:
-    """Whether the capitals of a long name are the letters of a short one, as RSC of the Royal Shakespeare Company."""
+    """Whether the capitals or initials of a long name are the letters of a short one, as RSC of the Royal Shakespeare Company.
+
+    A single letter says too little.
+    """
     letters = [c for c in short if c.isalnum()]
     words = [word for word in re.split(r'[\s-]+', long) if word]
     initials = [word[0] for word in words if word[0].isupper()]
-    return len(letters) > 1 and letters == initials[-len(letters) :] or letters == [word[0].upper() for word in words]
+    return len(letters) > 1 and letters in (initials[-len(letters) :], [word[0].upper() for word in words])
