@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> None:
     except Preempted as stopped:
         print(stopped.message, file=sys.stderr)
         raise
-    except InputError as error:
+    except (InputError, OSError) as error:
         sys.exit(f'error: {error}')
 
 

@@ -3,6 +3,8 @@
 import functools
 import pathlib
 
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
 from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
@@ -27,14 +29,21 @@ def metaqa_2hop(options: Options, system: str) -> list[Step | Function]:
 
 
 def split_fifths(source: str, folder: str) -> None:
-    """Every fifth line of a file to dev.jsonl, the others to train.jsonl; the folder appears whole."""
-    lines = pathlib.Path(source).read_text(encoding='utf-8').splitlines(keepends=True)
-    partial = pathlib.Path(f'{folder}.partial')
-    partial.mkdir(parents=True, exist_ok=True)
+    """Writes every fifth line of a file to dev.jsonl of a folder, the others to train.jsonl.
+
+    Raises:
+        InputError: one of them is there with another content.
+    """
+    lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
     parts = {'train': [line for i, line in enumerate(lines, 1) if i % 5], 'dev': lines[4::5]}
-    for name, kept in parts.items():
-        (partial / f'{name}.jsonl').write_text(''.join(kept), encoding='utf-8')
-    partial.rename(folder)
+    contents = {pathlib.Path(folder, f'{name}.jsonl'): b''.join(kept) for name, kept in parts.items()}
+    for path, content in contents.items():
+        if path.exists() and path.read_bytes() != content:
+            raise InputError(f'{path} is in the way, and no part of {source}: move it elsewhere')
+    for path, content in contents.items():
+        files.remove_partials(folder, path.name)
+        with files.atomic_path(path) as partial:
+            partial.write_bytes(content)
 
 
 def webqsp(options: Options, system: str) -> list[Step | Function]:

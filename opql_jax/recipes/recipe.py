@@ -1,9 +1,11 @@
 """A recipe is an experiment as a list of named steps, and is run like `make`.
 
 Each step is one command with one output. A step is skipped if its output exists and its record, `run.json`, is of the same command and
-the same gin files. One that was interrupted is run again, and the binaries resume by themselves; one whose command or gin files have
-changed since is refused. Rows of a table that share their folder share their steps.
+the same gin files, and the data that it read are the same. One that was interrupted is run again, and the binaries resume by
+themselves; one whose command, gin files or data have changed since is refused. Rows of a table that share their folder share their
+steps.
 
+    <out>/steps/<name>/data.json   the hashes of the data that the command names, where it names any
     <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds, metrics
     <out>/...                      the outputs of the steps
 """
@@ -11,6 +13,7 @@ changed since is refused. Rows of a table that share their folder share their st
 import ast
 import dataclasses
 import logging
+import os
 import pathlib
 import re
 import signal
@@ -197,17 +200,17 @@ def gin_value(value) -> str:
 
 
 def state_of(step, out: pathlib.Path) -> str:
-    """'done', 'to do' or, where the step was run with another command or other gin files, what differs."""
-    run_json = run_json_of(step, out)
-    if not run_json.exists() or not (out / step.output).exists():
+    """'done', 'to do' or, where the step was run with another command, other gin files or other data, what differs."""
+    run_json, data_json, data = run_json_of(step, out), data_json_of(step, out), data_of(step)
+    if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
         return 'to do'
     fields, now = record.read(run_json), step.command(str(out))
     if (before := fields['command']) != now:
         differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
         return f'run with {", ".join(differs)}'
-    digests = record.gin_digests(step.gin, record.ROOT)
-    stated = fields.get('gin_files', digests)  # records of earlier versions do not state them
-    changed = [name for name, digest in digests.items() if stated.get(name) != digest]
+    changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
+    if data:
+        changed += _differing(record.read_data(data_json), record.data_digests(data))
     return f'run before {" and ".join(changed)} changed' if changed else 'done'
 
 
@@ -216,11 +219,27 @@ def run_json_of(step, out: pathlib.Path) -> pathlib.Path:
     return out / 'steps' / step.name / 'run.json'
 
 
+def data_json_of(step, out: pathlib.Path) -> pathlib.Path:
+    """The hashes of the data that a step read."""
+    return out / 'steps' / step.name / 'data.json'
+
+
+def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def data_of(step) -> list[str]:
+    """The files and folders of data that a step names: absolute paths, as those of `Options.file`. Others are below '{out}'."""
+    values = [one for value in step.bindings.values() for one in (value if isinstance(value, tuple) else (value,))]
+    return [value for value in values if isinstance(value, str) and os.path.isabs(value)]
+
+
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
     """Runs what is not done, in order.
 
     Raises:
-        InputError: a step failed, was run before with another command or other gin files, or is being run by another process.
+        InputError: a step failed, was run before with another command, other gin files or other data, or is being run by another
+            process.
         Preempted: the run was asked to stop.
     """
     out = options.out.absolute()
@@ -244,6 +263,8 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
             # Recipes with steps in common may run at the same time, but none of these steps twice.
             with locks.writer(run_json_of(step, out).parent):
                 if state_of(step, out) != 'done':
+                    if data := data_of(step):
+                        record.write_json(data_json_of(step, out), record.data_digests(data))  # before it reads them
                     step.run(out, run_json_of(step, out))
             _log.info('%s: done in %.0f s', title, time.monotonic() - started)
 

@@ -11,14 +11,16 @@ import shlex
 import subprocess
 import tokenize
 from collections.abc import Iterable
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
+from opql_jax.core.files import atomic_path, sha256
 
+T = TypeVar('T')
+_AGAIN = 'remove it to run the step again'
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')
 
@@ -32,7 +34,7 @@ class Record(TypedDict):
     device: str
     seconds: float
     gin: str
-    gin_files: NotRequired[dict[str, str]]
+    gin_files: dict[str, str]
     metrics: dict[str, Any]
 
 
@@ -57,10 +59,7 @@ def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metri
         'gin_files': gin_files or {},
         'metrics': metrics or {},
     }
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as partial:
-        partial.write_text(json.dumps(fields, indent=1, sort_keys=True, allow_nan=False), encoding='utf-8')
+    write_json(path, fields)
 
 
 def read(path) -> Record:
@@ -69,10 +68,51 @@ def read(path) -> Record:
     Raises:
         InputError: the file is damaged, or a field is missing or of another type; names both.
     """
+    return read_json(path, Record, _AGAIN)
+
+
+def read_data(path) -> dict[str, str]:
+    """`data_digests` that were written to a file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    return read_json(path, dict[str, str], _AGAIN)
+
+
+def read_json(path, type: type[T], advice: str) -> T:
+    """A JSON file of this type; `advice` says what to do about one that is damaged.
+
+    Raises:
+        InputError: the file is damaged, or a field is missing or of another type; names both.
+    """
     try:
-        return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=Record)
+        return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f'{path} is damaged ({error}): remove it to run the step again') from error
+        raise InputError(f'{path} is damaged ({error}): {advice}') from error
+
+
+def write_json(path, value) -> None:
+    """Writes a JSON file, whole or not at all; makes its folder."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as partial:
+        partial.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8')
+
+
+def data_digests(paths: Iterable[str]) -> dict[str, str]:
+    """{file: hex SHA-256} of files of data, and of all files in folders.
+
+    Raises:
+        InputError: one is missing; names it.
+    """
+    digests = {}
+    for path in map(pathlib.Path, paths):
+        if not path.exists():
+            raise InputError(f'{path} does not exist: it holds data of this recipe')
+        inside = sorted(path.rglob('*')) if path.is_dir() else [path]
+        digests |= {str(file): sha256(file) for file in inside if file.is_file()}
+    return digests
 
 
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:

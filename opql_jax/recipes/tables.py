@@ -6,10 +6,10 @@
 A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
 """
 
-import json
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -22,52 +22,68 @@ RESULTS = record.ROOT / 'results'
 FILES = ('README.md', 'RESULTS.md')
 _BLOCK = re.compile(r'(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)', re.S)
 _SEED = re.compile(r'(.*?)-?seed-?\d+$')
-FIELDS = ('command', 'commit', 'metrics', 'percent', 'seed', 'seconds')
 
 
-def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, dict]:
+# Of a question set; there are others, which no table shows.
+Scores = TypedDict('Scores', {'hits@1': float, 'coverage': NotRequired[float | None]})
+
+
+class Published(TypedDict):
+    """What a table needs of a published run.
+
+    Attributes:
+        command: a command line.
+        metrics: by question set, or the accuracy and its standard error.
+        seconds: wall time of all steps, if it is known.
+    """
+
+    command: str
+    commit: str
+    metrics: dict[str, Scores | float]
+    percent: float
+    seed: int
+    seconds: float | None
+
+
+def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, Published]:
     """The published runs of a group: {row: record}.
 
     Raises:
-        InputError: there are none, or a file lacks a field; names it.
+        InputError: there are none, or a file is damaged, or a field is missing or of another type; names both.
     """
-    rows = {}
-    for path in sorted((folder / group).glob('*/run.json')):
-        fields = json.loads(path.read_text(encoding='utf-8'))
-        if missing := [name for name in FIELDS if name not in fields]:
-            raise InputError(f'{path} lacks {", ".join(missing)}: publish the run again')
-        rows[path.parent.name] = fields
+    paths = sorted((folder / group).glob('*/run.json'))
+    rows = {path.parent.name: record.read_json(path, Published, 'publish the run again') for path in paths}
     if not rows:
         raise InputError(f'{folder / group} holds no published run')
     return rows
 
 
-def merge_seeds(rows: dict[str, dict]) -> dict[str, list[dict]]:
+def merge_seeds(rows: dict[str, Published]) -> dict[str, list[Published]]:
     """{row: the records of its seeds}: rows that differ by `seed<N>` at the end of their names only are one."""
-    merged: dict[str, list[dict]] = {}
+    merged: dict[str, list[Published]] = {}
     for name, fields in rows.items():
         match = _SEED.fullmatch(name)
         merged.setdefault((match[1] if match else name) or 'all seeds', []).append(fields)
     return merged
 
 
-def cell(seeds: Sequence[dict], name: str) -> str:
+def cell(seeds: Sequence[Published], name: str) -> str:
     """Hits@1 of a question set, its spread over seeds, and its share of what the memory can answer."""
-    found = [fields['metrics'][name] for fields in seeds if name in fields['metrics']]
+    found = [scores for fields in seeds if isinstance(scores := fields['metrics'].get(name), dict)]
     if not found:
         return '–'
-    hits = [metrics['hits@1'] for metrics in found]
+    hits = [scores['hits@1'] for scores in found]
     text = f'{np.mean(hits):.3f}'
     if len(hits) > 1:
         text += f' ± {np.std(hits, ddof=1):.3f}'
     coverage = found[0].get('coverage')
-    return text if coverage in (None, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
+    return text if coverage in (None, 0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
 
 
 def table(group: str, folder: pathlib.Path = RESULTS) -> str:
     """A Markdown table of a group, with a line for each row."""
     rows = read_rows(group, folder)
-    if all('accuracy' in fields['metrics'] for fields in rows.values()):
+    if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in rows.values()):
         header = ['', '5-way 1-shot accuracy', 'commit']
         lines = [
             [name, f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}', f['commit']]
@@ -132,9 +148,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         **{name: last[name] for name in ('commit', 'versions', 'device')},
     }
     target = folder / group / row / 'run.json'
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(target) as partial:
-        partial.write_text(json.dumps(fields, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8')
+    record.write_json(target, fields)
     for name, text in configurations.items():
         gin = folder / group / 'gin' / f'{name}.gin'
         gin.parent.mkdir(exist_ok=True)

@@ -1,7 +1,9 @@
 """Recipes run like make: what is done is skipped, what was interrupted is run again, what has changed is refused."""
 
+import json
 import pathlib
 import re
+import shutil
 import signal
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.recipe import Function, Options, Step, gin_value, macro, run, run_json_of, state_of, train
+from opql_jax.recipes.__main__ import main as recipes_main
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, gin_value, macro, run, run_json_of, state_of, train
 
 GIN = record.ROOT / 'gin'
 
@@ -85,6 +88,58 @@ def test_a_gin_file_that_is_gone_or_is_none_is_named(options, gin_step, tmp_path
             run([gin_step], options)
 
 
+def copy(source, target):
+    pathlib.Path(target).write_text(''.join(file.read_text() for file in sorted(pathlib.Path(source).rglob('*.txt'))))
+
+
+@pytest.fixture(params=['', 'a.txt'])
+def copy_step(options, tmp_path, request):
+    """A step that read a folder of data, or a file of it."""
+    data = tmp_path / 'set'
+    (data / 'more').mkdir(parents=True)
+    (data / 'a.txt').write_text('a')
+    (data / 'more/b.txt').write_text('b')
+    copied = Function('copied', copy, {'source': options.file(f'set/{request.param}'), 'target': '{out}/copied'}, 'copied')
+    run([copied], options)
+    return copied
+
+
+def test_a_step_is_done_as_long_as_the_data_that_it_read_are_the_same(options, copy_step, tmp_path):
+    assert state_of(copy_step, options.out) == 'done'
+    (tmp_path / 'set/a.txt').write_text('a')
+    assert state_of(copy_step, options.out) == 'done'
+    (options.out / 'steps/copied/data.json').unlink()
+    assert state_of(copy_step, options.out) == 'to do'
+
+
+def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(options, copy_step, tmp_path):
+    (tmp_path / 'set/a.txt').write_text('another')
+    out = options.out
+    error = f'step copied was run before {tmp_path}/set/a.txt changed: give another --out, or remove {out}/steps/copied and'
+    with pytest.raises(InputError, match=re.escape(error)):
+        run([step('one'), copy_step], options)
+    assert not (out / 'one').exists()
+
+
+@pytest.mark.parametrize('copy_step', [''], indirect=True)
+def test_a_file_that_comes_into_a_folder_of_data_or_goes_changes_it(options, copy_step, tmp_path):
+    (tmp_path / 'set/c.txt').write_text('c')
+    (tmp_path / 'set/more/b.txt').unlink()
+    named = [f'{tmp_path}/set/c.txt', f'{tmp_path}/set/more/b.txt']
+    assert state_of(copy_step, options.out) == f'run before {" and ".join(named)} changed'
+
+
+def test_hashes_of_data_that_are_damaged_and_data_that_are_gone_are_named(options, copy_step, tmp_path):
+    hashes = (options.out / 'steps/copied/data.json').read_text()
+    (options.out / 'steps/copied/data.json').write_text('{"a": 1}')
+    with pytest.raises(InputError, match=r'steps/copied/data.json is damaged .*: remove it to run the step again'):
+        state_of(copy_step, options.out)
+    (options.out / 'steps/copied/data.json').write_text(hashes)
+    shutil.rmtree(tmp_path / 'set')
+    with pytest.raises(InputError, match=rf'{tmp_path}/set.* does not exist: it holds data of this recipe'):
+        state_of(copy_step, options.out)
+
+
 def test_an_output_without_a_record_is_of_an_interrupted_step(options):
     options.out.mkdir()
     (options.out / 'one').write_text('half')
@@ -124,6 +179,23 @@ def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, erro
         else getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
     )
     assert [state_of(s, options.out) for s in steps] == ['to do', 'to do']
+
+
+def test_a_record_states_the_gin_files_that_it_was_run_with(options):
+    run([step('one')], options)
+    path = options.out / 'steps/one/run.json'
+    fields = json.loads(path.read_text())
+    del fields['gin_files']
+    path.write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=r'one/run.json is damaged \(Object missing required field `gin_files`\): remove it'):
+        run([step('one')], options)
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(options, capsys, monkeypatch):
+    options.out.write_text('a file')
+    monkeypatch.setitem(catalog.RECIPES, 'g/a', Recipe('g/a', '', lambda options: [step('one')]))
+    with pytest.raises(SystemExit, match=f'^error: .*{options.out}'):
+        recipes_main(['run', 'g/a', '--out', str(options.out), '--data', str(options.data)])
 
 
 def test_inputs_are_the_outputs_that_bindings_name():

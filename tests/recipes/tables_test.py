@@ -44,10 +44,38 @@ def test_only_what_stands_between_the_comments_of_a_table_is_written_anew(tmp_pa
 def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
     with pytest.raises(InputError, match='g holds no published run'):
         tables.table('g', tmp_path)
-    (tmp_path / 'g/a').mkdir(parents=True)
-    (tmp_path / 'g/a/run.json').write_text('{"command": "c"}')
-    with pytest.raises(InputError, match=r'g/a/run.json lacks commit, metrics, percent, seed, seconds: publish the run again'):
+    path = tmp_path / 'g/a/run.json'
+    path.parent.mkdir(parents=True)
+    path.write_text('{"command": "c"}')
+    with pytest.raises(InputError, match=r'g/a/run.json is damaged .*required field `commit`.*: publish the run again'):
         tables.table('g', tmp_path)
+
+
+BAD = [
+    ({'seconds': 'x'}, r'seconds'),
+    ({'metrics': {'dev': {'hits@1': 'x'}}}, r'metrics\[...\]'),
+    ({'metrics': {'dev': {}}}, r'metrics\[...\]'),
+    ({'commit': None}, 'commit'),
+]
+
+
+@pytest.mark.parametrize(('fields', 'named'), BAD)
+def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path, fields, named):
+    write_run(tmp_path, 'g', 'a', **fields)
+    with pytest.raises(InputError, match=rf'g/a/run.json is damaged .*{named}.*: publish the run again'):
+        tables.table('g', tmp_path)
+
+
+def test_a_published_run_that_is_no_json_is_named(tmp_path):
+    write_run(tmp_path, 'g', 'a')
+    (tmp_path / 'g/a/run.json').write_bytes(b'\xff{')
+    with pytest.raises(InputError, match=r'g/a/run.json is damaged .*: publish the run again'):
+        tables.table('g', tmp_path)
+
+
+def test_a_memory_that_has_no_answer_has_a_cell(tmp_path):
+    write_run(tmp_path, 'g', 'a', metrics={'dev': {'hits@1': 0.0, 'coverage': 0.0}})
+    assert '| a | 0.000 | 1 |' in tables.table('g', tmp_path)
 
 
 def make(path):
