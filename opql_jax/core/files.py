@@ -147,6 +147,7 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(partial_name)
+    partial.unlink(missing_ok=True)  # of a killed process of this number; or a link, which would be followed
     try:
         try:
             yield partial

@@ -13,7 +13,9 @@ import json
 import logging
 import os
 import pathlib
+import re
 import socket
+import stat
 import sys
 import threading
 import time
@@ -26,6 +28,10 @@ from opql_jax.core.errors import InputError, Preempted
 _log = logging.getLogger(__name__)
 
 _LOCK = '.lock'
+_LEASE = re.compile(rf'{re.escape(_LOCK)}-\d{{20}}-[0-9a-f]{{32}}')
+# How a lock file begins, unless its writer was killed while it signed it.
+_SIGNED = b'{"command": "'
+_IN_THE_WAY = '{} is in the way, and no lock that this program wrote: move it elsewhere'
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 # A lease is renewed at this interval, and one that was not for the longer time is that of a process that was killed.
 _RENEWAL_SECONDS, _LEASE_SECONDS = 10.0, 60.0
@@ -34,7 +40,7 @@ _RENEWAL_SECONDS, _LEASE_SECONDS = 10.0, 60.0
 def is_lock(path: os.PathLike) -> bool:
     """Whether a file is a writer's lock, and so no content of its folder."""
     name = os.fspath(path).rpartition('/')[2]
-    return name == _LOCK or name.startswith(f'{_LOCK}-')
+    return name == _LOCK or bool(_LEASE.fullmatch(name))
 
 
 class _Held(InputError):
@@ -125,7 +131,8 @@ def _open_locked(path):
         except (FileExistsError, NotADirectoryError) as error:
             raise InputError(f'{path.parent} is a file, or lies in one: give a folder') from error
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            # No link is followed, as that of a received folder may lead to any file of the user's.
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:  # the folder was removed at this moment
             continue
         except PermissionError:
@@ -133,8 +140,13 @@ def _open_locked(path):
                 raise
             _remove_of_other_user(path)
             continue
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR):
+                raise InputError(_IN_THE_WAY.format(path)) from error
+            raise
         with contextlib.ExitStack() as opened:
             opened.callback(os.close, handle)
+            _require_lock(handle, path)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not _is_open_as(handle, path):  # its holder removed it after it was opened here
@@ -158,6 +170,7 @@ def _remove_of_other_user(path):
     """
     try:
         with open(path, 'rb') as file:
+            _require_lock(file.fileno(), path)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_open_as(file.fileno(), path):
                 path.unlink()
@@ -170,6 +183,13 @@ def _remove_of_other_user(path):
             f'{path} is the lock of another user, and cannot be taken over ({error.strerror}): have it removed when nobody writes'
             ' there, or give another folder'
         ) from error
+
+
+def _require_lock(handle, path) -> None:
+    """Raises InputError unless an open file is empty or the lock of some writer."""
+    content = os.pread(handle, len(_SIGNED), 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b'a pipe or a device'
+    if not _SIGNED.startswith(content):
+        raise InputError(_IN_THE_WAY.format(path))
 
 
 def _is_open_as(handle, path):
@@ -226,6 +246,8 @@ def _leases(folder) -> dict:
     """{file: its text} of the leases on a folder."""
     leases = {}
     for path in folder.glob(f'{_LOCK}-*'):
+        if not is_lock(path):
+            continue
         with contextlib.suppress(FileNotFoundError):  # it ended at this moment
             leases[path] = path.read_text()
     return leases

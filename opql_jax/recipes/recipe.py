@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 # Fewer steps than this train nothing: the learning rate of the first is 0.
 MIN_TRAINING_STEPS = 2
+# numpy and JAX take larger seeds only some of the time.
+MAX_SEED = 2**32 - 1
 # The folder of a recipe is a knowledge base.
 KB = {'KB': '{out}'}
 
@@ -43,6 +45,9 @@ class Options:
         world_seed: of a generated world.
         percent: of the training steps: less for a quick look.
         documents: size of a generated world.
+
+    Raises:
+        InputError: a number that cannot be; names it.
     """
 
     out: pathlib.Path
@@ -51,6 +56,11 @@ class Options:
     world_seed: int = 0
     percent: float = 100
     documents: int = 2000
+
+    def __post_init__(self):
+        for name, most in (('seed', MAX_SEED), ('world_seed', MAX_SEED), ('percent', 1e6)):
+            if not 0 <= (value := getattr(self, name)) <= most:  # nor a NaN
+                raise InputError(f'{name}={value}: give a number of 0 to {most}')
 
     def file(self, name: str) -> str:
         """The path of a file or folder of the data.

@@ -1,6 +1,7 @@
 """Folders of a bucket are written and read by the code for folders on disk. The bucket here lies in main memory."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -53,6 +54,16 @@ def test_a_path_is_that_of_its_place():
         files.path('http://b/x')
     with pytest.raises(InputError, match='gs://b/x: this is only done on disk'):
         files.require_local('gs://b/x')
+
+
+def test_a_link_in_the_place_of_a_partial_file_is_not_followed(tmp_path):
+    (tmp_path / 'precious').write_text('precious')
+    (tmp_path / 'kb').mkdir()
+    (tmp_path / 'kb' / f'.file.{os.getpid()}.partial').symlink_to(tmp_path / 'precious')
+    with files.atomic_path(tmp_path / 'kb' / 'file') as partial:
+        partial.write_text('new')
+    assert (tmp_path / 'precious').read_text() == 'precious'
+    assert [(path.name, path.is_symlink()) for path in (tmp_path / 'kb').iterdir()] == [('file', False)]
 
 
 def test_a_file_in_a_bucket_appears_when_it_is_whole(monkeypatch):

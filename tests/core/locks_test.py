@@ -219,11 +219,11 @@ def test_a_file_is_no_folder_to_write(tmp_path):
 @pytest.mark.parametrize('folder', ['disk without locks', 'bucket'], indirect=True)
 def test_a_lease_that_nobody_renews_is_waited_for_and_ends(folder):
     files.path(folder).mkdir(parents=True)
-    files.path(f'{folder}/.lock-killed').write_text('{"renewals": 7}')
+    files.path(f'{folder}/.lock-{1:020}-{1:032x}').write_text('{"renewals": 7}')
     started = time.monotonic()
     with locks.writer(folder):
         assert time.monotonic() - started > 0.3
-        assert [path.name for path in lock_files(folder)] != ['.lock-killed']
+        assert [path.name for path in lock_files(folder)] != [f'.lock-{1:020}-{1:032x}']
     assert lock_files(folder) == []
 
 
@@ -264,3 +264,60 @@ def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_pa
     monkeypatch.setattr(fcntl, 'flock', flock)
     with locks.try_exclusive(tmp_path) as locked:
         assert not locked
+
+
+# Files of others in the place of a lock.
+
+
+def content_of(path):
+    return path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else 'no file'
+
+
+FOREIGN = {
+    "a user's file": lambda path: path.write_text('notes of mine'),
+    "a user's JSON": lambda path: path.write_text('{"version": 3}'),
+    'a folder': lambda path: path.mkdir(),
+    'a pipe': os.mkfifo,
+    'a link to a file': lambda path: path.symlink_to(path.parents[1] / 'precious'),
+    'a link to nothing': lambda path: path.symlink_to(path.parents[1] / 'nothing'),
+    'a link to itself': lambda path: path.symlink_to(path.name),
+}
+
+
+@pytest.mark.parametrize('make', FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize('has_locks', [True, False], ids=['flock', 'no flock'])
+def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(tmp_path, monkeypatch, make, has_locks):
+    if not has_locks:
+
+        def flock(*_):
+            raise OSError(errno.ENOLCK, 'No locks available')
+
+        monkeypatch.setattr(fcntl, 'flock', flock)
+    (tmp_path / 'precious').write_text('precious')
+    (tmp_path / 'kb').mkdir()
+    lock = tmp_path / 'kb' / '.lock'
+    make(lock)
+    before = content_of(lock)
+    with pytest.raises(InputError, match='kb/.lock is in the way, and no lock that this program wrote: move it elsewhere'):
+        with locks.writer(tmp_path / 'kb'):
+            pass
+    assert content_of(lock) == before
+    assert {path.name for path in tmp_path.iterdir()} == {'precious', 'kb'} and list((tmp_path / 'kb').iterdir()) == [lock]
+    assert (tmp_path / 'precious').read_text() == 'precious'
+
+
+@pytest.mark.parametrize('length', [0, 1, 11, 12, 40])
+def test_a_lock_whose_writer_was_killed_while_it_signed_is_taken(tmp_path, length):
+    (tmp_path / '.lock').write_text(locks._signature()[:length])
+    with locks.writer(tmp_path):
+        assert json.loads((tmp_path / '.lock').read_text())['pid'] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_what_is_named_as_a_lease_is_waited_for_and_removed(folder):
+    notes = files.path(folder) / '.lock-of-the-door'
+    files.path(folder).mkdir(parents=True, exist_ok=True)
+    notes.write_text('combination 1234')
+    with locks.writer(folder):
+        pass
+    assert notes.read_text() == 'combination 1234' and not locks.is_lock(notes)

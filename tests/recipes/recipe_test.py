@@ -232,6 +232,14 @@ def test_an_unknown_recipe_is_answered_with_similar_names():
         catalog.find('metaqa/opq')
 
 
+@pytest.mark.parametrize(
+    ('option', 'value'), [('percent', 'nan'), ('percent', 'inf'), ('percent', '-5'), ('seed', '-1'), ('world-seed', '9' * 20)]
+)
+def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
+    with pytest.raises(SystemExit, match=f'^error: {option.replace("-", "_")}={value}.*: give a number of 0 to '):
+        recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{option}={value}'])
+
+
 def test_missing_data_are_named(options):
     with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
         catalog.find('metaqa/opql').build(options)
