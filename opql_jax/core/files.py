@@ -170,6 +170,21 @@ def remove_partials(folder: str | os.PathLike, *names: str) -> None:
                 partial.unlink(missing_ok=True)
 
 
+def remove_own(folder: pathlib.Path, *names: str) -> None:
+    """Removes files of a folder on disk, by patterns of their names; then the folder, unless files of somebody else are in it.
+
+    Of a link to a folder, only the link is removed.
+    """
+    if folder.is_symlink():
+        folder.unlink()
+        return
+    for path in [path for name in names for path in folder.glob(name)]:
+        path.unlink()
+    remove_partials(folder, *names)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
 def _sync(where: pathlib.Path) -> None:
     """Returns when a file, or the list of a folder's files, is on the disk itself."""
     handle = os.open(where, os.O_RDONLY)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from opql_jax.core import distributed, files
+from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.corpus.questions import Question, bracketed
@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 # the same file as an undisturbed one.
 CHUNK = 256
 _LOG_EVERY_SECONDS = 10
+# Another program that answers the same needs but a moment once the output is there.
+_PATIENCE = 60.0
 
 
 class PredictionError(InputError):
@@ -65,8 +67,11 @@ def write_predictions(output, questions: list[Question], by: str, answer: Callab
     else:
         with distributed.writer(parts):
             answered = _write_chunks(output, parts, questions, by, answer)
-    if distributed.is_primary() and parts.exists():  # only now, as the writer's lock lay in it
-        _remove_chunks(output, parts, _chunk_paths(parts, questions))
+    if distributed.is_primary() and parts.exists():
+        with locks.writer(parts, patience=_PATIENCE):  # which also removes the lock of a killed run
+            _remove_chunks(output, parts, _chunk_paths(parts, questions))
+        if parts.exists() and not any(parts.iterdir()):
+            files.rmtree(parts)
     return answered
 
 
@@ -77,15 +82,13 @@ def _chunk_paths(parts, questions: list[Question]) -> list:
 
 
 def _remove_chunks(output, parts, paths) -> None:
-    """Removes the chunks that stand in `output`, and their folder if nothing else is in it."""
+    """Removes the chunks that stand in `output`."""
     with output.open('rb') as whole:
         for path in paths:
             lines = b''.join(itertools.islice(whole, CHUNK))
             if path.exists() and path.read_bytes() == lines:
                 path.unlink()
     files.remove_partials(parts, *(path.name for path in paths))
-    if parts.exists() and not any(parts.iterdir()):
-        files.rmtree(parts)
 
 
 def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> int:

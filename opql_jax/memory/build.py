@@ -213,8 +213,8 @@ def build(
         if not finished:
             _build(directory, entries, encode, plan, embed, on_progress)
         if primary and is_folder_of(directory, manifest_lib.PLAN_FORMAT):
-            for leftover in [*(directory / _SEGMENT).glob('shard-*.json'), directory / manifest_lib.PLAN]:
-                leftover.unlink()
+            segments.remove_records(directory / _SEGMENT)
+            (directory / manifest_lib.PLAN).unlink()
         distributed.barrier('the memory is there')
     return Memory.open(directory)
 

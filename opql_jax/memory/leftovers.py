@@ -10,6 +10,7 @@ import msgspec
 from opql_jax.core import files, locks
 from opql_jax.core.manifest import MANIFEST, FolderFormat, Plan, is_folder_of, plan_update, read_manifest, write_manifest
 from opql_jax.memory import manifest as manifest_lib
+from opql_jax.memory import segments
 
 PLAN = FolderFormat('opql-memory-update', 1, 'a plan of an update', 'update_memory', Plan, 'update.json', 'delete this file')
 
@@ -32,7 +33,7 @@ def clean(directory, manifest, plan=None):
     noted = read_manifest(directory, PLAN).names if is_folder_of(directory, PLAN) else []
     kept = []
     for path in (directory / name for name in noted if name not in _top_level(manifest)):
-        if not path.is_dir():
+        if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)  # whoever reads it has it open
         elif plan is not None and _read_plan(path) == plan:
             files.remove_partials(path, '*')
@@ -41,12 +42,13 @@ def clean(directory, manifest, plan=None):
             # A reader may hold it (`Memory.close`); then a later update will find it free.
             with locks.try_exclusive(path) as free:
                 if free:
-                    files.rmtree(path)
+                    _remove_plan(path)
+                    segments.remove(path)
                 else:
                     kept.append(path.name)
     for segment in manifest.segments:
-        for leftover in (*(directory / segment.name).glob('shard-*.json'), directory / segment.name / manifest_lib.PLAN):
-            leftover.unlink(missing_ok=True)
+        _remove_plan(directory / segment.name)
+        segments.remove_records(directory / segment.name)
     if is_folder_of(directory, manifest_lib.PLAN_FORMAT):
         (directory / manifest_lib.PLAN).unlink()
     files.remove_partials(directory, MANIFEST, PLAN.file, *noted)
@@ -61,12 +63,22 @@ def _top_level(manifest):
     return {MANIFEST, *(name.partition('/')[0] for name in manifest.files)}
 
 
+def segment_plan(state, origin):
+    """What states in the folder of an unfinished segment whose it is: the hash of the memory before, and what is injected."""
+    return {'state': state, 'injected': msgspec.to_builtins(origin)}
+
+
 def _read_plan(segment):
-    """The plan of an unfinished segment, None if it has none that can be read."""
-    path = segment / manifest_lib.PLAN
+    """The `segment_plan` of an unfinished segment, None if it has none."""
     with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode(path.read_bytes())
+        plan = msgspec.json.decode((segment / manifest_lib.PLAN).read_bytes(), type=dict)
+        return plan if plan.keys() == {'state', 'injected'} else None
     return None
+
+
+def _remove_plan(segment):
+    if _read_plan(segment) is not None:
+        (segment / manifest_lib.PLAN).unlink()
 
 
 def new_name(kind, manifest):

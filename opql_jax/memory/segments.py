@@ -18,6 +18,10 @@ from opql_jax.corpus import tables
 from opql_jax.memory import format
 from opql_jax.memory.manifest import SegmentInfo
 
+_COLUMNS = ('topic', 'target', 'ids')
+_NUMBER = '[0-9]' * 5
+_RECORDS = f'shard-{_NUMBER}*.json'
+
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
@@ -61,9 +65,8 @@ def write(
     """
     digests = {}
     if part is None:
-        columns = {'topic': segment.topic, 'target': segment.target, 'ids': segment.ids}
-        for column, array in columns.items():
-            digests |= write_array(directory, f'{segment.name}/{column}.npy', array)
+        for column in _COLUMNS:
+            digests |= write_array(directory, f'{segment.name}/{column}.npy', getattr(segment, column))
     for number, start, stop in format.shards_of(len(segment.topic), segment.shard_rows):
         if part is not None and number % part[1] != part[0]:
             continue
@@ -79,6 +82,18 @@ def write(
                 on_written(start, stop)
         digests |= shard
     return SegmentInfo(segment.name, len(segment.topic), segment.num_entities), digests
+
+
+def remove(folder: pathlib.Path) -> None:
+    """Removes the folder of a segment, finished or not; files in it that are none of a segment stay, and so does the folder."""
+    columns = (f'{column}.npy' for column in _COLUMNS)
+    files.remove_own(folder, *columns, f'relations-{_NUMBER}*.npy', f'provenance-{_NUMBER}*.parquet', _RECORDS)
+
+
+def remove_records(folder: pathlib.Path) -> None:
+    """Removes from the folder of a finished segment what only its repetition would need."""
+    for record in folder.glob(_RECORDS):
+        record.unlink()
 
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:

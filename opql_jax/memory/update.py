@@ -130,7 +130,7 @@ def inject(
 def _add_segment(directory, manifest, origin, entries, encode, on_progress):
     name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
-        segments.write_json(directory / name / manifest_lib.PLAN, _plan(manifest.history[-1], origin))
+        segments.write_json(directory / name / manifest_lib.PLAN, leftovers.segment_plan(manifest.history[-1], origin))
     distributed.barrier('the segment has been begun')
     start = name, manifest.next_entry
     segment, digests, num_mentions = write_entries(directory, start, entries, encode, manifest, on_progress)
@@ -286,18 +286,13 @@ def _writing(directory, injecting=None):
             yield None
             return
         manifest = manifest_lib.read_manifest(directory)
-        leftovers.clean(directory, manifest, injecting and _plan(manifest_hash(manifest), injecting))
+        leftovers.clean(directory, manifest, injecting and leftovers.segment_plan(manifest_hash(manifest), injecting))
         try:
             yield _successor(manifest)
         except InputError:
             leftovers.clean(directory, manifest)
             raise
         leftovers.clean(directory, manifest_lib.read_manifest(directory))
-
-
-def _plan(state, origin):
-    """What states in the folder of an unfinished segment whose it is: the hash of the memory before, and what is injected."""
-    return {'state': state, 'injected': msgspec.to_builtins(origin)}
 
 
 def _successor(manifest):

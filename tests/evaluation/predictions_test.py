@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opql_jax.core import distributed
+from opql_jax.core import distributed, locks
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.predictions import PredictionError
 from opql_jax.kb.question_sets import write_answers
@@ -106,6 +106,9 @@ def test_whatever_chunks_are_there_the_rest_is_answered_to_the_same_bytes(tmp_pa
 def test_a_run_killed_when_the_file_was_whole_leaves_no_chunks_behind_for_good(tmp_path, whole):
     path = tmp_path / 'out.jsonl'
     write_parts(path, whole, {0, 1, 2})
+    with locks.writer(tmp_path / 'out.jsonl.parts'):
+        signed = (tmp_path / 'out.jsonl.parts/.lock').read_bytes()
+    (tmp_path / 'out.jsonl.parts/.lock').write_bytes(signed)
     path.write_bytes(whole)
     assert write_answers(ring(), QUESTIONS, path) == 0
     assert [p.name for p in tmp_path.iterdir()] == ['out.jsonl']
