@@ -179,7 +179,7 @@ def plan_update(folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterab
     known = is_folder_of(folder, plan)
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
-        if (folder / name).exists():
+        if os.path.lexists(folder / name):  # also a link to nothing
             raise InputError(f'{folder / name} is in the way, and nothing that {plan.writer} wrote: move it elsewhere')
     write_manifest(folder, plan, {'names': sorted({*noted, *replaced, *written})})
 

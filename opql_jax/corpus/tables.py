@@ -81,20 +81,27 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
-    """The settings of a prepared folder as long as it is unfinished."""
+    """What is noted of a prepared folder as long as it is unfinished.
+
+    Attributes:
+        settings: as in `PreparedManifest`.
+        splits: the question sets that are written, so that a killed run's are told from a user's.
+    """
 
     settings: dict[str, Any]
+    splits: list[str] = []
 
 
 PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest)
 PLAN = manifest.FolderFormat('opql-prepared', 1, 'an unfinished prepared folder', 'prepare', PreparedPlan, 'plan.json')
+QUESTIONS = 'questions/*-hop/*.jsonl'
 # The files of a prepared folder; others in it are left alone.
 CONTENTS = (
     'entities.parquet',
     'passages.parquet',
     'pairs.parquet',
     'passages.array_record',
-    'questions/*-hop/*.jsonl',
+    QUESTIONS,
     'tokenizer.json',
     'rejected.jsonl',
 )

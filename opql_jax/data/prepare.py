@@ -150,6 +150,7 @@ def _prepare(
     if old:
         questions = _added(old, questions)
     questions = {name: split_questions for name, split_questions in questions.items() if split_questions}
+    write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
     if old:
         wordpiece = old.tokenizer
     elif tokenizer := settings['tokenizer']:
@@ -221,6 +222,9 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
     A folder is known by what its plan states, so that no file of a user's is taken for a killed run's.
     """
     if is_folder_of(directory, tables.PLAN):
+        asked = {directory / f'questions/{split}.jsonl' for split in read_manifest(directory, tables.PLAN).splits}
+        if foreign := sorted({*directory.glob(tables.QUESTIONS)} - asked):
+            raise InputError(f'{foreign[0]} is in the way, and nothing that prepare wrote: move it elsewhere')
         for leftover in [path for pattern in tables.CONTENTS for path in directory.glob(pattern)]:
             leftover.unlink()
     elif any(not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)) for path in directory.iterdir()):

@@ -77,6 +77,7 @@ def _read_plan(segment):
 
 
 def _remove_plan(segment):
+    files.remove_partials(segment, manifest_lib.PLAN)
     if _read_plan(segment) is not None:
         (segment / manifest_lib.PLAN).unlink()
 

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import read_manifest, write_manifest
+from opql_jax.corpus import tables
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
@@ -114,8 +116,14 @@ def test_what_a_killed_run_left_is_made_again_and_nothing_else_is_touched(corpus
     monkeypatch.undo()
     with pytest.raises(InputError, match='prepare did not end'):
         Prepared(tmp_path / 'out')
-    (tmp_path / 'out' / 'questions' / '9-hop').mkdir()
-    (tmp_path / 'out' / 'questions' / '9-hop' / 'old.jsonl').write_bytes(b'of the killed run')
+    own, plan = tmp_path / 'out/questions/9-hop/old.jsonl', read_manifest(tmp_path / 'out', tables.PLAN)
+    own.parent.mkdir()
+    own.write_bytes(b'of somebody, or of the killed run')
+    before = contents(tmp_path / 'out')
+    with pytest.raises(InputError, match='questions/9-hop/old.jsonl is in the way, and nothing that prepare wrote'):
+        run(corpus, tmp_path / 'out')
+    assert contents(tmp_path / 'out') == before
+    write_manifest(tmp_path / 'out', tables.PLAN, {'settings': plan.settings, 'splits': [*plan.splits, '9-hop/old']})
     (tmp_path / 'out' / '.pairs.parquet.1.partial').write_bytes(b'half')
     for name in ('notes.txt', 'mine.parquet', '.film.partial', 'questions/.film.partial'):
         (tmp_path / 'out' / name).write_text('mine')

@@ -79,6 +79,20 @@ def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept
     assert digest_of_tree(tmp_path) == before
 
 
+@pytest.mark.parametrize('name', ['segment-00001', 'tombstones-00001.npy', 'update.json'])
+def test_a_link_to_nothing_where_an_update_would_write_is_refused_and_kept(tmp_path, name):
+    make(tmp_path / 'memory')
+    (tmp_path / 'memory' / name).symlink_to(tmp_path / 'nothing')
+    for update in UPDATES.values():
+        with (
+            pytest.raises(InputError, match=f'{name} is in the way')
+            if update is not UPDATES['compact']
+            else contextlib.nullcontext()
+        ):
+            update(tmp_path / 'memory')
+    assert (tmp_path / 'memory' / name).is_symlink() and not (tmp_path / 'nothing').exists()
+
+
 def test_a_link_in_the_place_of_what_a_killed_update_wrote_is_not_followed(tmp_path):
     make(tmp_path / 'memory')
     make(tmp_path / 'other')
