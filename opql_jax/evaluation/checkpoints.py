@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from opql_jax.core import files
 from opql_jax.training.checkpoints import each_step
-from opql_jax.training.tensorboard import SummaryWriter
+from opql_jax.training.tensorboard import ScalarWriter
 
 
 def evaluate_checkpoints(
@@ -34,14 +34,10 @@ def evaluate_checkpoints(
     for number in each_step(model_dir, step, patience):
         metrics = evaluate(number, output / str(number))
         if metrics:
-            writer = writer or SummaryWriter(
-                str(output)
-            )  # one for all steps: its file is named after the second it was made in
-            for name, values in metrics.items():
-                for metric, value in values.items():
-                    if isinstance(value, float):
-                        writer.add_scalar(f'{name}/{metric}', value, number)
-            writer.flush()
+            # One for all steps: its file is named after the second it was made in.
+            writer = writer or ScalarWriter(str(output))
+            scalars = {f'{name}/{metric}': value for name, values in metrics.items() for metric, value in values.items()}
+            writer.write(number, {name: value for name, value in scalars.items() if isinstance(value, float)})
     if writer:
         writer.close()
     return metrics

@@ -16,7 +16,7 @@ from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.models import flops
-from opql_jax.training.tensorboard import SummaryWriter
+from opql_jax.training.tensorboard import ScalarWriter
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Progress:
         # What a killed run logged after its newest checkpoint comes again.
         purge = start + 1 if start else None
         is_primary = distributed.is_primary()
-        self._writer = SummaryWriter(str(workdir), purge_step=purge, flush_secs=1) if is_primary else None
+        self._writer = ScalarWriter(str(workdir), purge_step=purge) if is_primary else None
         self._wandb = _start_wandb(config.wandb_project, workdir) if config.wandb_project and is_primary else None
         self._encoder, self._num_devices = encoder, num_devices
         self._metrics = []  # (step, metrics) since the last report
@@ -71,8 +71,12 @@ class Progress:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        try:
+            self.close()
+        except OSError:
+            if kind is None:  # else what ended the run says more of the same disk
+                raise
 
     def close(self) -> None:
         """Finishes what is written."""
@@ -137,8 +141,7 @@ class Progress:
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Writes metrics to TensorBoard, and to Weights & Biases if used."""
         if self._writer:
-            for name, value in metrics.items():
-                self._writer.add_scalar(name, value, step)
+            self._writer.write(step, metrics)
         if self._wandb:
             self._wandb.log(dict(metrics), step=step)
 

@@ -1,6 +1,10 @@
-"""The writer of TensorBoard's event files, without a wait for torch."""
+"""TensorBoard's event files, without a wait for torch, and without a hang when the disk is full."""
 
+import contextlib
+import os
 import sys
+import time
+from collections.abc import Iterator, Mapping
 
 # tensorboardX imports torch wherever it is installed, for annotations only, which took half of the start of training and
 # evaluation. While this lasts, some hundredths of a second, another thread cannot import torch.
@@ -8,9 +12,57 @@ _hidden = 'torch' not in sys.modules
 if _hidden:
     sys.modules['torch'] = None  # type: ignore[assignment]  # makes the import fail
 try:
-    from tensorboardX import SummaryWriter
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event, SessionLog
+    from tensorboardX.record_writer import directory_check
+    from tensorboardX.summary import scalar
 finally:
     if _hidden and sys.modules.get('torch', _hidden) is None:
         del sys.modules['torch']
 
-__all__ = ['SummaryWriter']
+_FLUSH_SECONDS = 1.0
+
+
+class ScalarWriter:
+    """An event file of scalars, on disk or in a bucket.
+
+    It is written by whoever calls. tensorboardX's SummaryWriter hands events to a thread, which a full disk ends; then training
+    waits for it forever.
+    """
+
+    def __init__(self, folder: str, purge_step: int | None = None):
+        """Makes the file.
+
+        Args:
+            folder: which is made, if need be.
+            purge_step: what files of before have from this step on is not shown.
+        """
+        self._folder, self._flushed = folder, time.monotonic()
+        with self._named():
+            directory_check(folder)
+            self._events = EventsWriter(os.path.join(folder, 'events'))
+            if purge_step is not None:
+                self._events.write_event(Event(step=purge_step, file_version='brain.Event:2'))
+                self._events.write_event(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
+
+    def write(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Adds the values of a step; an OSError, which names the folder, if they cannot be written."""
+        with self._named():
+            for name, value in scalars.items():
+                self._events.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
+            if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
+                self._events.flush()
+                self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Writes what is left."""
+        with self._named():
+            self._events.close()
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            error.filename = error.filename or self._folder
+            raise
