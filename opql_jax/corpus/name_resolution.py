@@ -10,6 +10,7 @@ Without a list of entities, a name means one entity in all documents, but for th
 
 from __future__ import annotations
 
+import bisect
 import collections
 import re
 import unicodedata
@@ -18,11 +19,13 @@ from collections.abc import Iterable, Sequence
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
-from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span
+from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span, begins_sentence
 
 _BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
-_NOT_WORDS = re.compile(r"[^\w&+/%$£€#'’]+")
+_NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
+# Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
+_LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"})
 # Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Words that the long form of an organisation may have besides its short one.
@@ -33,9 +36,17 @@ _CONTEXT = 200
 
 def fold(name: str) -> str:
     """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
-    plain = ''.join(c for c in unicodedata.normalize('NFKD', name) if not unicodedata.combining(c)).casefold()
-    plain = POSSESSIVE.sub('', plain.strip())
+    plain = POSSESSIVE.sub('', plain_letters(name).strip())
     return _ARTICLE.sub('', _NOT_WORDS.sub(' ', plain).strip()) or name
+
+
+def plain_letters(text: str) -> str:
+    """A text without case and accents."""
+    if text.isascii():
+        return text.lower()
+    return (
+        ''.join(c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c)).casefold().translate(_LETTERS)
+    )
 
 
 def without_brackets(title: str) -> str:
@@ -111,14 +122,18 @@ class _Titles:
 
     def added_to(self, spans: Sequence[Span], text: str) -> list[Span]:
         """The spans recognised in a text, and the titles that it mentions, by start; a longer one takes the place of those in it."""
+        # As neither spans nor titles overlap among themselves, one of each is looked at for one of the other.
+        starts = [span.start for span in spans]
         whole = []
         for start, end, _ in self._linker.link(text):
+            i = bisect.bisect_right(starts, start) - 1
             # A word that begins a sentence is written as a name is: there recognition decides.
-            begins = not (before := text[:start].rstrip(' "“‘(\'')) or before[-1] in '.!?:\n'
-            if (' ' in text[start:end] or not begins) and not any(s.start <= start and end <= s.end for s in spans):
+            is_name = ' ' in text[start:end] or not begins_sentence(text, start)
+            if is_name and not (i >= 0 and end <= spans[i].end):
                 whole.append(Span(start, end, UNKNOWN_KIND))
-        kept = [s for s in spans if not any(title.start < s.end and s.start < title.end for title in whole)]
-        return sorted(kept + whole)
+        ends = [title.end for title in whole]
+        overlaps = lambda span: (i := bisect.bisect_right(ends, span.start)) < len(whole) and whole[i].start < span.end
+        return sorted([span for span in spans if not overlaps(span)] + whole)
 
     def meant_by(self, name: str, document: Document, start: int, end: int) -> str:
         """The key of the entity that a folded name means at a place of a document."""
@@ -127,8 +142,8 @@ class _Titles:
             return about
         if name in self.name:
             return name  # a title without brackets is that name's first meaning
-        if len(keys) == 1:
-            return keys[0]
+        if len(keys) < 2:
+            return keys[0] if keys else name
         around = fold(document.text[max(0, start - _CONTEXT) : end + _CONTEXT])
         told = [key for key in keys if (word := _BRACKETS.search(self.name[key])) and f' {fold(word[1])} ' in f' {around} ']
         return told[0] if len(told) == 1 else name

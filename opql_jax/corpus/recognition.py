@@ -42,8 +42,8 @@ KINDS = {
 }
 # Kinds that are values, not names.
 VALUES = frozenset({'date', 'quantity'})
-# Characters that spaCy is given at a time: it takes about 1 GB for 100,000. Longer texts are cut.
-MAX_CHARACTERS = 20_000
+# Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a seventh longer. Longer texts are cut.
+MAX_CHARACTERS = 40_000
 RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])))])
 
 
@@ -72,7 +72,11 @@ def load(model: str | None = None):
 
         for name in names:
             if spacy.util.is_package(name):
-                return spacy.load(name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
+                pipeline = spacy.load(name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
+                # Of the small models, `ner` has vectors of its own, and takes half the time without those of `tok2vec`.
+                if not any('listener' in node.name for node in pipeline.get_pipe('ner').model.walk()):
+                    pipeline.select_pipes(enable=['ner'])
+                return pipeline
     raise InputError(
         f'names are recognised with spaCy and {names[-1]}, which are not installed: run `pip install opql_jax[text]`'
     )
@@ -95,12 +99,13 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
     texts = batch['text'].to_pylist()
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     spans: list[list[Span]] = [[] for _ in texts]
-    for (row, offset, _), found in zip(pieces, _loaded(model).pipe(piece for *_, piece in pieces)):
-        spans[row] += [
-            Span(offset + entity.start_char, offset + entity.end_char, KINDS[entity.label_])
-            for entity in found.ents
-            if entity.label_ in KINDS
-        ]
+    for group in _groups(pieces):
+        for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
+            spans[row] += [
+                Span(offset + entity.start_char, offset + entity.end_char, KINDS[entity.label_])
+                for entity in found.ents
+                if entity.label_ in KINDS
+            ]
     rows = [[span._asdict() for span in refine(text, found, rules)] for text, found in zip(texts, spans)]
     return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
 
@@ -123,13 +128,26 @@ def _cut(text: str) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
+def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, int, str]]]:
+    """Pieces in their order, as many at a time as spaCy can take."""
+    group, characters = [], 0
+    for piece in pieces:
+        if group and characters + len(piece[2]) > MAX_CHARACTERS:
+            yield group
+            group, characters = [], 0
+        group.append(piece)
+        characters += len(piece[2])
+    yield group
+
+
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
 POSSESSIVE = re.compile(r"['’]s?$")
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}'
 
 
-def _begins_sentence(text: str, start: int) -> bool:
+def begins_sentence(text: str, start: int) -> bool:
+    """Whether a sentence, or what stands in for one, begins at a place of a text."""
     before = text[max(0, start - 8) : start].rstrip(' "“‘(\'')
     return before[-1:] in ('', '.', '!', '?', ':', '\n')
 
@@ -143,7 +161,7 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
         if (bracket := text.find(' (', start, end)) > start:
             end = bracket
         # "The Time Machine", but not "The film" or "the Time Machine".
-        if (article := _ARTICLE.match(text, start, end)) and (text[start].islower() or _begins_sentence(text, start)):
+        if (article := _ARTICLE.match(text, start, end)) and (text[start].islower() or begins_sentence(text, start)):
             start = article.end()
         while start < end and text[start] in _EDGES:
             start += 1
@@ -235,7 +253,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
         for match in _RUN.finditer(text, gap, gap_end):
             start, end = match.span()
             words = match[0].split()
-            begins = _begins_sentence(text, start)
+            begins = begins_sentence(text, start)
             while words and words[0] in _FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
             if words and (len(words) > 1 or not begins or words[0].lower() not in lower) and end - start > 1:
