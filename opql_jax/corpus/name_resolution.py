@@ -23,7 +23,7 @@ from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span, begins_sentenc
 
 _BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
-_NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
+NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
 _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"})
 # Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
@@ -37,7 +37,7 @@ _CONTEXT = 200
 def fold(name: str) -> str:
     """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
     plain = POSSESSIVE.sub('', plain_letters(name).strip())
-    return _ARTICLE.sub('', _NOT_WORDS.sub(' ', plain).strip()) or name
+    return _ARTICLE.sub('', NOT_WORDS.sub(' ', plain).strip()) or name
 
 
 def plain_letters(text: str) -> str:

@@ -234,7 +234,7 @@ _RUN = re.compile(
 )
 _LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
 # Capitalised at the start of a sentence, and no names.
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     'A After All Also Although Among An And Another Any Are As At Because Before Both But By Despite During Each Every Few First'
     ' Following For From He Her His How However I If In Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our'
     ' Over Several She Since So Some Such That The Their Then There These They This Those Though Through To Under Until Upon We When Where'
@@ -254,7 +254,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             start, end = match.span()
             words = match[0].split()
             begins = begins_sentence(text, start)
-            while words and words[0] in _FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
+            while words and words[0] in FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
             if words and (len(words) > 1 or not begins or words[0].lower() not in lower) and end - start > 1:
                 runs.append(Span(start, end, UNKNOWN_KIND))

@@ -1,0 +1,115 @@
+"""Finds the entities that a question in plain words names, by the spellings of a vocabulary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.name_resolution import NOT_WORDS, fold, plain_letters, without_brackets
+from opql_jax.corpus.recognition import FUNCTION_WORDS, POSSESSIVE
+
+_TOKEN = re.compile(r'\S+')
+_FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(
+    'am be been can could did do does had has have how is was were what who whom whose why will would'.split()
+)
+_NEVER_NAMES = frozenset('a an i the'.split())
+# How a spelling belongs to an entity, the surest first.
+_NAME, _WITHOUT_BRACKETS, _ALIAS, _SURNAME = range(4)
+
+
+class Named(NamedTuple):
+    """The characters `[start, end)` of a question, in code points, and the ids of the entities that they may mean, likeliest first."""
+
+    start: int
+    end: int
+    entities: list[int]
+
+
+class QuestionLinker:
+    """Links questions to the entities of a vocabulary. Case, accents, punctuation and a leading article do not matter.
+
+    Entities that share a spelling are all candidates: those called so come first, then titles without their brackets, then aliases,
+    among which are the short forms that the text uses ('Byron'). A surname that the text never uses alone means every person
+    who has it.
+    """
+
+    def __init__(self, vocab: EntityVocab):
+        self._vocab = vocab
+        self._entities: dict[str, dict[int, int]] = {}  # by spelling, how it belongs to each entity
+        for entity, (name, aliases) in enumerate(zip(vocab.names, vocab.aliases)):
+            for spelling in (_folded(name), fold(name)):
+                self._add(spelling, entity, _NAME)
+            self._add(fold(without_brackets(name)), entity, _WITHOUT_BRACKETS)
+            for alias in aliases:
+                self._add(fold(alias), entity, _ALIAS)
+        for entity, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
+            words = fold(name).split()
+            if kind == 'person' and len(words) > 1 and self._entities.get(words[-1], {}).get(entity) is None:
+                self._add(words[-1], entity, _SURNAME)
+        self._longest = max((spelling.count(' ') + 1 for spelling in self._entities), default=0)
+
+    def link(self, question: str) -> list[Named]:
+        """The names in a question, by start, disjoint; the leftmost wins, and of those that start together the longest.
+
+        Words in lower case are names only where nothing else in the question is one: 'the performer' is mostly no title. Of
+        these, single words count only where there is no longer name, and words such as 'is' never.
+        """
+        found = self._disjoint(question, self._is_written_as_name)
+        if not found:
+            found = self._disjoint(question, lambda text, start, end: ' ' in text[start:end])
+        return found or self._disjoint(question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS)
+
+    def _add(self, spelling: str, entity: int, how: int) -> None:
+        self._entities.setdefault(spelling, {}).setdefault(entity, how)
+
+    def _disjoint(self, question: str, accept: Callable[[str, int, int], bool]) -> list[Named]:
+        found: list[Named] = []
+        for start, end, entities in self._candidates(question):
+            if (not found or start >= found[-1].end) and accept(question, start, end):
+                found.append(Named(start, end, entities))
+        return found
+
+    def _candidates(self, question: str) -> Iterator[Named]:
+        """All that any spelling matches, by start, the longest first."""
+        folded, places = '', []
+        for place, character in enumerate(question):
+            piece = NOT_WORDS.sub(' ', plain_letters(character))
+            folded += piece
+            places += [place] * len(piece)
+        words = [match.span() for match in _TOKEN.finditer(folded)]
+        for first, (start, _) in enumerate(words):
+            for _, end in reversed(words[first : first + self._longest]):
+                spelling = ' '.join(folded[start:end].split())
+                base = POSSESSIVE.sub('', spelling)
+                for text in dict.fromkeys((spelling, base)):
+                    if entities := self._entities.get(text):
+                        cut = end - (len(spelling) - len(text))
+                        yield self._named(question, places[start], places[cut - 1] + 1, entities)
+                        break
+
+    def _named(self, question: str, start: int, end: int, entities: dict[int, int]) -> Named:
+        surface = question[start:end]
+        sure = {e: how for e, how in entities.items() if how != _SURNAME} or entities
+        exact = lambda entity: surface == self._vocab.names[entity] or surface in self._vocab.aliases[entity]
+        return Named(start, end, sorted(sure, key=lambda entity: (sure[entity], not exact(entity), entity)))
+
+    def _is_written_as_name(self, question: str, start: int, end: int) -> bool:
+        """Whether the words begin as a name does. Where a question begins, and after another capital, a function word is none."""
+        if not (question[start].isupper() or question[start].isdigit()):
+            return False
+        if (word := fold(question[start:end])) in _FUNCTION_WORDS:
+            before = question[:start].split()
+            return word not in _NEVER_NAMES and bool(before) and before[-1].islower()
+        return True
+
+
+def _folded(name: str) -> str:
+    """A name as it stands in a folded question, with its article."""
+    return ' '.join(NOT_WORDS.sub(' ', plain_letters(name)).split())
+
+
+def link_question(question: str, vocab: EntityVocab) -> list[Named]:
+    """The names in one question; who has more of them keeps a `QuestionLinker`."""
+    return QuestionLinker(vocab).link(question)

@@ -1,0 +1,73 @@
+"""The names in a question of plain words: each way to spell one, shared names as candidates, and words that are no names."""
+
+import pytest
+
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.question_linking import QuestionLinker, link_question
+
+ENTITIES = {
+    'Christopher Nolan': (['Nolan'], 'person'),
+    'Jonathan Nolan': (['Nolan'], 'person'),
+    'Nolan': ([], 'place'),
+    'Darren Aronofsky': ([], 'person'),
+    'Titanic (film)': ([], 'work'),
+    'Titanic (ship)': ([], 'name'),
+    'Performer': ([], 'work'),
+    'Film': ([], 'work'),
+    'The Who': ([], 'name'),
+    'Who': ([], 'name'),
+    'The Dark Knight': ([], 'work'),
+    'Aschenbrödel': ([], 'work'),
+    'Royal Shakespeare Company': (['RSC'], 'organisation'),
+    'Schindler’s List': ([], 'work'),
+    'Bjørn Sørensen': ([], 'person'),
+    '1815': ([], 'date'),
+}
+VOCAB = EntityVocab(
+    [name.lower() for name in ENTITIES], list(ENTITIES), [a for a, _ in ENTITIES.values()], [k for _, k in ENTITIES.values()]
+)
+CASES = {
+    'Who directed The Dark Knight?': [('The Dark Knight',) * 2],
+    'who directed the dark knight': [('the dark knight', 'The Dark Knight')],
+    'Where was Nolan born?': [('Nolan', 'Nolan', 'Christopher Nolan', 'Jonathan Nolan')],
+    'What did Aronofsky direct?': [('Aronofsky', 'Darren Aronofsky')],
+    'When did the Titanic sink?': [('Titanic', 'Titanic (film)', 'Titanic (ship)')],
+    'Who staged Aschenbrodel?': [('Aschenbrodel', 'Aschenbrödel')],
+    'Who runs the RSC?': [('RSC', 'Royal Shakespeare Company')],
+    "Who shot Schindler's List?": [("Schindler's List", 'Schindler’s List')],
+    'Is Bjorn Sorensen a Dane?': [('Bjorn Sorensen', 'Bjørn Sørensen')],
+    "What is CHRISTOPHER NOLAN's first film?": [('CHRISTOPHER NOLAN', 'Christopher Nolan')],
+    'Which performer of the film met Christopher Nolan in 1815?': [('Christopher Nolan',) * 2, ('1815', '1815')],
+    'Who are the members of The Who?': [('The Who',) * 2],
+    'who is the performer': [('performer', 'Performer')],
+    'Is it so?': [],
+}
+
+
+def named(question, found, vocab=VOCAB):
+    return [(question[start:end], *(vocab.names[entity] for entity in entities)) for start, end, entities in found]
+
+
+@pytest.mark.parametrize('question', CASES)
+def test_the_names_of_a_question_are_found_with_all_that_they_may_mean(question):
+    assert named(question, link_question(question, VOCAB)) == CASES[question]
+
+
+def test_places_are_code_points_whatever_folding_makes_of_them():
+    question = '😀 ½ Æ: did Bjørn Sørensen sing Aschenbro\u0308del?'
+    found = named(question, link_question(question, VOCAB))
+    assert found == [('Bjørn Sørensen',) * 2, ('Aschenbro\u0308del', 'Aschenbrödel')]
+
+
+def test_a_short_form_that_the_text_uses_comes_before_people_who_have_the_surname():
+    vocab = EntityVocab(['a', 'b'], ['Ann Low', 'Bob Low'], [['Low'], []], ['person', 'person'])
+    assert link_question('Where is Low?', vocab)[0].entities == [0]
+    vocab = EntityVocab(['a', 'b'], ['Ann Low', 'Bob Low'], [[], []], ['person', 'person'])
+    assert link_question('Where is Low?', vocab)[0].entities == [0, 1]
+
+
+@pytest.mark.parametrize('question', ['', ' ', '?!', '\u0301', 'a' * 10_000, 'Nolan ' * 1000])
+def test_any_string_is_a_question(question):
+    linker = QuestionLinker(VOCAB)
+    assert len(linker.link(question)) == question.count('Nolan')
+    assert QuestionLinker(EntityVocab([], [], [])).link(question) == []
