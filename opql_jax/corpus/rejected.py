@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
@@ -71,10 +72,11 @@ def add_rejected(rejected_path: str | os.PathLike, bad: Iterable[tuple[str, str]
 @contextlib.contextmanager
 def _added_to(path: str | os.PathLike) -> Iterator[TextIO]:
     """A file to write what is added to the file `path`, which gets it whole."""
-    before = pathlib.Path(path).read_text(encoding='utf-8') if os.path.exists(path) else ''
-    with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
-        file.write(before)
-        yield file
+    with files.atomic_path(path) as partial:
+        if os.path.exists(path):
+            shutil.copyfile(path, partial)
+        with open(partial, 'a', encoding='utf-8') as file:
+            yield file
 
 
 def check_rejected(path, reasons: Sequence[str], unit: str, total: int, max_fraction: float, rejected_path) -> None:

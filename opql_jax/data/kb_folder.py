@@ -24,8 +24,8 @@ from opql_jax.core.manifest import MANIFEST, FolderFormat, Header, read_manifest
 
 _log = logging.getLogger(__name__)
 
-# A name that cannot lead out of the folder, nor be taken for its manifest.
-_NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f]*')
+# A name that cannot lead out of the folder, nor be taken for its manifest, and that JSON can hold: no byte that is no text.
+_NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 _TRAIN = 'train the model that is to answer (`train` writes this file when it ends), or name TEXT, MODEL and MEMORY'
 _ADVICE = f'delete this file, and {_TRAIN}'
 # The manifest is written within a moment.

@@ -22,14 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from opql_jax.core import locks, preemption
 from opql_jax.core.errors import InputError, Preempted
+from opql_jax.data.sources.base import MAX_SEED
 from opql_jax.recipes import record
 
 _log = logging.getLogger(__name__)
 
 # Fewer steps than this train nothing: the learning rate of the first is 0.
 MIN_TRAINING_STEPS = 2
-# numpy and JAX take larger seeds only some of the time.
-MAX_SEED = 2**32 - 1
 # The folder of a recipe is a knowledge base.
 KB = {'KB': '{out}'}
 

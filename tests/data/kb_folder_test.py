@@ -12,6 +12,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 from opql_jax.data.kb_folder import KBFolder
 
+from bucket import use_bucket
+
 PARTS = {'text': 'text', 'model': 'follow', 'memory': 'memory'}
 MANIFEST = {'format': 'opql-kb', 'version': 1, **PARTS}
 BAD_NAMES = ('..', '.', '../x', '/etc', 'a/b', 'a\\b', '.hidden', 'manifest.json', 'two\nlines', '')
@@ -22,7 +24,8 @@ def folder(tmp_path):
     return KBFolder(tmp_path / 'films.kb')
 
 
-def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder):
+def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder, monkeypatch):
+    use_bucket(monkeypatch)
     folder.path.mkdir()
     assert folder.part('align-2 (mine).v1') == folder.path / 'align-2 (mine).v1'
     assert folder.part('北京') == folder.path / '北京'
@@ -32,7 +35,7 @@ def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder):
     assert str(folder.part('gs://bucket/text')) == 'gs://bucket/text'
 
 
-@pytest.mark.parametrize('name', [name for name in BAD_NAMES if '/' not in name])
+@pytest.mark.parametrize('name', ['no text \udcff', *(name for name in BAD_NAMES if '/' not in name)])
 def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
     with pytest.raises(InputError, match=re.escape(f'{name!r} cannot name a part of {folder.path}: give the plain name')):
         folder.part(name)

@@ -116,8 +116,9 @@ def test_a_batch_is_rebuilt_from_its_named_arrays(prepared, name):
 
 
 def test_bad_arguments_are_named(prepared):
-    with pytest.raises(ValueError, match='seed=-1: give a number that is not negative'):
-        make('shared', prepared, seed=-1)
+    for seed in (-1, 10**23):
+        with pytest.raises(ValueError, match=f'seed={seed}: give a number of 0 to 4294967295'):
+            make('shared', prepared, seed=seed)
     with pytest.raises(ValueError, match="sampler is 'best'; it must be one of"):
         make('shared', prepared, sampler='best')
 

@@ -19,13 +19,16 @@ from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
 
+# JAX takes larger seeds only some of the time.
+MAX_SEED = 2**32 - 1
+
 
 class Source:
     """An endless sequence of batches."""
 
     def __init__(self, seed: int):
-        if seed < 0:
-            raise InputError(f'seed={seed}: give a number that is not negative')
+        if not 0 <= seed <= MAX_SEED:
+            raise InputError(f'seed={seed}: give a number of 0 to {MAX_SEED}')
         self._seed, self._shard_index, self._shard_count = seed, 0, 1
 
     def shard(self, index: int, count: int) -> Self:
