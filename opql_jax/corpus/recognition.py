@@ -10,7 +10,7 @@ import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -74,7 +74,8 @@ def load(model: str | None = None):
             if spacy.util.is_package(name):
                 pipeline = spacy.load(name, exclude=['lemmatizer', 'parser', 'attribute_ruler', 'tagger'])
                 # Of the small models, `ner` has vectors of its own, and takes half the time without those of `tok2vec`.
-                if not any('listener' in node.name for node in pipeline.get_pipe('ner').model.walk()):
+                ner: Any = pipeline.get_pipe('ner')
+                if not any('listener' in node.name for node in ner.model.walk()):
                     pipeline.select_pipes(enable=['ner'])
                 return pipeline
     raise InputError(
@@ -172,10 +173,21 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
     return trimmed
 
 
+# Before a person's name. What is part of one ("Lord Byron", "Pope Benedict", "King John") is not among them.
+_OFFICE = re.compile(
+    r'(?:(?:(?:Vice|Deputy|Prime|Foreign)[ -])?(?:President|Minister|Chancellor|Secretary|Senator|Governor|Mayor|Chairman|Director)'
+    r'|Chief|Detective|Inspector|Sheriff|Congressman|Representative|Justice|Judge|Ambassador|Professor|Coach|Archbishop|Bishop|Father|Sir|(?:Mr|Mrs|Ms|Dr|Prof|Gen|Col|Capt|Lt|Sgt|Rev)\.?'
+    r'|(?:(?:Lieutenant|Major|Brigadier|Vice|Rear|First|Second)[ -])?'
+    r'(?:General|Admiral|Colonel|Captain|Commander|Lieutenant|Major|Brigadier|Sergeant|Corporal|Private)) (?=\S)'
+)
 _ABBREVIATION = re.compile(r'(?:\b\w\.|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|Bros)\.)$')
-_MONTHS = 'January|February|March|April|May|June|July|August|September|October|November|December'
+_MONTHS = (
+    'January|February|March|April|May|June|July|August|September|October|November|December'
+    r'|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?|(?:[Ss]pring|[Ss]ummer|[Aa]utumn|[Ff]all|[Ww]inter)(?= (?:of )?\d)'
+)
+_NUMBERS = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty'
 _DATE = re.compile(
-    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|days|hours|months|weeks|years)\b)?'
+    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|(?:{_NUMBERS})[ -](?:days?|weeks?|months?|years?|decades?)\b|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|days|hours|months|weeks|years)\b)?'
 )
 _MODIFIERS = re.compile(
     r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of|between|by|c\.|ca\.?|circa|during|early'
@@ -209,6 +221,8 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
                 and (day := _DAY.search(text, max(0, start - 3), start))
             ):
                 start = day.start()
+                if found and found[-1].end > start:  # the day by itself
+                    found.pop()
             date = _DATE.search(text, start, end) if span.kind == 'date' else None
             if date:
                 found.append(Span(*date.span(), span.kind))
@@ -224,7 +238,11 @@ _TITLE_WORDS = 8
 
 def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
     """What stands in quotes and begins with a capital is the title of a work."""
-    titles = [Span(*match.span(1), 'work') for match in _QUOTED.finditer(text) if len(match[1].split()) <= _TITLE_WORDS]
+    titles = [
+        Span(match.start(1), match.start(1) + len(match[1].rstrip(',.;')), 'work')
+        for match in _QUOTED.finditer(text)
+        if len(match[1].split()) <= _TITLE_WORDS
+    ]
     return _disjoint(titles, spans)
 
 
@@ -252,13 +270,21 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
         for match in _RUN.finditer(text, gap, gap_end):
             start, end = match.span()
-            words = match[0].split()
+            if possessive := POSSESSIVE.search(match[0]):
+                end = start + possessive.start()
+            words = text[start:end].split()
             begins = begins_sentence(text, start)
             while words and words[0] in FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
             if words and (len(words) > 1 or not begins or words[0].lower() not in lower) and end - start > 1:
                 runs.append(Span(start, end, UNKNOWN_KIND))
-    return _joined(text, [*spans, *runs])
+    return [_without_office(text, span) for span in _joined(text, [*spans, *runs])]
+
+
+def _without_office(text: str, span: Span) -> Span:
+    """A person's name without what the person does: "Barack Obama" of "President Barack Obama"."""
+    office = _OFFICE.match(text, span.start, span.end) if span.kind == 'person' else None
+    return Span(office.end(), span.end, span.kind) if office else span
 
 
 def _joined(text: str, spans: Sequence[Span]) -> list[Span]:

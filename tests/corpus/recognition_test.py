@@ -215,3 +215,27 @@ def test_most_names_that_people_marked_are_recognised(shared_data, tmp_path):
     )
     assert right / sum(len(document.mentions) for document in read) > 0.84
     assert right / sum(map(len, found)) > 0.78
+
+
+def test_an_office_is_no_part_of_a_name_and_a_title_is():
+    kinds = {'Barack Obama': 'person', 'Lord Byron': 'person', 'Prime Minister Sheikh Hasina': 'person'}
+    text = 'It was President [Barack Obama] or [Prime Minister Sheikh Hasina] or [Lord Byron].'
+    assert after(recognition.capitalised, text, kinds=kinds) == ['Barack Obama', 'Sheikh Hasina', 'Lord Byron']
+
+
+def test_a_run_of_capitals_ends_before_a_possessive_and_a_quoted_title_before_a_comma():
+    assert after(recognition.capitalised, 'It was Percival\u2019s surrender in Alger\u2019s term.') == ['Percival', 'Alger']
+    assert after(recognition.quoted, 'He sang "Sum of the Universe," and "This Train."') == [
+        'Sum of the Universe',
+        'This Train',
+    ]
+
+
+def test_durations_in_words_abbreviated_months_and_seasons_are_dates():
+    text = 'In [Dec. 2017] or [Spring 2017], after [three years] or a [two-week] break, in [recent years].'
+    assert after(recognition.values, text, 'date') == ['Dec. 2017', 'Spring 2017', 'three years', 'two-week']
+
+
+def test_a_day_that_was_read_as_a_number_belongs_to_its_month():
+    kinds = {'12': 'quantity', 'December 1981': 'date'}
+    assert after(recognition.values, 'born [12] [December 1981]', kinds=kinds) == ['12 December 1981']
