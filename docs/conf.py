@@ -1,6 +1,11 @@
 """Sphinx's configuration of these pages; `launch/docs.sh` builds them."""
 
 import os
+import pathlib
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gin_parameters
 
 project = 'opql_jax'
 author = 'The opql_jax authors'
@@ -48,7 +53,13 @@ def is_foreign(app, what, name, obj, skip, options):
     return True if what == 'module' and foreign else None
 
 
+def write_gin_parameters(app):
+    """Writes the page of gin parameters beside those of packages."""
+    (pathlib.Path(app.srcdir) / 'reference' / 'gin_parameters.rst').write_text(gin_parameters.page(), encoding='utf-8')
+
+
 def setup(app):
-    """Called by Sphinx; napoleon, which reads sections, comes after `show_blocks`."""
+    """Called by Sphinx. `show_blocks` comes before napoleon, which reads sections, and the page after apidoc, which clears its folder."""
+    app.connect('builder-inited', write_gin_parameters, priority=900)
     app.connect('autodoc-process-docstring', show_blocks, priority=400)
     app.connect('autodoc-skip-member', is_foreign)

@@ -58,7 +58,12 @@ _AXES = (
 
 
 def trained_only(objective: Objective, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The optimizer for the parameters that the objective trains; the others do not change."""
+    """The optimizer for the parameters that the objective trains; the others do not change.
+
+    Args:
+        objective: says which parameters it trains.
+        optimizer: of these.
+    """
     label = lambda path, _: 'trained' if objective.trainable(state_lib.param_name(path)) else 'frozen'
     labels = lambda params: jax.tree.map_with_path(label, params)
     return optax.multi_transform({'trained': optimizer, 'frozen': optax.set_to_zero()}, labels)

@@ -21,7 +21,7 @@ def convert_questions(
 
     Args:
         kb, text: the knowledge base, and the part of it whose entities topics and answers are.
-        format, path, output, hops, mid_to_qid, qid_labels: see `opql_jax.datasets.question_conversion.convert`.
+        format, path, output, hops, mid_to_qid, qid_labels: see `convert`.
     """
     vocab = Prepared(KBFolder(kb).part(text)).vocab
     if dry_run:

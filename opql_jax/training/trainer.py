@@ -249,7 +249,15 @@ def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: i
 def make_optimizer(
     num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100, weight_decay: float = 0.01, clip_norm: float = 1.0
 ) -> optax.GradientTransformation:
-    """AdamW with linear warm-up and cosine decay to 2 %; gradients are clipped by global norm before AdamW sees them."""
+    """AdamW with linear warm-up and cosine decay to 2 %; gradients are clipped by global norm before AdamW sees them.
+
+    Args:
+        num_steps: updates in all, over which the learning rate decays.
+        learning_rate: its peak.
+        warmup_steps: updates in which it rises; half of `num_steps` at most.
+        weight_decay: of AdamW, for matrices only.
+        clip_norm: the largest norm that the gradients may have together.
+    """
     warmup = min(warmup_steps, max(num_steps // 2, 1))
     schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
     # Biases, layer norms and entity vectors have no reason to shrink towards 0.

@@ -27,12 +27,14 @@ _FIXED = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModelObjective(Objective):
-    """Settings of the language model and of its losses; see `LanguageModel` for those that are not explained here.
+    """Settings of the language model and of its losses.
 
     Attributes:
         memory_dir: the memory, for `trainer.train` a part of the knowledge base; built by the encoder that pretraining of the
             language model starts from. Its relations stay as they are while E is trained. None for none, which makes the model EaE.
         rows: texts per step.
+        mode: of the search, 'exact' or 'approx', see `ShardedMemory`.
+        k, max_hops, entity_layer, own_prediction, null_entity: see `LanguageModel`.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
         own_text: the memory is of the folder's text, and a step must not retrieve what was read in the passage it is about.

@@ -16,7 +16,7 @@ class AnswerQuestions(LanguageModelObjective):
     """Answers open questions.
 
     Attributes:
-        filter, exclude_topic: see `LanguageModel`.
+        filter, exclude_topic: of hops after the first, see `LanguageModel`.
         questions: a question file, see `corpus.questions`.
         text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question
             of the file names are forgotten.
