@@ -58,7 +58,15 @@ def table(name: str, configurable) -> str:
         ValueError: a parameter has no description.
     """
     lines = [f'``{name}``', '~' * (len(name) + 4), '', inspect.cleandoc(configurable.__doc__).split('\n\n')[0], '']
-    lines += ['.. list-table::', '   :header-rows: 1', '', '   * - parameter', '     - type', '     - default', '     - meaning']
+    lines += [
+        '.. list-table::',
+        '   :header-rows: 1',
+        '',
+        '   * - parameter',
+        '     - type',
+        '     - default',
+        '     - meaning',
+    ]
     described = descriptions(configurable)
     for parameter in inspect.signature(configurable).parameters.values():
         if parameter.name in NOT_SET:
@@ -67,7 +75,12 @@ def table(name: str, configurable) -> str:
             raise ValueError(f'{name}: its docstring does not describe {parameter.name}')
         kind = re.sub(r'\b[a-z_]\w*\.', '', inspect.formatannotation(parameter.annotation))  # without modules
         default = 'required' if parameter.default is parameter.empty else f'``{parameter.default!r}``'
-        lines += [f'   * - ``{parameter.name}``', f'     - ``{kind}``', f'     - {default}', f'     - {described[parameter.name]}']
+        lines += [
+            f'   * - ``{parameter.name}``',
+            f'     - ``{kind}``',
+            f'     - {default}',
+            f'     - {described[parameter.name]}',
+        ]
     return '\n'.join(lines) + '\n'
 
 

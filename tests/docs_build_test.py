@@ -27,13 +27,14 @@ def test_pages_and_docstrings_have_no_warning(tmp_path):
     assert built.returncode == 0, built.stderr
     page = (tmp_path / 'reference' / 'opql_jax.kb.html').read_text(encoding='utf-8')
     assert 'VirtualKB.ask' in page and 'whose topic stands in square brackets' in page
-    text = re.sub(r'\s+', ' ', html.unescape(re.sub(r'<[^>]*>', ' ', (tmp_path / 'reference' / 'gin_parameters.html').read_text('utf-8'))))
+    page = (tmp_path / 'reference' / 'gin_parameters.html').read_text(encoding='utf-8')
+    text = re.sub(r'\s+', ' ', html.unescape(re.sub(r'<[^>]*>', ' ', page)))
     # A field of a base class, one that refers to a function, a reader's, and a parameter of a binary.
     for row in (
         'neighbours int 16 pairs around each seed pair',
         'clip_norm float 1.0 the largest norm',
         'work_folder str required holds the parts',
-        'num_readers int 0 processes',
+        'max_pairs int | None None ',
     ):
         assert row in text, row
 

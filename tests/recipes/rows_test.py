@@ -67,7 +67,14 @@ def data(tmp_path_factory):
     (folder / 'linked_sentences').mkdir()
     (folder / 'linked_sentences/sentences.jsonl').write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
     asked = [
-        {'id': f'q{i}', 'question': f'who was {a} a pupil of?', 'topic': a, 'mid': f'm.{i}', 'answers': [b], 'relations': ['r']}
+        {
+            'qId': f'q{i}',
+            'question': f'who was {a} a pupil of?',
+            'topic_mid': f'm.{i}',
+            'topic': {'label': a},
+            'answers': [b],
+            'relations': ['r'],
+        }
         for i, (a, b) in enumerate(pairs)
     ]
     (folder / 'openqa').mkdir()
