@@ -44,10 +44,11 @@ def write_wikispeedia(folder):
     pairs = list(zip(people, people[1:] + people[:1]))
     page = lambda name: name.replace(' ', '_')
     with gzip.open(folder / 'articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
-        for a, b in pairs:
-            text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to {b} about it.\n'
+        for (a, b), (pupil, _) in zip(pairs, pairs[-1:] + pairs[:-1]):
+            text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters to {pupil} about it.\n'
             articles.write(json.dumps({'page': page(a), 'title': a, 'text': text}) + '\n')
-    (folder / 'links.tsv').write_text(''.join(f'{page(a)}\t{page(b)}\n' for a, b in pairs), encoding='utf-8')
+    links = [f'{page(x)}\t{page(y)}\n' for a, b in pairs for x, y in ((a, b), (b, a))]
+    (folder / 'links.tsv').write_text(''.join(links), encoding='utf-8')
     return people, pairs
 
 

@@ -315,25 +315,6 @@ def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(wo
     jax.tree.map(np.testing.assert_array_equal, found, newest)
 
 
-@pytest.mark.parametrize('relation_dim', [8, 32, 40])
-def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(world, relation_dim):
-    prepared = Prepared(world / 'prepared')
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(relation_dim=relation_dim)
-    drawn = state.starting_params(module, prepared, None, None, seed=9)
-    found = state.starting_params(module, prepared, None, None, seed=9, orthogonal_w_r=True)
-    w_r = np.asarray(found['encoder'].pop('w_r')['kernel'], np.float64)
-    was = drawn['encoder'].pop('w_r')['kernel']
-    assert w_r.shape == was.shape == (2 * module.hidden_size, relation_dim)
-    gram = w_r.T @ w_r if relation_dim < len(w_r) else w_r @ w_r.T
-    np.testing.assert_allclose(gram, 0.02**2 * len(w_r) * np.eye(len(gram)), atol=1e-6)
-    jax.tree.map(np.testing.assert_array_equal, found, drawn)
-
-
-def test_a_checkpoint_brings_its_w_r(world, tmp_path):
-    with pytest.raises(trainer.TrainingError, match='leave out orthogonal_w_r'):
-        tiny_training.run(world / 'prepared', tmp_path / 'x', init_from=str(world / 'model'), orthogonal_w_r=True)
-
-
 def test_a_follower_that_was_trained_already_is_taken_over(world, tmp_path):
     prepared = Prepared(world / 'prepared')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
