@@ -19,10 +19,12 @@ from opql_jax.corpus.documents import Document, document_from_json, validate
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, check_rejected, convert_lines
+from opql_jax.datasets.html_text import read_html
 
 _log = logging.getLogger(__name__)
 
-SUFFIXES = ('.txt', '.md', '.jsonl')
+SUFFIXES = ('.txt', '.md', '.html', '.htm', '.jsonl')
+_PDF_ADVICE = 'convert PDFs to text first, as with `pdftotext FILE.pdf`'
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
 # A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
@@ -51,8 +53,8 @@ _HEADING = re.compile(
 class PlainText:
     """English text without entity links.
 
-    A .txt or .md file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
-    `{id, title, text}` a line; what else its lines have is ignored.
+    A .txt, .md, .html or .htm file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
+    `{id, title, text}` a line; what else its lines have is ignored. PDFs are left out with a warning, and refused where there is nothing else.
 
     Attributes:
         sources: files, and folders that are searched for files of these kinds.
@@ -79,6 +81,7 @@ class PlainText:
             if not of_kind:
                 raise InputError(
                     f'{source}: no text to read: expected {", ".join(SUFFIXES)} {"in it" if source.is_dir() else "files"}'
+                    f'{f"; {_PDF_ADVICE}" if any(map(_is_pdf, inside)) else ""}'
                 )
             for path in of_kind:
                 label = path.relative_to(source.parent).as_posix()
@@ -87,6 +90,8 @@ class PlainText:
         return found
 
     def read(self, rejected_path):
+        if pdfs := sum(_is_pdf(path) for source in self.sources for path in pathlib.Path(source).rglob('*')):
+            _log.warning('%s: %d PDF files are left out: %s', ', '.join(self.sources), pdfs, _PDF_ADVICE)
         documents = self._documents(rejected_path)
         batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
         recognise = functools.partial(recognition.recognise_batch, model=self.model)
@@ -147,6 +152,10 @@ class PlainText:
         return documents
 
 
+def _is_pdf(path: pathlib.Path) -> bool:
+    return path.suffix.lower() == '.pdf' and path.is_file()
+
+
 def _from_line(number: int, record: object) -> Document:
     """The document of a line of a .jsonl file, about the entity of its title."""
     document = document_from_json(record)
@@ -159,8 +168,14 @@ def _from_line(number: int, record: object) -> Document:
 def _from_file(label: str, path: pathlib.Path) -> Document:
     """The document that a file is, about the entity of its heading, or of its name if the text mentions it."""
     text = read_text(path)
+    if path.suffix.lower() in ('.html', '.htm'):
+        title, text = read_html(text)
+    else:
+        title = None
     check_string('text', text)
     _check_english(text)
+    if title:
+        return Document(label, title, text, title_entity=title)
     if heading := _HEADING.match(text):
         title = heading['markdown'] or heading['line']
         if text[heading.end() :].strip():
