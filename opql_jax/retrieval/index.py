@@ -1,0 +1,292 @@
+"""The passages of a corpus as retrieval needs them: their words, their sentences as vectors, and the entities that they name.
+
+`build` writes a folder and `RetrievalIndex.open` reads it. The folder holds
+
+- `passages.parquet`: a row per passage: `id`, `title`, `text`, and `title_entity`, the entity that the title names or -1;
+- `sentence_counts.npy` [passages] and `sentence_starts.npy` [sentences] int32: where sentences start, passage by passage;
+- `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit length;
+- `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, rising, each pair once;
+- `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the passages that have it, with their BM25
+  scores (float32), as the columns of a sparse matrix.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import io
+import os
+import pathlib
+import tempfile
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import (
+    FolderFormat,
+    Manifest,
+    ManifestError,
+    check_files,
+    checked_file,
+    local_copy,
+    read_manifest,
+    write_manifest,
+)
+from opql_jax.retrieval.words import words_of
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
+class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
+    """The manifest of an index: how many passages, sentences and entities it has, and the width of its vectors."""
+
+    passages: Count
+    sentences: Count
+    entities: Count
+    dim: Count
+
+
+FORMAT = FolderFormat('opql-retrieval', 1, 'a retrieval index', 'retrieval.index.build', IndexManifest)
+_PASSAGES = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.int32())])
+_WORDS = pa.schema([('word', pa.string())])
+# What each array must be: its type and the number of its dimensions.
+_ARRAYS = {
+    'sentence_counts': (np.int32, 1),
+    'sentence_starts': (np.int32, 1),
+    'passage_vectors': (np.float16, 2),
+    'sentence_vectors': (np.float16, 2),
+    'mentions': (np.int32, 2),
+    'word_starts': (np.int64, 1),
+    'word_passages': (np.int32, 1),
+    'word_scores': (np.float32, 1),
+}
+# BM25 (Robertson and Zaragoza, 2009). A title counts twice, as if it stood twice before its text.
+_K1, _B = 1.2, 0.75
+_TITLE_TIMES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """What an index is built from.
+
+    Attributes:
+        ids, titles, texts: of the passages; ids are unique, a title may be empty.
+        title_entities: [passages] the entity that each title names, or -1.
+        mentions: [mentions, 4] passage, start and end (code points of its text) and entity, in any order; mentions may overlap.
+        num_entities: entities are 0 to num_entities - 1.
+        sentence_starts: for each passage where its sentences start, rising (`corpus.sentences.sentence_starts`).
+        passage_vectors: [passages, d], of any length but finite; zero for an empty passage.
+        sentence_vectors: [sentences, d], passage by passage.
+    """
+
+    ids: Sequence[str]
+    titles: Sequence[str]
+    texts: Sequence[str]
+    title_entities: np.ndarray
+    mentions: np.ndarray
+    num_entities: int
+    sentence_starts: Sequence[Sequence[int]]
+    passage_vectors: np.ndarray
+    sentence_vectors: np.ndarray
+
+    def validate(self) -> None:
+        """Raises InputError, naming the field, unless the fields fit each other."""
+        count = len(self.ids)
+        if not count:
+            raise InputError('ids: there is no passage; give at least one')
+        if twice := [name for name, times in collections.Counter(self.ids).items() if times > 1]:
+            raise InputError(f'ids: {twice[0]!r} is the id of two passages; give each its own')
+        for field in ('titles', 'texts', 'title_entities', 'sentence_starts', 'passage_vectors'):
+            if len(getattr(self, field)) != count:
+                raise InputError(f'{field}: {len(getattr(self, field))} of them, but {count} ids')
+        sentences = sum(map(len, self.sentence_starts))
+        if len(self.sentence_vectors) != sentences:
+            raise InputError(f'sentence_vectors: {len(self.sentence_vectors)} of them, but {sentences} sentence_starts')
+        for passage, starts in enumerate(self.sentence_starts):
+            if list(starts) != sorted({start for start in starts if 0 <= start < len(self.texts[passage])}):
+                raise InputError(f'sentence_starts[{passage}]: must rise, within the {len(self.texts[passage])} characters of the text')
+        for field in ('passage_vectors', 'sentence_vectors'):
+            vectors = getattr(self, field)
+            if vectors.ndim != 2 or vectors.shape[1] != self.passage_vectors.shape[-1]:
+                raise InputError(f'{field}: shape {vectors.shape}, expected rows of one width')
+            if not np.isfinite(vectors).all():
+                raise InputError(f'{field}: row {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not finite')
+        if self.mentions.ndim != 2 or self.mentions.shape[1] != 4:
+            raise InputError(f'mentions: shape {self.mentions.shape}, expected [mentions, 4]')
+        passage, start, end, entity = self.mentions.T
+        lengths = np.array([len(text) for text in self.texts])
+        wrong = (passage < 0) | (passage >= count) | (entity < 0) | (entity >= self.num_entities) | (start < 0) | (end <= start)
+        wrong |= end > lengths[np.where(wrong, 0, passage)]
+        if wrong.any():
+            row = np.flatnonzero(wrong)[0]
+            raise InputError(f'mentions[{row}]: {self.mentions[row].tolist()} is no span of a passage with an entity')
+        titles = np.asarray(self.title_entities)
+        if ((titles < -1) | (titles >= self.num_entities)).any():
+            raise InputError(f'title_entities: must be -1 or less than num_entities ({self.num_entities})')
+
+
+def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
+    """Writes the index of a corpus, whole or not at all, and opens it.
+
+    Raises:
+        InputError: `corpus` does not fit itself, or `folder` exists.
+    """
+    target = files.require_local(folder)
+    corpus.validate()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f'{target}: exists; name a new folder for the index')
+    counts = np.array([len(starts) for starts in corpus.sentence_starts], np.int32)
+    starts = np.array([start for each in corpus.sentence_starts for start in each], np.int32)
+    words, matrix = _bm25(corpus.titles, corpus.texts)
+    arrays = {
+        'sentence_counts': counts,
+        'sentence_starts': starts,
+        'passage_vectors': _unit(corpus.passage_vectors),
+        'sentence_vectors': _unit(corpus.sentence_vectors),
+        'mentions': _mentions_of_sentences(corpus.mentions, counts, starts),
+        'word_starts': matrix.indptr.astype(np.int64),
+        'word_passages': matrix.indices.astype(np.int32),
+        'word_scores': matrix.data,
+    }
+    passages = [list(corpus.ids), list(corpus.titles), list(corpus.texts), np.asarray(corpus.title_entities, np.int32)]
+    tables = {
+        'passages': pa.table(passages, schema=_PASSAGES),
+        'words': pa.table([words], schema=_WORDS),
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f'.{target.name}.', dir=target.parent) as temporary:
+        whole = pathlib.Path(temporary, 'index')
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            with files.atomic_path(whole / f'{name}.npy') as partial:
+                partial.write_bytes(buffer.getbuffer())
+        for name, table in tables.items():
+            with files.atomic_path(whole / f'{name}.parquet') as partial:
+                pq.write_table(table, partial)
+        stated = {
+            'passages': len(counts),
+            'sentences': len(starts),
+            'entities': corpus.num_entities,
+            'dim': corpus.passage_vectors.shape[1],
+        }
+        write_manifest(whole, FORMAT, stated, {file.name: files.digest(file) for file in whole.iterdir()})
+        os.replace(whole, target)
+    return RetrievalIndex.open(target)
+
+
+class RetrievalIndex:
+    """An index in memory, with the lookups that ranking needs.
+
+    Attributes:
+        ids, titles, texts: of the passages.
+        title_entity: [passages] int32, or -1.
+        first_sentence: [passages + 1] int64: the sentences of passage p are rows first_sentence[p] to first_sentence[p + 1].
+        sentence_starts: [sentences] int32, in the text of their passage.
+        vectors: [passages + sentences, d] float32, passages first.
+        num_entities: how many there are.
+        entities_of_sentence: [sentences, entities] sparse, 1 where a sentence names an entity.
+        passages_of_entity: [passages, entities] sparse by columns, 1 where a passage names an entity in text or title.
+        passages_titled: [passages, entities] sparse by columns, 1 where the title does.
+        word_ids: word -> column of `words`.
+        words: [passages, words] sparse by columns, BM25 scores.
+    """
+
+    def __init__(self, passages: pa.Table, words: pa.Table, num_entities: int, arrays: dict[str, np.ndarray]):
+        self.ids, self.titles, self.texts = (passages[name].to_pylist() for name in ('id', 'title', 'text'))
+        self.title_entity = passages['title_entity'].to_numpy()
+        self.num_entities = num_entities
+        counts = arrays['sentence_counts']
+        self.first_sentence = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        self.sentence_starts = arrays['sentence_starts']
+        self.vectors = np.concatenate([arrays['passage_vectors'], arrays['sentence_vectors']], dtype=np.float32)
+        sentence, entity = arrays['mentions'].T
+        shape = (len(self.ids), num_entities)
+        self.entities_of_sentence = sp.csr_matrix(
+            (np.ones(len(entity), np.float32), (sentence, entity)), (len(self.sentence_starts), num_entities)
+        )
+        titled = np.flatnonzero(self.title_entity >= 0)
+        self.passages_titled = _incidence(titled, self.title_entity[titled], shape)
+        passage = np.repeat(np.arange(len(counts)), counts)[sentence]
+        self.passages_of_entity = _incidence(
+            np.concatenate([passage, titled]), np.concatenate([entity, self.title_entity[titled]]), shape
+        )
+        self.word_ids = {word: column for column, word in enumerate(words['word'].to_pylist())}
+        self.words = sp.csc_matrix(
+            (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']), (len(self.ids), len(self.word_ids))
+        )
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike) -> RetrievalIndex:
+        """Opens the index in a folder, on disk or in a bucket.
+
+        Raises:
+            ManifestError: there is none, or it is unfinished or damaged.
+        """
+        directory = local_copy(folder)
+        manifest = read_manifest(directory, FORMAT)
+        check_files(directory, manifest, FORMAT)
+        arrays = {}
+        for name, (dtype, ndim) in _ARRAYS.items():
+            array = files.read_array(checked_file(directory, f'{name}.npy', manifest, FORMAT))
+            if array.dtype != dtype or array.ndim != ndim:
+                raise ManifestError(f'{directory / name}.npy: {array.dtype} with {array.ndim} dimensions; {FORMAT.advice}')
+            arrays[name] = array
+        passages = pq.read_table(checked_file(directory, 'passages.parquet', manifest, FORMAT), schema=_PASSAGES)
+        words = pq.read_table(checked_file(directory, 'words.parquet', manifest, FORMAT), schema=_WORDS)
+        lengths = (len(arrays['sentence_counts']), len(arrays['sentence_starts']), len(passages))
+        if lengths != (manifest.passages, manifest.sentences, manifest.passages):
+            raise ManifestError(f'{directory}: has not the passages and sentences that its manifest states; {FORMAT.advice}')
+        return cls(passages, words, manifest.entities, arrays)
+
+    def sentence(self, row: int) -> tuple[int, int]:
+        """Start and end of a sentence in the text of its passage."""
+        passage = int(np.searchsorted(self.first_sentence, row, side='right')) - 1
+        last = row + 1 == self.first_sentence[passage + 1]
+        return int(self.sentence_starts[row]), len(self.texts[passage]) if last else int(self.sentence_starts[row + 1])
+
+
+def _incidence(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sp.csc_matrix:
+    """A sparse matrix, by columns, that is 1 at some places, however often each is given."""
+    matrix = sp.csc_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1
+    return matrix
+
+
+def _mentions_of_sentences(mentions: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """[n, 2] the sentence in which each mention starts and its entity, rising, each pair once."""
+    passage, start, _, entity = mentions.astype(np.int64).reshape(-1, 4).T
+    # One rising sequence, so that one search finds any of them.
+    keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
+    # Before the first sentence of a passage there is only space.
+    sentence = np.searchsorted(keys, (passage << 32) | start, side='right') - 1
+    return np.unique(np.stack([sentence, entity], 1), axis=0).astype(np.int32).reshape(-1, 2)
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
+    return (vectors / np.where(norms > 0, norms, 1)).astype(np.float16)
+
+
+def _bm25(titles: Sequence[str], texts: Sequence[str]) -> tuple[list[str], sp.csc_matrix]:
+    """The words of a corpus, sorted, and [passages, words] their BM25 scores."""
+    passages = [collections.Counter(words_of(title) * _TITLE_TIMES + words_of(text)) for title, text in zip(titles, texts)]
+    words = sorted({word for counts in passages for word in counts})
+    ids = {word: column for column, word in enumerate(words)}
+    columns = np.array([ids[word] for counts in passages for word in counts], np.int32)
+    rows = np.repeat(np.arange(len(passages), dtype=np.int32), [len(counts) for counts in passages])
+    times = np.array([number for counts in passages for number in counts.values()], np.float32)
+    lengths = np.array([counts.total() for counts in passages], np.float32)
+    having = np.bincount(columns, minlength=len(words))
+    idf = np.log1p((len(passages) - having + 0.5) / (having + 0.5))
+    saturation = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1))
+    scores = idf[columns] * times / (times + saturation[rows])
+    return words, sp.csc_matrix((scores.astype(np.float32), (rows, columns)), (len(passages), len(words)))

@@ -1,0 +1,338 @@
+"""Ranks passages for a question that may take several hops, by following chains of passages; nothing is trained.
+
+A chain begins at a passage that suits the question and goes on to passages linked to it, each step with a probability:
+
+    P(p1, p2, ... | q) = P(p1 | q) P(p2 | p1, q) ...
+
+Each factor is a softmax over what can come next, of a weighted sum of a few quantities (`FIRST` and `NEXT` list them). A passage can come
+next because the last ones name what its title says (`to_title`), because it names what their title says (`from_title`), because both
+name an entity (`shared`), or because it suits the question by itself (`direct`); ways to one passage add up. Words and entities
+of the question count once: what a chain has covered adds nothing in its next passage. The score of a passage is the expected
+number of times that it is in a chain of up to `max_passages`, of which the most probable ones are followed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.retrieval.index import RetrievalIndex
+from opql_jax.retrieval.words import words_of
+
+# What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf of the question's entities that
+# it names, and of those that its title names; the similarity of its best sentence, and of it as a whole, in standard deviations.
+FIRST = ('words', 'named', 'titled', 'sentence', 'passage')
+# What a next one is chosen by. The same for what the chain has not covered, and `words_share`, in proportion to the candidate that
+# covers most; its similarity to what is left of the question's vector without its part along the chain's best sentence; how
+# it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well the sentence suits
+# the question that names it, and whether the question names it too; and, without a link, the log-probability as first passage.
+NEXT = (
+    'words', 'words_share', 'named', 'titled', 'passage', 'residual',
+    'direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior',
+)  # fmt: skip
+Link = Literal['direct', 'to_title', 'from_title', 'shared']
+_LINKS: tuple[Link, ...] = ('direct', 'to_title', 'from_title', 'shared')
+_COLUMN = {name: column for column, name in enumerate(NEXT)}
+# Passages that suit the question, as beginnings and as direct next ones; chains that are followed; next passages of each.
+_ROOTS, _BEAM, _NEXT_KEPT = 30, 10, 8
+# A link through an entity that more passages name is none.
+_MAX_SPREAD = 200
+LinkScores = Callable[[int, np.ndarray], np.ndarray]
+
+
+class Weights(NamedTuple):
+    """The weights of the quantities in FIRST and NEXT, by name. Those below were fitted by `benchmarks/retrieval.py --fit`."""
+
+    first: Mapping[str, float]
+    next: Mapping[str, float]
+
+
+WEIGHTS = Weights(
+    first={'words': 6.0, 'named': 2.2, 'titled': 1.7, 'sentence': 0.7, 'passage': 0.55},
+    next={
+        'words': 1.7, 'words_share': 3.3, 'named': 1.1, 'titled': 1.4, 'passage': 0.25, 'residual': 3.0,
+        'direct': -0.8, 'to_title': 0.9, 'from_title': 0.3, 'shared': -0.4, 'rarity': 3.5, 'spread': -1.1, 'source': 0.7,
+        'asked': -2.7, 'prior': 0.4,
+    },
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question as it is ranked for.
+
+    Attributes:
+        text: the question.
+        entities: ids of the entities that it names.
+        vector: [d] of the encoder that made the vectors of the index, of any length.
+    """
+
+    text: str
+    entities: Sequence[int]
+    vector: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    """Why a passage is ranked: the most probable step to it.
+
+    Attributes:
+        link: how it was reached; 'direct' from the question.
+        previous: the passage that the link comes from, None for 'direct'.
+        entity: the entity of the link, None for 'direct'.
+        sentence: start and end, in the text of `previous`, of the sentence that names the entity and suits the question best; None
+            for 'direct', and where the title of `previous` names it.
+    """
+
+    link: Link
+    previous: int | None = None
+    entity: int | None = None
+    sentence: tuple[int, int] | None = None
+
+
+class Ranked(NamedTuple):
+    """A passage (its row in the index), its score, and why it is there."""
+
+    passage: int
+    score: float
+    reason: Reason
+
+
+class _Edges(NamedTuple):
+    """Ways to next passages: `quantities` [n, len(NEXT)], the entity, and the row of the sentence that names it, or -1 for none."""
+
+    passages: np.ndarray
+    quantities: np.ndarray
+    entities: np.ndarray
+    sentences: np.ndarray
+
+
+class Candidates(NamedTuple):
+    """What can come next: ways to passages; `place` is the place of each way's passage in `passages`, which are distinct."""
+
+    passages: np.ndarray
+    place: np.ndarray
+    edges: _Edges
+    previous: np.ndarray
+
+
+class Ranker:
+    """Ranks the passages of an index."""
+
+    def __init__(self, index: RetrievalIndex, weights: Weights = WEIGHTS, max_passages: int = 3):
+        """Takes the index, the weights, and the most passages that a chain has."""
+        if max_passages < 1:
+            raise InputError(f'max_passages: {max_passages}; a chain has at least one passage')
+        self.index = index
+        self.max_passages = max_passages
+        self._first = np.array([weights.first[name] for name in FIRST])
+        self._next = np.array([weights.next[name] for name in NEXT])
+        count = len(index.ids)
+        named_by = np.diff(index.passages_of_entity.indptr)
+        self._named_by = named_by
+        self._idf = np.log((count + 1) / (named_by + 0.5)) / np.log((count + 1) / 0.5)
+
+    def rank(self, question: Question, k: int, link_scores: LinkScores | None = None) -> list[Ranked]:
+        """The k best passages for a question, best first; equal scores in the order of the index.
+
+        Args:
+            question: what is asked.
+            k: how many; all if there are fewer.
+            link_scores: (passage, entities [n]) -> [n], added to the logits of the links that lead from a passage through those entities:
+                how well the relation that it states suits the question.
+
+        Raises:
+            InputError: `k` or a field of the question is not possible.
+        """
+        if k < 1:
+            raise InputError(f'k: {k}; ask for at least one passage')
+        view = self.view(question)
+        first = view.probabilities
+        scores, strongest = first.copy(), first.copy()
+        reasons: dict[int, Reason] = {}
+        beam = [((int(passage),), first[passage]) for passage in view.roots[:_BEAM]]
+        for _ in range(self.max_passages - 1):
+            total = sum(share for _, share in beam)
+            longer: dict[tuple[int, ...], float] = {}
+            for chain, share in beam:
+                found = self.candidates(view, chain)
+                if not len(found.passages):
+                    continue
+                logits = found.edges.quantities @ self._next
+                if link_scores is not None:
+                    logits = logits + self._scored_links(found, link_scores)
+                ways = np.exp(logits - logits.max())
+                ways *= share / total / ways.sum()
+                shares = np.bincount(found.place, ways, len(found.passages))
+                scores[found.passages] += shares
+                for place in np.flatnonzero(shares > strongest[found.passages]):
+                    passage = int(found.passages[place])
+                    strongest[passage] = shares[place]
+                    way = np.flatnonzero(found.place == place)
+                    reasons[passage] = self._reason(found, int(way[np.argmax(ways[way])]))
+                for place in _best(shares, _NEXT_KEPT):
+                    extended = tuple(sorted((*chain, int(found.passages[place]))))
+                    longer[extended] = longer.get(extended, 0.0) + shares[place]
+            beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
+        return [Ranked(int(p), float(scores[p]), reasons.get(int(p), Reason('direct'))) for p in _best(scores, k)]
+
+    def view(self, question: Question) -> View:
+        """The index as a question sees it, with the probabilities of the first passages."""
+        view = View(self.index, question, self._idf)
+        logits = view.first() @ self._first
+        first = np.exp(logits - logits.max())
+        view.begin(first / first.sum())
+        return view
+
+    def candidates(self, view: View, chain: tuple[int, ...]) -> Candidates:
+        """What can come after a chain, and by what it is chosen."""
+        parts = [view.direct(), *(view.links(passage, self._named_by) for passage in chain)]
+        edges = _Edges(*(np.concatenate(column) for column in zip(*parts)))
+        previous = np.repeat([-1, *chain], [len(part.passages) for part in parts])
+        kept = ~np.isin(edges.passages, chain)
+        edges = _Edges(*(column[kept] for column in edges))
+        passages, place = np.unique(edges.passages, return_inverse=True)
+        if len(passages):
+            edges.quantities[:, : _COLUMN['direct']] = view.uncovered(chain, passages)[place]
+        return Candidates(passages, place, edges, previous[kept])
+
+    def _scored_links(self, found: Candidates, link_scores: LinkScores) -> np.ndarray:
+        added = np.zeros(len(found.place))
+        for passage in np.unique(found.previous[found.previous >= 0]):
+            ways = np.flatnonzero(found.previous == passage)
+            entities, place = np.unique(found.edges.entities[ways], return_inverse=True)
+            added[ways] = np.asarray(link_scores(int(passage), entities))[place]
+        return added
+
+    def _reason(self, found: Candidates, way: int) -> Reason:
+        link = _LINKS[int(np.argmax(found.edges.quantities[way, _COLUMN['direct'] : _COLUMN['rarity']]))]
+        if link == 'direct':
+            return Reason(link)
+        row = int(found.edges.sentences[way])
+        return Reason(
+            link, int(found.previous[way]), int(found.edges.entities[way]), self.index.sentence(row) if row >= 0 else None
+        )
+
+
+class View:
+    """What an index holds as one question sees it."""
+
+    def __init__(self, index: RetrievalIndex, question: Question, idf: np.ndarray):
+        self.index, self._idf = index, idf
+        count, width = len(index.ids), index.vectors.shape[1]
+        vector = np.asarray(question.vector, np.float32)
+        if vector.shape != (width,) or not np.isfinite(vector).all():
+            raise InputError(f'vector: shape {vector.shape}, expected {width} finite numbers, as the index has')
+        self._vector = vector / (np.linalg.norm(vector) or 1)
+        self._asked = np.unique(np.asarray(question.entities, np.int64))
+        if len(self._asked) and not 0 <= self._asked[0] <= self._asked[-1] < index.num_entities:
+            raise InputError(f'entities: {self._asked.tolist()}, but the index has {index.num_entities}')
+        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
+        # [words, passages]; [entities of the question, passages], once for what is named anywhere, once for titles.
+        words = index.words[:, columns].toarray().T
+        self._words = words / max(words.max(1, initial=0).sum(), 1e-6)
+        rarity = idf[self._asked, None].astype(np.float32)
+        self._named = index.passages_of_entity[:, self._asked].toarray().T * rarity
+        self._titled = index.passages_titled[:, self._asked].toarray().T * rarity
+        similarity = index.vectors @ self._vector
+        self._similarity = (similarity - similarity.mean()) / (similarity.std() or 1)
+        self._passage, self._sentence = self._similarity[:count], self._similarity[count:]
+        # A passage is as similar as its best sentence, or it as a whole.
+        self._best = self._passage.copy()
+        np.maximum.at(self._best, np.repeat(np.arange(count), np.diff(index.first_sentence)), self._sentence)
+        self._links: dict[int, _Edges] = {}
+
+    def first(self) -> np.ndarray:
+        """[passages, len(FIRST)]"""
+        return np.stack([self._words.sum(0), self._named.sum(0), self._titled.sum(0), self._best, self._passage], 1)
+
+    def begin(self, first: np.ndarray) -> None:
+        """Notes the probabilities of first passages [passages], of which the best are the roots."""
+        self.probabilities = first
+        self.roots = _best(first, _ROOTS)
+        quantities = np.zeros((len(self.roots), len(NEXT)))
+        quantities[:, _COLUMN['direct']] = 1
+        quantities[:, _COLUMN['prior']] = np.log(first[self.roots] + 1e-12)
+        none = np.full(len(self.roots), -1)
+        self._direct = _Edges(self.roots, quantities, none, none)
+
+    def direct(self) -> _Edges:
+        """The ways to passages that suit the question by themselves."""
+        return self._direct
+
+    def links(self, passage: int, named_by: np.ndarray) -> _Edges:
+        """The ways out of a passage; the first columns of `quantities` are zero, as they depend on the chain."""
+        if passage in self._links:
+            return self._links[passage]
+        index, topic = self.index, int(self.index.title_entity[passage])
+        first, last = index.first_sentence[passage : passage + 2]
+        block = index.entities_of_sentence[first:last]
+        sentences = np.repeat(np.arange(first, last), np.diff(block.indptr))
+        # Of each entity the sentence that suits the question best.
+        order = np.lexsort((sentences, -self._sentence[sentences], block.indices))
+        entities, at = np.unique(block.indices[order], return_index=True)
+        sentences = sentences[order][at]
+        best = self._sentence[first:last].max() if last > first else 0.0
+        parts: list[_Edges] = []
+
+        def add(link: Link, entity: int, sentence: int, targets: np.ndarray) -> None:
+            targets = targets[targets != passage]
+            if not 0 < len(targets) <= _MAX_SPREAD:
+                return
+            quantities = np.zeros(len(NEXT))
+            quantities[_COLUMN[link]] = 1
+            quantities[_COLUMN['rarity']] = self._idf[entity]
+            quantities[_COLUMN['spread']] = np.log(len(targets))
+            quantities[_COLUMN['source']] = self._sentence[sentence] - best if sentence >= 0 else 0.0
+            quantities[_COLUMN['asked']] = entity in self._asked
+            ways = np.full(len(targets), entity), np.full(len(targets), sentence)
+            parts.append(_Edges(targets, np.tile(quantities, (len(targets), 1)), *ways))
+
+        for entity, sentence in zip(entities.tolist(), sentences.tolist()):
+            if entity == topic:
+                continue
+            titled = _rows(index.passages_titled, entity)
+            add('to_title', entity, sentence, titled)
+            if named_by[entity] <= _MAX_SPREAD:
+                add('shared', entity, sentence, np.setdiff1d(_rows(index.passages_of_entity, entity), titled))
+        if topic >= 0:
+            naming = np.setdiff1d(_rows(index.passages_of_entity, topic), _rows(index.passages_titled, topic))
+            add('from_title', topic, -1, naming)
+        nothing = np.zeros(0, np.int64)
+        parts = parts or [_Edges(nothing, np.zeros((0, len(NEXT))), nothing, nothing)]
+        self._links[passage] = _Edges(*(np.concatenate(column) for column in zip(*parts)))
+        return self._links[passage]
+
+    def uncovered(self, chain: tuple[int, ...], passages: np.ndarray) -> np.ndarray:
+        """The quantities of next passages [n, 6] that depend on the chain: 'words' to 'residual'."""
+        index, at = self.index, list(chain)
+        words, named, titled = (
+            np.maximum(table[:, passages] - table[:, at].max(1)[:, None], 0).sum(0)
+            for table in (self._words, self._named, self._titled)
+        )
+        first, last = index.first_sentence[chain[-1] : chain[-1] + 2]
+        rest = self._vector
+        if last > first:
+            sentence = index.vectors[len(index.ids) + first + int(np.argmax(self._sentence[first:last]))]
+            rest = rest - (rest @ sentence) * sentence
+            rest = rest / (np.linalg.norm(rest) or 1)
+        starts, ends = index.first_sentence[passages], index.first_sentence[passages + 1]
+        owner = np.repeat(np.arange(len(passages)), ends - starts)
+        rows = np.arange(len(owner)) - np.repeat(np.cumsum(ends - starts) - (ends - starts), ends - starts) + starts[owner]
+        residual = index.vectors[passages] @ rest
+        np.maximum.at(residual, owner, index.vectors[len(index.ids) + rows] @ rest)
+        return np.stack([words, words / (words.max() + 0.02), named, titled, self._passage[passages], residual], 1)
+
+
+def _rows(matrix, column: int) -> np.ndarray:
+    """The rows of a sparse matrix by columns that have something in a column."""
+    return matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]]
+
+
+def _best(scores: np.ndarray, k: int) -> np.ndarray:
+    """The places of the k highest scores, highest first; equal ones by place."""
+    return np.argsort(-scores, kind='stable')[:k]
