@@ -24,6 +24,7 @@ PACKAGES = [
     'opql_jax.parallel',
     'opql_jax.memory',
     'opql_jax.models',
+    'opql_jax.retrieval',
     'opql_jax.training',
     'opql_jax.training.objectives',
     'opql_jax.evaluation',

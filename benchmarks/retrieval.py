@@ -41,9 +41,8 @@ NEVER = -1e9
 WITHOUT = {
     'words': ({'words': 0}, {'words': 0, 'words_share': 0}),
     'entities of the question': ({'named': 0, 'titled': 0}, {'named': 0, 'titled': 0, 'asked': 0}),
-    'vectors': ({'sentence': 0, 'passage': 0}, {'passage': 0, 'residual': 0, 'source': 0}),
+    'vectors': ({'sentence': 0, 'passage': 0}, {'sentence': 0, 'passage': 0, 'source': 0}),
     'sentences of the links': ({}, {'source': 0}),
-    'residual of the vector': ({}, {'residual': 0}),
     'title links': ({}, {'to_title': NEVER, 'from_title': NEVER}),
     'shared entities': ({}, {'shared': NEVER}),
     'all links': ({}, {'to_title': NEVER, 'from_title': NEVER, 'shared': NEVER}),
@@ -65,7 +64,9 @@ class Task:
 def main() -> None:
     """Prints a line for each corpus and way of ranking."""
     parser = make_parser(__doc__)
-    parser.add_argument('--data', type=pathlib.Path, default='../shared/data/multihop', help='NAME_corpus.jsonl, NAME_questions.jsonl')
+    parser.add_argument(
+        '--data', type=pathlib.Path, default='../shared/data/multihop', help='NAME_corpus.jsonl, NAME_questions.jsonl'
+    )
     parser.add_argument('--corpora', default='musique,hotpotqa', help='which')
     parser.add_argument('--questions', type=int, help='how many; all if not given')
     parser.add_argument('--passages', type=int, help='how many, and the questions that they support; all if not given')
@@ -189,7 +190,11 @@ def encode(titles: list[str], texts: list[str], starts: list[list[int]]) -> tupl
     fields, loaded = bert.load_bert(folder)
     encoder = RelationEncoder(**fields, relation_dim=8, entity_dim=2)
     width = jax.tree.leaves(loaded)[0].shape[-1] if 'hidden_dim' not in fields else fields['hidden_dim']
-    params = {**jax.tree.map(jnp.asarray, loaded), 'w_r': {'kernel': jnp.zeros((2 * width, 8))}, 'w_e': {'kernel': jnp.zeros((width, 2))}}
+    params = {
+        **jax.tree.map(jnp.asarray, loaded),
+        'w_r': {'kernel': jnp.zeros((2 * width, 8))},
+        'w_e': {'kernel': jnp.zeros((width, 2))},
+    }
     prefixes = [f'{title}. ' if title else '' for title in titles]
     encoded = tokenizer.load_tokenizer(folder).encode_batch([a + b for a, b in zip(prefixes, texts)], add_special_tokens=True)
 
@@ -295,7 +300,8 @@ def personalised_pagerank(index: RetrievalIndex, damping: float = 0.5, steps: in
 def line(task: Task, ranking: str, ranked) -> dict:
     ranked = list(ranked)
     recall = {
-        k: np.mean([len({*rows[:k]} & {*needed}) / len(needed) for rows, needed in zip(ranked, task.supporting)]) for k in (2, 5)
+        k: np.mean([len({*rows[:k]} & {*needed}) / len(needed) for rows, needed in zip(ranked, task.supporting)])
+        for k in (2, 5)
     }
     texts = [' '.join(task.index.texts[p] for p in rows).casefold() for rows in ranked]
     found = np.mean([any(a.casefold() in text for a in answers) for text, answers in zip(texts, task.answers)])

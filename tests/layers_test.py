@@ -29,6 +29,7 @@ HEIGHT = {
     'memory': 5,
     'models': 6,
     'training': 7,
+    'retrieval': 7,
     'evaluation': 8,  # it opens what training saved
     'kb': 9,
     'recipes': 10,

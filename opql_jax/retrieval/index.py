@@ -111,7 +111,9 @@ class Corpus:
             raise InputError(f'sentence_vectors: {len(self.sentence_vectors)} of them, but {sentences} sentence_starts')
         for passage, starts in enumerate(self.sentence_starts):
             if list(starts) != sorted({start for start in starts if 0 <= start < len(self.texts[passage])}):
-                raise InputError(f'sentence_starts[{passage}]: must rise, within the {len(self.texts[passage])} characters of the text')
+                raise InputError(
+                    f'sentence_starts[{passage}]: must rise, within the {len(self.texts[passage])} characters of the text'
+                )
         for field in ('passage_vectors', 'sentence_vectors'):
             vectors = getattr(self, field)
             if vectors.ndim != 2 or vectors.shape[1] != self.passage_vectors.shape[-1]:
@@ -195,6 +197,7 @@ class RetrievalIndex:
         entities_of_sentence: [sentences, entities] sparse, 1 where a sentence names an entity.
         passages_of_entity: [passages, entities] sparse by columns, 1 where a passage names an entity in text or title.
         passages_titled: [passages, entities] sparse by columns, 1 where the title does.
+        passages_naming: the former without the latter.
         word_ids: word -> column of `words`.
         words: [passages, words] sparse by columns, BM25 scores.
     """
@@ -218,6 +221,8 @@ class RetrievalIndex:
         self.passages_of_entity = _incidence(
             np.concatenate([passage, titled]), np.concatenate([entity, self.title_entity[titled]]), shape
         )
+        self.passages_naming = self.passages_of_entity - self.passages_titled
+        self.passages_naming.eliminate_zeros()
         self.word_ids = {word: column for column, word in enumerate(words['word'].to_pylist())}
         self.words = sp.csc_matrix(
             (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']), (len(self.ids), len(self.word_ids))

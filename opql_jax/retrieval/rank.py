@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from opql_jax.core.errors import InputError
 from opql_jax.retrieval.index import RetrievalIndex
@@ -27,11 +28,11 @@ from opql_jax.retrieval.words import words_of
 # it names, and of those that its title names; the similarity of its best sentence, and of it as a whole, in standard deviations.
 FIRST = ('words', 'named', 'titled', 'sentence', 'passage')
 # What a next one is chosen by. The same for what the chain has not covered, and `words_share`, in proportion to the candidate that
-# covers most; its similarity to what is left of the question's vector without its part along the chain's best sentence; how
-# it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well the sentence suits
-# the question that names it, and whether the question names it too; and, without a link, the log-probability as first passage.
+# covers most; how it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well
+# the sentence suits the question that names it, compared with the best of its passage, and whether the question names it too; and,
+# without a link, the log-probability as first passage.
 NEXT = (
-    'words', 'words_share', 'named', 'titled', 'passage', 'residual',
+    'words', 'words_share', 'named', 'titled', 'sentence', 'passage',
     'direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior',
 )  # fmt: skip
 Link = Literal['direct', 'to_title', 'from_title', 'shared']
@@ -39,7 +40,7 @@ _LINKS: tuple[Link, ...] = ('direct', 'to_title', 'from_title', 'shared')
 _COLUMN = {name: column for column, name in enumerate(NEXT)}
 # Passages that suit the question, as beginnings and as direct next ones; chains that are followed; next passages of each.
 _ROOTS, _BEAM, _NEXT_KEPT = 30, 10, 8
-# A link through an entity that more passages name is none.
+# An entity is no link to more passages than this.
 _MAX_SPREAD = 200
 LinkScores = Callable[[int, np.ndarray], np.ndarray]
 
@@ -54,7 +55,7 @@ class Weights(NamedTuple):
 WEIGHTS = Weights(
     first={'words': 6.0, 'named': 2.2, 'titled': 1.7, 'sentence': 0.7, 'passage': 0.55},
     next={
-        'words': 1.7, 'words_share': 3.3, 'named': 1.1, 'titled': 1.4, 'passage': 0.25, 'residual': 3.0,
+        'words': 1.7, 'words_share': 3.3, 'named': 1.1, 'titled': 1.4, 'sentence': 0.1, 'passage': 0.3,
         'direct': -0.8, 'to_title': 0.9, 'from_title': 0.3, 'shared': -0.4, 'rarity': 3.5, 'spread': -1.1, 'source': 0.7,
         'asked': -2.7, 'prior': 0.4,
     },
@@ -133,7 +134,6 @@ class Ranker:
         self._next = np.array([weights.next[name] for name in NEXT])
         count = len(index.ids)
         named_by = np.diff(index.passages_of_entity.indptr)
-        self._named_by = named_by
         self._idf = np.log((count + 1) / (named_by + 0.5)) / np.log((count + 1) / 0.5)
 
     def rank(self, question: Question, k: int, link_scores: LinkScores | None = None) -> list[Ranked]:
@@ -153,7 +153,8 @@ class Ranker:
         view = self.view(question)
         first = view.probabilities
         scores, strongest = first.copy(), first.copy()
-        reasons: dict[int, Reason] = {}
+        steps: list[tuple[Candidates, np.ndarray]] = []
+        step_to = np.full(len(first), -1)  # the most probable step to each passage, -1 for the first one
         beam = [((int(passage),), first[passage]) for passage in view.roots[:_BEAM]]
         for _ in range(self.max_passages - 1):
             total = sum(share for _, share in beam)
@@ -169,16 +170,18 @@ class Ranker:
                 ways *= share / total / ways.sum()
                 shares = np.bincount(found.place, ways, len(found.passages))
                 scores[found.passages] += shares
-                for place in np.flatnonzero(shares > strongest[found.passages]):
-                    passage = int(found.passages[place])
-                    strongest[passage] = shares[place]
-                    way = np.flatnonzero(found.place == place)
-                    reasons[passage] = self._reason(found, int(way[np.argmax(ways[way])]))
+                stronger = found.passages[shares > strongest[found.passages]]
+                strongest[found.passages] = np.maximum(strongest[found.passages], shares)
+                step_to[stronger] = len(steps)
+                steps.append((found, ways))
                 for place in _best(shares, _NEXT_KEPT):
                     extended = tuple(sorted((*chain, int(found.passages[place]))))
                     longer[extended] = longer.get(extended, 0.0) + shares[place]
             beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
-        return [Ranked(int(p), float(scores[p]), reasons.get(int(p), Reason('direct'))) for p in _best(scores, k)]
+        return [
+            Ranked(p, float(scores[p]), self._reason(p, *steps[step_to[p]]) if step_to[p] >= 0 else Reason('direct'))
+            for p in _best(scores, k).tolist()
+        ]
 
     def view(self, question: Question) -> View:
         """The index as a question sees it, with the probabilities of the first passages."""
@@ -190,7 +193,7 @@ class Ranker:
 
     def candidates(self, view: View, chain: tuple[int, ...]) -> Candidates:
         """What can come after a chain, and by what it is chosen."""
-        parts = [view.direct(), *(view.links(passage, self._named_by) for passage in chain)]
+        parts = [view.direct(), *(view.links(passage) for passage in chain)]
         edges = _Edges(*(np.concatenate(column) for column in zip(*parts)))
         previous = np.repeat([-1, *chain], [len(part.passages) for part in parts])
         kept = ~np.isin(edges.passages, chain)
@@ -208,14 +211,16 @@ class Ranker:
             added[ways] = np.asarray(link_scores(int(passage), entities))[place]
         return added
 
-    def _reason(self, found: Candidates, way: int) -> Reason:
+    def _reason(self, passage: int, found: Candidates, ways: np.ndarray) -> Reason:
+        """The most probable way to a passage in a step."""
+        to_it = np.flatnonzero(found.passages[found.place] == passage)
+        way = to_it[np.argmax(ways[to_it])]
         link = _LINKS[int(np.argmax(found.edges.quantities[way, _COLUMN['direct'] : _COLUMN['rarity']]))]
         if link == 'direct':
             return Reason(link)
         row = int(found.edges.sentences[way])
-        return Reason(
-            link, int(found.previous[way]), int(found.edges.entities[way]), self.index.sentence(row) if row >= 0 else None
-        )
+        sentence = self.index.sentence(row) if row >= 0 else None
+        return Reason(link, int(found.previous[way]), int(found.edges.entities[way]), sentence)
 
 
 class View:
@@ -264,7 +269,7 @@ class View:
         """The ways to passages that suit the question by themselves."""
         return self._direct
 
-    def links(self, passage: int, named_by: np.ndarray) -> _Edges:
+    def links(self, passage: int) -> _Edges:
         """The ways out of a passage; the first columns of `quantities` are zero, as they depend on the chain."""
         if passage in self._links:
             return self._links[passage]
@@ -275,62 +280,47 @@ class View:
         # Of each entity the sentence that suits the question best.
         order = np.lexsort((sentences, -self._sentence[sentences], block.indices))
         entities, at = np.unique(block.indices[order], return_index=True)
-        sentences = sentences[order][at]
-        best = self._sentence[first:last].max() if last > first else 0.0
-        parts: list[_Edges] = []
-
-        def add(link: Link, entity: int, sentence: int, targets: np.ndarray) -> None:
-            targets = targets[targets != passage]
-            if not 0 < len(targets) <= _MAX_SPREAD:
-                return
-            quantities = np.zeros(len(NEXT))
-            quantities[_COLUMN[link]] = 1
-            quantities[_COLUMN['rarity']] = self._idf[entity]
-            quantities[_COLUMN['spread']] = np.log(len(targets))
-            quantities[_COLUMN['source']] = self._sentence[sentence] - best if sentence >= 0 else 0.0
-            quantities[_COLUMN['asked']] = entity in self._asked
-            ways = np.full(len(targets), entity), np.full(len(targets), sentence)
-            parts.append(_Edges(targets, np.tile(quantities, (len(targets), 1)), *ways))
-
-        for entity, sentence in zip(entities.tolist(), sentences.tolist()):
-            if entity == topic:
-                continue
-            titled = _rows(index.passages_titled, entity)
-            add('to_title', entity, sentence, titled)
-            if named_by[entity] <= _MAX_SPREAD:
-                add('shared', entity, sentence, np.setdiff1d(_rows(index.passages_of_entity, entity), titled))
-        if topic >= 0:
-            naming = np.setdiff1d(_rows(index.passages_of_entity, topic), _rows(index.passages_titled, topic))
-            add('from_title', topic, -1, naming)
-        nothing = np.zeros(0, np.int64)
-        parts = parts or [_Edges(nothing, np.zeros((0, len(NEXT))), nothing, nothing)]
+        sentences = sentences[order][at][entities != topic]
+        entities = entities[entities != topic]
+        about = np.array([topic] if topic >= 0 else [], np.int64)
+        parts = [
+            self._link('to_title', passage, entities, sentences, index.passages_titled),
+            self._link('from_title', passage, about, np.full(len(about), -1), index.passages_naming),
+            self._link('shared', passage, entities, sentences, index.passages_naming),
+        ]
         self._links[passage] = _Edges(*(np.concatenate(column) for column in zip(*parts)))
         return self._links[passage]
 
+    def _link(self, link: Link, passage: int, entities: np.ndarray, sentences: np.ndarray, table: sp.csc_matrix) -> _Edges:
+        """The ways from a passage through entities, which these of its sentences name, to the passages in their columns of a table."""
+        lengths = np.diff(table.indptr)[entities]
+        few = lengths <= _MAX_SPREAD
+        entities, sentences, lengths = entities[few], sentences[few], lengths[few]
+        which = np.repeat(np.arange(len(entities)), lengths)
+        targets = table.indices[
+            np.arange(len(which)) + np.repeat(table.indptr[entities] - (np.cumsum(lengths) - lengths), lengths)
+        ]
+        which, targets = which[targets != passage], targets[targets != passage]
+        spread = np.bincount(which, minlength=len(entities))
+        named, through = sentences >= 0, np.zeros((len(entities), len(NEXT)))
+        through[:, _COLUMN[link]] = 1
+        through[:, _COLUMN['rarity']] = self._idf[entities]
+        through[:, _COLUMN['spread']] = np.log(np.maximum(spread, 1))
+        through[:, _COLUMN['asked']] = np.isin(entities, self._asked)
+        if named.any():
+            first, last = self.index.first_sentence[passage : passage + 2]
+            through[named, _COLUMN['source']] = self._sentence[sentences[named]] - self._sentence[first:last].max()
+        return _Edges(targets, through[which], entities[which], sentences[which])
+
     def uncovered(self, chain: tuple[int, ...], passages: np.ndarray) -> np.ndarray:
-        """The quantities of next passages [n, 6] that depend on the chain: 'words' to 'residual'."""
-        index, at = self.index, list(chain)
+        """The quantities of next passages [n, 6] that the chain covers no part of: 'words' to 'passage'."""
+        at = list(chain)
         words, named, titled = (
             np.maximum(table[:, passages] - table[:, at].max(1)[:, None], 0).sum(0)
             for table in (self._words, self._named, self._titled)
         )
-        first, last = index.first_sentence[chain[-1] : chain[-1] + 2]
-        rest = self._vector
-        if last > first:
-            sentence = index.vectors[len(index.ids) + first + int(np.argmax(self._sentence[first:last]))]
-            rest = rest - (rest @ sentence) * sentence
-            rest = rest / (np.linalg.norm(rest) or 1)
-        starts, ends = index.first_sentence[passages], index.first_sentence[passages + 1]
-        owner = np.repeat(np.arange(len(passages)), ends - starts)
-        rows = np.arange(len(owner)) - np.repeat(np.cumsum(ends - starts) - (ends - starts), ends - starts) + starts[owner]
-        residual = index.vectors[passages] @ rest
-        np.maximum.at(residual, owner, index.vectors[len(index.ids) + rows] @ rest)
-        return np.stack([words, words / (words.max() + 0.02), named, titled, self._passage[passages], residual], 1)
-
-
-def _rows(matrix, column: int) -> np.ndarray:
-    """The rows of a sparse matrix by columns that have something in a column."""
-    return matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]]
+        share = words / (words.max() + 0.02)
+        return np.stack([words, share, named, titled, self._best[passages], self._passage[passages]], 1)
 
 
 def _best(scores: np.ndarray, k: int) -> np.ndarray:

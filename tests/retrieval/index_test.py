@@ -1,0 +1,117 @@
+"""The index holds what it was built from, is written whole or not at all, and damage to it is told."""
+
+import collections
+import math
+import pathlib
+
+import damage
+import numpy as np
+import pytest
+from tiny_retrieval import corpus_of
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import ManifestError
+from opql_jax.retrieval.index import Corpus, RetrievalIndex, build
+from opql_jax.retrieval.words import words_of
+
+
+def test_what_was_built_is_read_again(tmp_path):
+    built = build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage]. He built [Engine]s.', 'Babbage': 'A man.'}))
+    opened = RetrievalIndex.open(tmp_path / 'index')
+    for index in (built, opened):
+        assert index.ids == ['ada', 'babbage'] and index.titles == ['Ada', 'Babbage']
+        assert index.texts == ['Ada met Babbage. He built Engines.', 'A man.']
+        assert index.sentence(0) == (0, 17) and index.sentence(1) == (17, 34) and index.sentence(2) == (0, 6)
+        # Entities: Ada 0, Babbage 1, Engine 2.
+        assert index.entities_of_sentence.toarray().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+        assert index.passages_of_entity.toarray().tolist() == [[1, 1, 1], [0, 1, 0]]
+        assert index.passages_titled.toarray().tolist() == [[1, 0, 0], [0, 1, 0]]
+        assert index.passages_naming.toarray().tolist() == [[0, 1, 1], [0, 0, 0]]
+        np.testing.assert_allclose(np.linalg.norm(index.vectors, axis=1), 1, atol=1e-3)
+
+
+def test_the_same_corpus_gives_the_same_bytes(tmp_path):
+    corpus = corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'})
+    for name in 'ab':
+        build(tmp_path / name, corpus)
+    first, second = ({f.name: f.read_bytes() for f in (tmp_path / name).iterdir()} for name in 'ab')
+    assert first == second
+
+
+def test_word_scores_are_those_of_bm25(tmp_path):
+    texts = {'Red fox': 'The fox runs. Foxes ran away.', 'Dog': 'A dog sleeps near a fox', 'Empty': 'The of.'}
+    index = build(tmp_path / 'index', corpus_of(texts))
+    bags = [words_of(title) * 2 + words_of(text) for title, text in texts.items()]
+    mean = sum(map(len, bags)) / len(bags)
+    for word, column in index.word_ids.items():
+        having = sum(word in bag for bag in bags)
+        for row, bag in enumerate(bags):
+            times = collections.Counter(bag)[word]
+            idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
+            expected = idf * times / (times + 1.2 * (1 - 0.75 + 0.75 * len(bag) / mean))
+            assert index.words[row, column] == pytest.approx(expected, rel=1e-5)
+    assert set(index.word_ids) == {word for bag in bags for word in bag}
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        ({'ids': ['a', 'a']}, "'a' is the id of two passages"),
+        ({'titles': ['one']}, 'titles: 1 of them, but 2 ids'),
+        ({'sentence_vectors': np.ones((5, 4))}, 'sentence_vectors: 5 of them, but 2 sentence_starts'),
+        ({'sentence_starts': [[0], [90]]}, r'sentence_starts\[1\]: must rise, within the 6 characters'),
+        ({'mentions': np.array([[0, 4, 99, 0]])}, r'mentions\[0\]: \[0, 4, 99, 0\] is no span'),
+        ({'mentions': np.array([[7, 0, 1, 0]])}, r'mentions\[0\]: \[7, 0, 1, 0\] is no span'),
+        ({'mentions': np.array([[0, 0, 1, 9]])}, r'mentions\[0\]: \[0, 0, 1, 9\] is no span'),
+        ({'title_entities': np.array([0, 9])}, 'title_entities: must be -1 or less than num_entities'),
+        ({'passage_vectors': np.full((2, 8), np.nan)}, 'passage_vectors: row 0 is not finite'),
+        ({'passage_vectors': np.ones((2, 3))}, 'sentence_vectors: shape'),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(tmp_path, change, message):
+    corpus = corpus_of({'Ada': 'Met [Babbage].', 'Babbage': 'A man.'})
+    with pytest.raises(InputError, match=message):
+        build(tmp_path / 'index', Corpus(**{**vars(corpus), **change}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_passage_is_refused(tmp_path):
+    with pytest.raises(InputError, match='there is no passage'):
+        build(tmp_path / 'index', Corpus([], [], [], np.zeros(0), np.zeros((0, 4)), 0, [], np.zeros((0, 8)), np.zeros((0, 8))))
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / 'mine').write_text('kept')
+    with pytest.raises(InputError, match='exists; name a new folder'):
+        build(tmp_path, corpus_of({'Ada': 'Met [Babbage].'}))
+    assert [file.read_text() for file in tmp_path.iterdir()] == ['kept']
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(pathlib.Path, 'write_bytes', full)
+    with pytest.raises(OSError, match='No space left'):
+        build(tmp_path / 'index', corpus_of({'Ada': 'Met [Babbage].'}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_damaged_file_is_told(tmp_path):
+    build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'}))
+    names = sorted(file.name for file in (tmp_path / 'index').iterdir())
+    assert len(names) == 11
+    for name in names:
+        damage.flip(tmp_path / 'index' / name)
+        with pytest.raises(ManifestError, match=name):
+            RetrievalIndex.open(tmp_path / 'index')
+        damage.flip(tmp_path / 'index' / name)
+    RetrievalIndex.open(tmp_path / 'index')
+
+
+def test_a_signed_file_of_another_shape_is_told(tmp_path):
+    build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].'}))
+    np.save(tmp_path / 'index' / 'mentions.npy', np.zeros(3, np.int32))
+    damage.sign(tmp_path / 'index')
+    with pytest.raises(ManifestError, match=r'mentions\.npy: int32 with 1 dimensions'):
+        RetrievalIndex.open(tmp_path / 'index')

@@ -1,0 +1,226 @@
+"""Passages that a question needs over several hops are ranked first, each with the link that led to it."""
+
+import math
+
+import numpy as np
+import pytest
+from tiny_retrieval import DIM, corpus_of, vector_of
+
+from opql_jax.core.errors import InputError
+from opql_jax.retrieval import rank
+from opql_jax.retrieval.index import build
+from opql_jax.retrieval.rank import Question, Ranker
+from opql_jax.retrieval.words import words_of
+
+WORLD = {
+    'Ada Lovelace': '[Ada Lovelace] was a mathematician. She was the daughter of [Lord Byron]. She liked [horses].',
+    'Lord Byron': 'The poet died in [Missolonghi] of a fever.',
+    'Charles Babbage': 'Designed engines in [London]. Some were never built.',
+    'Analytical Engine': 'A machine of brass, designed by [Charles Babbage].',
+    'Punched card': 'Paper with holes that the [Analytical Engine] would have read.',
+    'Cricket': 'A game with a bat, much played in summer.',
+    'Fever': 'A patient is hot.',
+    'Greek revolt': 'In [Missolonghi] the town withstood sieges.',
+    'Beer': 'It is brewed from barley.',
+}
+WORLD_ROW = {title: row for row, title in enumerate(WORLD)}
+
+
+@pytest.fixture(scope='module')
+def index(tmp_path_factory):
+    return build(tmp_path_factory.mktemp('world') / 'index', corpus_of(WORLD))
+
+
+def ask(index, text: str, *names: str) -> Question:
+    return Question(text, [index.titles.index(name) for name in names], vector_of(text))
+
+
+def titles(index, ranked) -> list[str]:
+    return [index.titles[passage] for passage, *_ in ranked]
+
+
+def test_a_title_that_the_first_passage_names_is_followed(index):
+    ranked = Ranker(index).rank(
+        ask(index, 'Where did the father of Ada Lovelace, whose daughter she was, end?', 'Ada Lovelace'), 2
+    )
+    assert titles(index, ranked) == ['Ada Lovelace', 'Lord Byron']
+    reason = ranked[1].reason
+    assert (reason.link, index.titles[reason.previous], index.titles[reason.entity]) == (
+        'to_title',
+        'Ada Lovelace',
+        'Lord Byron',
+    )
+    start, end = reason.sentence
+    assert index.texts[reason.previous][start:end].strip() == 'She was the daughter of Lord Byron.'
+    assert ranked[0].reason == rank.Reason('direct')
+
+
+def test_a_passage_that_names_the_title_of_the_first_is_found(index):
+    ranked = Ranker(index).rank(ask(index, 'What was to be fed to the brass machine?'), 5)
+    assert titles(index, ranked)[0] == 'Analytical Engine'
+    (found,) = [each for each in ranked if index.titles[each.passage] == 'Punched card']
+    assert found.reason == rank.Reason('from_title', WORLD_ROW['Analytical Engine'], WORLD_ROW['Analytical Engine'])
+
+
+def test_two_passages_that_name_one_entity_are_linked(index):
+    ranked = Ranker(index).rank(ask(index, 'What happened to the town in which the poet died of a fever?'), 3)
+    assert {'Lord Byron', 'Greek revolt'} <= set(titles(index, ranked))
+    (found,) = [each for each in ranked if index.titles[each.passage] == 'Greek revolt']
+    assert found.reason.link in ('shared', 'direct')
+
+
+def test_three_hops_are_followed_and_no_more_than_asked_for(index):
+    question = ask(index, 'In which town did the inventor of the machine that would have read paper with holes live?')
+    three = [each.score for each in sorted(Ranker(index).rank(question, 9))]
+    one = [each.score for each in sorted(Ranker(index, max_passages=1).rank(question, 9))]
+    assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx(3)
+    assert titles(index, Ranker(index).rank(question, 3)) == ['Punched card', 'Analytical Engine', 'Charles Babbage']
+
+
+def test_scores_of_links_choose_among_them(index):
+    question = ask(index, 'Of what does Ada Lovelace speak?', 'Ada Lovelace')
+    byron = WORLD_ROW['Lord Byron']
+    asked = []
+
+    def link_scores(passage, entities):
+        asked.append((passage, entities.tolist()))
+        return np.where(entities == byron, sign * 20.0, 0.0)
+
+    scores = {}
+    for sign in (1, -1):
+        scores[sign] = {each.passage: each.score for each in Ranker(index).rank(question, 9, link_scores)}
+    assert scores[1][byron] > 0.9 > 0.5 > scores[-1][byron]
+    assert (WORLD_ROW['Ada Lovelace'], [byron]) in asked
+
+
+def test_the_same_question_has_the_same_answer(index):
+    question = ask(index, 'Where did the father of Ada Lovelace die?', 'Ada Lovelace')
+    first = Ranker(index).rank(question, 9)
+    assert first == Ranker(index).rank(question, 9)
+    assert len(first) == 9 and [each.score for each in first] == sorted((each.score for each in first), reverse=True)
+
+
+def test_a_question_without_a_known_word_name_or_vector_is_ranked(index):
+    ranked = Ranker(index).rank(Question('xyzzy?', [], np.zeros(DIM)), 3)
+    assert len(ranked) == 3 and all(np.isfinite(each.score) for each in ranked)
+
+
+@pytest.mark.parametrize(
+    'question, k, message',
+    [
+        (Question('a', [], np.zeros(DIM)), 0, 'k: 0; ask for at least one'),
+        (Question('a', [99], np.zeros(DIM)), 1, r'entities: \[99\], but the index has'),
+        (Question('a', [-1], np.zeros(DIM)), 1, r'entities: \[-1\], but the index has'),
+        (Question('a', [], np.zeros(3)), 1, r'vector: shape \(3,\), expected 64 finite numbers'),
+        (Question('a', [], np.full(DIM, np.inf)), 1, 'expected 64 finite numbers'),
+    ],
+)
+def test_what_cannot_be_asked_is_told(index, question, k, message):
+    with pytest.raises(InputError, match=message):
+        Ranker(index).rank(question, k)
+
+
+def test_a_chain_has_a_passage(index):
+    with pytest.raises(InputError, match='max_passages: 0'):
+        Ranker(index, max_passages=0)
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_scores_are_those_of_the_definition(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    names = ['Ann', 'Bob', 'Cid', 'Dan', 'Eve', 'Fay']
+    words = ['red', 'green', 'blue', 'tall', 'small', 'old']
+    passages = {
+        name: ' '.join(f'Is {rng.choice(words)} near [{rng.choice(names)}].' for _ in range(rng.integers(1, 4)))
+        for name in names[:4]
+    }
+    index = build(tmp_path / 'index', corpus_of(passages))
+    text = f'Is it {rng.choice(words)} or {rng.choice(words)} near Ann?'
+    question = Question(text, [0], vector_of(text))
+    scores = {each.passage: each.score for each in Ranker(index).rank(question, 4)}
+    expected = _by_definition(index, question)
+    assert [scores[passage] for passage in range(4)] == pytest.approx(expected, rel=1e-4)
+
+
+def _by_definition(index, question) -> list[float]:
+    """The scores of four passages, with all chains of up to three followed, one at a time."""
+    count = len(index.ids)
+    named = [set(np.flatnonzero(row)) for row in index.passages_of_entity.toarray()]
+    spread = [sum(e in names for names in named) for e in range(index.num_entities)]
+    idf = [math.log((count + 1) / (n + 0.5)) / math.log((count + 1) / 0.5) for n in spread]
+    columns = {index.word_ids[w] for w in words_of(question.text) if w in index.word_ids}
+    table = index.words.toarray()
+    highest = sum(table[:, c].max() for c in columns)
+    vector = question.vector / np.linalg.norm(question.vector)
+    raw = index.vectors @ vector
+    similar = (raw - raw.mean()) / raw.std()
+    sentence = [similar[count + index.first_sentence[p] : count + index.first_sentence[p + 1]] for p in range(count)]
+    best = [max(similar[p], *sentence[p]) for p in range(count)]
+
+    def covers(p, chain):
+        """What p adds to a chain: words, named, titled."""
+        gained = sum(max(table[p, c] - max((table[o, c] for o in chain), default=0), 0) for c in columns) / highest
+        fresh = [e for e in question.entities if e in named[p] and not any(e in named[o] for o in chain)]
+        titled = [e for e in question.entities if index.title_entity[p] == e]
+        return gained, sum(idf[e] for e in fresh), sum(idf[e] for e in titled)
+
+    def softmax(logits):
+        weights = {way: math.exp(logit) for way, logit in logits.items()}
+        return {way: weight / sum(weights.values()) for way, weight in weights.items()}
+
+    a, b = rank.WEIGHTS
+    first = softmax(
+        {
+            p: a['words'] * w + a['named'] * n + a['titled'] * t + a['sentence'] * best[p] + a['passage'] * similar[p]
+            for p in range(count)
+            for w, n, t in [covers(p, ())]
+        }
+    )
+
+    def ways(previous):
+        """(passage, entity, link) -> logit of the links out of a passage."""
+        topic, found = index.title_entity[previous], {}
+        for entity in named[previous]:
+            rows = [r for r in range(*index.first_sentence[previous : previous + 2]) if index.entities_of_sentence[r, entity]]
+            others = [p for p in range(count) if p != previous]
+            links = {
+                'to_title': [p for p in others if index.title_entity[p] == entity],
+                'shared': [p for p in others if entity in named[p] and index.title_entity[p] != entity],
+            }
+            if entity == topic:
+                links = {'from_title': links['shared']}
+            for link, targets in links.items():
+                source = (
+                    max((similar[count + r] for r in rows), default=0) - max(sentence[previous]) if link != 'from_title' else 0
+                )
+                for target in targets:
+                    found[target, entity, link, previous] = (
+                        b[link]
+                        + b['rarity'] * idf[entity]
+                        + b['spread'] * math.log(len(targets))
+                        + b['source'] * source
+                        + b['asked'] * (entity in question.entities)
+                    )
+        return found
+
+    scores = dict(first)
+    beam = {(p,): share for p, share in first.items()}
+    for _ in range(2):
+        longer = {}
+        for chain, share in beam.items():
+            found = {(p, None, 'direct', None): b['direct'] + b['prior'] * math.log(first[p] + 1e-12) for p in range(count)}
+            for previous in chain:
+                found |= ways(previous)
+            found = {way: logit for way, logit in found.items() if way[0] not in chain}
+            gains = {p: covers(p, chain) for p, *_ in found}
+            most = max(words for words, _, _ in gains.values()) + 0.02
+            for way in found:
+                words, names, title = gains[way[0]]
+                found[way] += b['words'] * words + b['words_share'] * words / most + b['named'] * names + b['titled'] * title
+                found[way] += b['sentence'] * best[way[0]] + b['passage'] * similar[way[0]]
+            for way, probability in softmax(found).items():
+                scores[way[0]] += share * probability
+                key = tuple(sorted((*chain, way[0])))
+                longer[key] = longer.get(key, 0) + share * probability
+        beam = longer
+    return [scores[p] for p in range(count)]

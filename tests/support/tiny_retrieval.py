@@ -1,0 +1,45 @@
+"""Small corpora for retrieval, written as texts in which names stand in brackets."""
+
+import re
+import zlib
+
+import numpy as np
+
+from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.retrieval.index import Corpus
+from opql_jax.retrieval.words import words_of
+
+DIM = 64
+
+
+def vector_of(text: str) -> np.ndarray:
+    """[DIM] a vector of a text that is like those of texts with the same words: each word has a direction of its own."""
+    directions = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=DIM) for word in words_of(text)]
+    return np.sum(directions, 0).astype(np.float32) if directions else np.zeros(DIM, np.float32)
+
+
+def corpus_of(passages: dict[str, str]) -> Corpus:
+    """The corpus of texts by title, whose entities are the titles and then the names in brackets, in order; ids are small titles."""
+    entities = {title: number for number, title in enumerate(passages)}
+    texts, mentions = [], []
+    for passage, marked in enumerate(passages.values()):
+        text = ''
+        for plain, name in re.findall(r'([^\[]*)(?:\[([^\]]*)\])?', marked):
+            text += plain
+            if name:
+                mentions.append((passage, len(text), len(text) + len(name), entities.setdefault(name, len(entities))))
+                text += name
+        texts.append(text)
+    starts = [sentence_starts(text) for text in texts]
+    sentences = [text[a:b] for text, at in zip(texts, starts) for a, b in zip(at, [*at[1:], len(text)])]
+    return Corpus(
+        ids=[title.lower() for title in passages],
+        titles=list(passages),
+        texts=texts,
+        title_entities=np.arange(len(passages)),
+        mentions=np.array(mentions, np.int32).reshape(-1, 4),
+        num_entities=len(entities),
+        sentence_starts=starts,
+        passage_vectors=np.stack([vector_of(f'{title}. {text}') for title, text in zip(passages, texts)]),
+        sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),
+    )
