@@ -96,6 +96,7 @@ def part(task: Task, remainder: int) -> Task:
 
 
 def rounded(weights) -> dict:
+    """Weights as they are printed."""
     return {name: round(float(value), 2) for name, value in weights.items()}
 
 
@@ -103,6 +104,7 @@ def rounded(weights) -> dict:
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
+    """The objects of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -166,6 +168,7 @@ def cached(options: argparse.Namespace, name: str, make) -> np.ndarray:
 
 
 def kind_names() -> list[str]:
+    """The kinds of spans, by number."""
     return sorted({*recognition.KINDS.values(), recognition.UNKNOWN_KIND})
 
 
@@ -189,11 +192,10 @@ def encode(titles: list[str], texts: list[str], starts: list[list[int]]) -> tupl
     folder = tokenizer.find_minilm()
     fields, loaded = bert.load_bert(folder)
     encoder = RelationEncoder(**fields, relation_dim=8, entity_dim=2)
-    width = jax.tree.leaves(loaded)[0].shape[-1] if 'hidden_dim' not in fields else fields['hidden_dim']
     params = {
         **jax.tree.map(jnp.asarray, loaded),
-        'w_r': {'kernel': jnp.zeros((2 * width, 8))},
-        'w_e': {'kernel': jnp.zeros((width, 2))},
+        'w_r': {'kernel': jnp.zeros((2 * fields['hidden_size'], 8))},
+        'w_e': {'kernel': jnp.zeros((fields['hidden_size'], 2))},
     }
     prefixes = [f'{title}. ' if title else '' for title in titles]
     encoded = tokenizer.load_tokenizer(folder).encode_batch([a + b for a, b in zip(prefixes, texts)], add_special_tokens=True)
@@ -256,19 +258,23 @@ def scores(task: Task, weights: rank.Weights):
 
 
 def run(index, questions, weights, hops: int = 3) -> list[list[int]]:
+    """The five best passages of each question."""
     ranker = rank.Ranker(index, weights, hops)
     return [[ranked.passage for ranked in ranker.rank(question, 5)] for question in questions]
 
 
 def columns(index: RetrievalIndex, text: str) -> list[int]:
+    """The words of a text that the index has."""
     return sorted({index.word_ids[word] for word in words_of(text) if word in index.word_ids})
 
 
 def standard(values: np.ndarray) -> np.ndarray:
+    """Values in standard deviations from their mean."""
     return (values - values.mean()) / (values.std() or 1)
 
 
 def best(values: np.ndarray) -> list[int]:
+    """The places of the five highest."""
     return np.argsort(-values, kind='stable')[:5].tolist()
 
 
@@ -298,6 +304,7 @@ def personalised_pagerank(index: RetrievalIndex, damping: float = 0.5, steps: in
 
 
 def line(task: Task, ranking: str, ranked) -> dict:
+    """What is printed of a ranking."""
     ranked = list(ranked)
     recall = {
         k: np.mean([len({*rows[:k]} & {*needed}) / len(needed) for rows, needed in zip(ranked, task.supporting)])
@@ -332,6 +339,7 @@ def fit(tasks: list[Task], questions: int = 300) -> rank.Weights:
 
 
 def first_steps(task: Task):
+    """For each question, the quantities of all first passages and the right ones."""
     ranker = rank.Ranker(task.index)
     for question, needed in zip(task.questions, task.supporting):
         yield ranker.view(question).first(), needed

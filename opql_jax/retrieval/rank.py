@@ -53,11 +53,11 @@ class Weights(NamedTuple):
 
 
 WEIGHTS = Weights(
-    first={'words': 6.0, 'named': 2.2, 'titled': 1.7, 'sentence': 0.7, 'passage': 0.55},
+    first={'words': 11.84, 'named': 2.19, 'titled': 1.81, 'sentence': 1.35, 'passage': 0.28},
     next={
-        'words': 1.7, 'words_share': 3.3, 'named': 1.1, 'titled': 1.4, 'sentence': 0.1, 'passage': 0.3,
-        'direct': -0.8, 'to_title': 0.9, 'from_title': 0.3, 'shared': -0.4, 'rarity': 3.5, 'spread': -1.1, 'source': 0.7,
-        'asked': -2.7, 'prior': 0.4,
+        'words': 6.77, 'words_share': 2.85, 'named': 1.2, 'titled': 1.9, 'sentence': 0.03, 'passage': 0.43,
+        'direct': 1.7, 'to_title': 0.86, 'from_title': -0.74, 'shared': -1.65, 'rarity': 8.87, 'spread': -0.56,
+        'source': 1.74, 'asked': -3.75, 'prior': 0.21,
     },
 )  # fmt: skip
 
@@ -252,7 +252,7 @@ class View:
         self._links: dict[int, _Edges] = {}
 
     def first(self) -> np.ndarray:
-        """[passages, len(FIRST)]"""
+        """The quantities of all passages as first ones, [passages, len(FIRST)]."""
         return np.stack([self._words.sum(0), self._named.sum(0), self._titled.sum(0), self._best, self._passage], 1)
 
     def begin(self, first: np.ndarray) -> None:
