@@ -129,8 +129,8 @@ def load(name: str, options: argparse.Namespace, folder: pathlib.Path) -> Task:
     ]
     starts = [sentence_starts(text) for text in texts]
     suffix = '-untitled' if options.untitled else ''
-    passage_vectors = cached(options, f'{name}-passages{suffix}.npy', lambda: encode(titles, texts, starts)[0])
-    sentence_vectors = cached(options, f'{name}-sentences{suffix}.npy', lambda: encode(titles, texts, starts)[1])
+    both = cached(options, f'{name}-vectors{suffix}.npy', lambda: np.concatenate(encode(titles, texts, starts)))
+    passage_vectors, sentence_vectors = np.split(both, [len(texts)])
     asked = [question['question'] for question in questions]
     vectors = cached(options, f'{name}-questions.npy', lambda: encode([''] * len(asked), asked, [[]] * len(asked))[0])
     index = build(
