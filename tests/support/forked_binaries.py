@@ -139,6 +139,9 @@ def _run(binary, flags, file_limit, kill_before, kill_after, kill_by, obedient):
     if kill_after is not None:
         _kill_after(kill_after, kill_by)
     if file_limit is not None:
+        import jax  # which the parent has imported
+
+        jax.config.update('jax_enable_compilation_cache', False)  # whose files may be longer, of which it warns
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     if kill_before is not None:
         _kill_before(kill_before)
