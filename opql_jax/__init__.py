@@ -6,3 +6,10 @@ def open(kb, **options):
     from opql_jax.kb.virtual_kb import VirtualKB  # here, as importing the package imports nothing
 
     return VirtualKB.open(kb, **options)
+
+
+def load_encoder(folder='default'):
+    """Opens a relation encoder that any English text can use, by default the one that comes along: a `TextEncoder`."""
+    from opql_jax.models.text_encoder import TextEncoder  # as above
+
+    return TextEncoder.load(folder)

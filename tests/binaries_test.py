@@ -18,6 +18,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.questions import QUESTION_SETS, questions
 from opql_jax.datasets.synthetic.world import generate
 from opql_jax.memory.format import Memory
+from opql_jax.training import objectives
 from opql_jax.training.checkpoints import Checkpoints
 
 import tiny_training
@@ -107,6 +108,8 @@ def chain(tmp_path_factory):
     write_questions(root / 'open.jsonl', [to_record(question, world.vocab()) for question in known])
     without = ['--gin.MEMORY=None', '--gin.INIT_FROM=align', f'--gin.QUESTIONS={root / "open.jsonl"}', '--gin.ENTITY_LAYER=0']
     run('train', *train('lm_questions', kb, *without))
+    text_relations = objectives.TextRelations(relations=0, pairs=2, unrelated=0, sentence_weight=0.0)
+    tiny_training.write_untrained(root / 'text', root / 'text_relations', text_relations)
     stated = [KBFolder(root).read()]
     run('train', *train('follow', kb, "--gin.objectives.Follow.splits=('2-hop/train',)"))
     stated.append(KBFolder(root).read())

@@ -4,13 +4,14 @@ The passage is tokenised once, in plain form; a pair of its mentions is marked b
 masked mention's name therefore leaves no trace in the input: neither in the tokens nor in their positions.
 """
 
+import bisect
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from opql_jax.corpus.splitting import separate
+from opql_jax.corpus.splitting import separate, unspaced_borders
 from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
@@ -83,6 +84,18 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
     return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
+def tokenise_sentences(
+    tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]], sentence_starts: Sequence[int]
+) -> tuple[TokenisedPassage, np.ndarray]:
+    """`tokenise_passage`, and the first token of each sentence, whose characters begin at `sentence_starts`: [sentences] int32."""
+    cuts = unspaced_borders(text, mentions)
+    moved = [start + bisect.bisect_right(cuts, start) for start in sentence_starts]
+    text, mentions = separate(text, mentions)
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    begins = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)[:, 0]
+    return _with_mentions(encoding, mentions), np.searchsorted(begins, moved).astype(np.int32)
+
+
 def mark_pair(
     passage: TokenisedPassage, i: int, j: int, special: SpecialIds, max_context: int, masked: bool = True
 ) -> MarkedPair:
@@ -140,6 +153,23 @@ def place_mentions(passage: TokenisedPassage, special: SpecialIds) -> PlacedMent
     tokens = np.concatenate([[special.cls], passage.tokens, [special.sep]], dtype=np.int32, casting='unsafe')
     first = 1 + passage.starts
     return PlacedMentions(tokens, first, np.maximum(passage.ends, first))
+
+
+def around_pair(passage: TokenisedPassage, most: int) -> TokenisedPassage:
+    """At most `most` tokens of a passage with two mentions: those around both, or around each where these are far apart."""
+    tokens, starts, ends, entities = passage
+    if len(tokens) <= most:
+        return passage
+    begin, end = int(starts[0]), int(ends[1])
+    if end - begin <= most:
+        begin = max(0, min(begin - (most - (end - begin)) // 2, len(tokens) - most))
+        kept = np.arange(begin, begin + most)
+    else:
+        half = most // 2
+        around = [max(0, min(int(start) - half // 2, len(tokens) - half)) for start in starts]
+        kept = np.unique(np.concatenate([np.arange(first, first + half) for first in around]))
+    place = lambda at: np.asarray(np.searchsorted(kept, at), np.int32)
+    return TokenisedPassage(tokens[kept], place(starts), place(ends), entities)
 
 
 class MarkedPairs:

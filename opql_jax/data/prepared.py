@@ -20,6 +20,7 @@ from opql_jax.data import tokenizer as tokenizer_lib
 PAIR_KINDS = {
     'title': "no passage mentions an entity besides its title's",
     'sentence': 'no sentence mentions two entities',
+    'near': "no sentence mentions two entities, and no passage one besides its title's",
     'all': 'no passage mentions two entities',
 }
 
@@ -117,15 +118,22 @@ class Prepared:
         """Rows of `pairs` [n] int64, rising, of one kind.
 
         Args:
-            pairs: 'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence) or
-                'all' (any two mentions of a passage).
+            pairs: 'title' (page title and mention, both directions), 'sentence' (two mentions that begin in one sentence), 'near'
+                (both of these) or 'all' (any two mentions of a passage).
 
         Raises:
             InputError: there is no such kind, or no such pair.
         """
         if pairs not in PAIR_KINDS:
             raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
-        chosen = {'title': lambda: self.pairs['is_title'], 'sentence': self._in_one_sentence, 'all': lambda: True}[pairs]()
+        is_title = lambda: self.pairs['is_title']
+        kinds = {
+            'title': is_title,
+            'sentence': self._in_one_sentence,
+            'near': lambda: is_title() | self._in_one_sentence(),
+            'all': lambda: True,
+        }
+        chosen = kinds[pairs]()
         rows = np.flatnonzero(np.broadcast_to(chosen, len(self.pairs['topic'])))
         if not len(rows):
             raise InputError(f'{self.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')

@@ -11,7 +11,7 @@ import collections
 import itertools
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
@@ -47,20 +47,24 @@ def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
         records = _fewrel(path)
     sentences, skipped = [], collections.Counter()
     for text, topics, targets, relation in records:
-        # Of several occurrences of the two names those nearest to each other.
-        apart = [
-            (max(a[0], b[0]) - min(a[1], b[1]), a, b)
-            for a, b in itertools.product(topics, targets)
-            if a[1] <= b[0] or b[1] <= a[0]
-        ]
-        if apart:
-            _, topic, target = min(apart)
-            sentences.append(LabelledSentence(text, topic, target, relation))
+        if pair := nearest(topics, targets):
+            sentences.append(LabelledSentence(text, *pair, relation))
         else:
             skipped[OVERLAPPING if topics and targets else MISSING] += 1
     if not sentences:
         raise InputError(f'{path}: no sentence with two mentions ({dict(skipped) or "it is empty"})')
     return sentences, dict(skipped)
+
+
+Occurrence = tuple[int, int]
+
+
+def nearest(topics: Iterable[Occurrence], targets: Iterable[Occurrence]) -> tuple[Occurrence, Occurrence] | None:
+    """Of the occurrences of two names those that are the nearest to each other and do not overlap; None if there are none."""
+    apart = [
+        (max(a[0], b[0]) - min(a[1], b[1]), a, b) for a, b in itertools.product(topics, targets) if a[1] <= b[0] or b[1] <= a[0]
+    ]
+    return min(apart)[1:] if apart else None
 
 
 def _from_line(record: dict) -> tuple:

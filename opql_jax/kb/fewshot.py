@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +17,10 @@ from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 from opql_jax.models import bert
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
 
-EMBEDDINGS = ('relation', 'relation masked', 'mean', 'mean masked')
+EMBEDDINGS = ('pair', 'relation', 'relation masked', 'mean', 'mean masked')
 
 
 def evaluate_fewshot(
@@ -27,6 +29,7 @@ def evaluate_fewshot(
     model_dir: str,
     output_dir: str,
     embedding: str = 'relation',
+    relations: tuple[str, ...] = (),
     ways: int = 5,
     shots: int = 1,
     episodes: int = 2000,
@@ -38,11 +41,13 @@ def evaluate_fewshot(
 
     Args:
         sentences: FewRel's JSON or JSON Lines, see `datasets.labelled_sentences`.
-        model_dir: workdir of a training run; for the baselines also a Hugging Face BERT folder, or 'minilm'.
+        model_dir: workdir of a training run; for 'pair' a released encoder, or 'default'; for the baselines also a Hugging Face BERT
+            folder, or 'minilm'.
         output_dir: receives metrics.json.
-        embedding: 'relation', r of the sentence with [R1] and [R2] after its two mentions, or 'relation masked', with [ENT] in
-            their place, as pretraining has them; or a baseline: 'mean', the mean of the last layer over the plain sentence,
-            and 'mean masked', over the one with [ENT].
+        embedding: 'pair', the relation that a released encoder reads off the two mentions; 'relation', r of the sentence with [R1] and
+            [R2] after its two mentions, or 'relation masked', with [ENT] in their place, as pretraining has them; or a baseline: 'mean',
+            the mean of the last layer over the plain sentence, and 'mean masked', over the one with [ENT].
+        relations: those whose sentences count; all if empty.
         ways, shots: N and K.
         episodes: each has N queries.
         seed: of the episodes.
@@ -58,14 +63,16 @@ def evaluate_fewshot(
     """
     if embedding not in EMBEDDINGS:
         raise InputError(f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}')
-    encoder, params, tokenizer = _open(model_dir, step, embedding)
     found, left_out = read_labelled(sentences)
-    passages = tokenise(tokenizer, found)
-    longest = min(max(LENGTHS), encoder.max_length)
-    fits = [len(passage.tokens) + markup.MARKUP_ROOM <= longest for passage in passages]
+    if missing := set(relations) - {s.relation for s in found}:
+        raise InputError(f'relations: {sentences} has no sentence of {", ".join(sorted(missing))}')
+    if relations:
+        found = [s for s in found if s.relation in relations]
+    model = _model(model_dir, step, embedding)
+    fits = model.fits(found)
     if too_long := fits.count(False):
-        left_out[f'more than {longest} tokens'] = too_long
-    found, passages = list(itertools.compress(found, fits)), list(itertools.compress(passages, fits))
+        left_out[f'more than {model.longest} tokens'] = too_long
+    found = list(itertools.compress(found, fits))
     groups = group_by_relation([s.relation for s in found], [s.text for s in found], shots + 1)
     if alone := len(found) - sum(len(texts) for relation in groups for texts in relation):
         left_out[f'of a relation with fewer than {shots + 1} texts'] = alone
@@ -87,13 +94,8 @@ def evaluate_fewshot(
     if dry_run:
         print(f'# {settings}')
         return {}
-    special = tokenizer_lib.special_ids(tokenizer)
-    masked = embedding.endswith('masked')
     with locks.writer(output_dir):
-        if embedding.startswith('relation'):
-            vectors = relation_embeddings(encoder, params, passages, special, masked)
-        else:
-            vectors = mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
+        vectors = model.embed(found)
         accuracies = episode_accuracies(vectors, groups, ways, shots, episodes, seed)
         error = accuracies.std(ddof=1) / np.sqrt(episodes)
         out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
@@ -106,6 +108,42 @@ def evaluate_fewshot(
     for reason, count in left_out.items():
         print(f'left out: {count:,} sentences, {reason}')
     return out
+
+
+class _Model(NamedTuple):
+    """What is scored.
+
+    Attributes:
+        fits: `(sentences) -> [bool]`, whether it reads each of them whole.
+        embed: `(sentences) -> [n, d] float32`.
+        longest: tokens that it reads; None for any number.
+    """
+
+    fits: Callable[[list[LabelledSentence]], list[bool]]
+    embed: Callable[[list[LabelledSentence]], np.ndarray]
+    longest: int | None = None
+
+
+def _model(model_dir, step, embedding) -> _Model:
+    """A released encoder, or what `_open` opens."""
+    if embedding == 'pair':
+        text_encoder = TextEncoder.load(model_dir)
+        return _Model(
+            fits=lambda sentences: [True] * len(sentences),
+            embed=lambda sentences: text_encoder.encode_pairs(*list(zip(*sentences))[:3]),
+        )
+    encoder, params, tokenizer = _open(model_dir, step, embedding)
+    special, masked = tokenizer_lib.special_ids(tokenizer), embedding.endswith('masked')
+    longest = min(max(LENGTHS), encoder.max_length)
+
+    def embed(sentences):
+        passages = tokenise(tokenizer, sentences)
+        if embedding.startswith('relation'):
+            return relation_embeddings(encoder, params, passages, special, masked)
+        return mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
+
+    fits = lambda sentences: [len(p.tokens) + markup.MARKUP_ROOM <= longest for p in tokenise(tokenizer, sentences)]
+    return _Model(fits, embed, longest)
 
 
 def _open(model_dir, step, embedding):

@@ -2,6 +2,7 @@
 
     relation_loss    L_rel, eq. 2     mentions of the same pair are similar
     entity_loss      L_el, eq. 3      a mention retrieves its entity; also L_mel, eq. 12, of the language model
+    label_loss       questions find the pairs that state what they ask
     alignment_loss   distant supervision by one-hop questions (paper §3.1.3, the finetuned memory)
     retrieval_loss   L_re, eq. 8      the language model retrieves entries that lead to an answer
 
@@ -93,6 +94,25 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
     facts = _mean(jax.nn.softplus(_FACT_THRESHOLD - logits), per_question(positives))
     others = _mean(jax.nn.softplus(logits - _FACT_THRESHOLD), per_question(negatives))
     return ordering + fact_weight * (facts + others), _mean(correct, counted)
+
+
+def label_loss(questions, question_label, relations, label):
+    """Questions find the pairs of their label among all pairs of the batch; the probability mass of these counts as one.
+
+    Args:
+        questions: [q, d_r] float, relation embeddings of the questions.
+        question_label: [q] int32, -1 in unused rows.
+        relations, label: [n, d_r] float and [n] int32, the pairs; those with label -1 answer nothing.
+
+    Returns:
+        (loss, accuracy), float32 scalars over the questions that a pair answers.
+    """
+    positives = (question_label[:, None] == label[None, :]) & (question_label >= 0)[:, None]
+    logits = questions.astype(jnp.float32) @ relations.astype(jnp.float32).T
+    loss = jax.nn.logsumexp(logits, axis=1) - jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
+    correct = jnp.take_along_axis(positives, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
+    counted = positives.any(axis=1)
+    return _mean(jnp.where(counted, loss, 0.0), counted), _mean(correct, counted)
 
 
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):

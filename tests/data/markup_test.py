@@ -247,3 +247,75 @@ def test_many_questions_at_once_are_marked_as_one_by_one():
 def test_a_passage_without_mentions_or_text():
     p = markup.tokenise_passage(TOKENIZER, '', [])
     assert p.tokens.shape == p.starts.shape == p.ends.shape == p.entities.shape == (0,)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(st.sampled_from(['', ' ', '. ', ' by ', '-']), NAMES), min_size=1, max_size=6), st.data())
+def test_sentences_begin_at_the_first_token_of_their_characters(pieces, data):
+    text, mentions = 'The ', []
+    for k, (between, name) in enumerate(pieces):
+        text += between
+        mentions.append((len(text), len(text) + len(name), k))
+        text += name
+    # Sentences begin outside of mentions, or with one.
+    places = [p for p in range(len(text)) if not any(start < p < end for start, end, _ in mentions)]
+    starts = [0, *sorted(data.draw(st.sets(st.sampled_from(places), max_size=4)) - {0})]
+    found, first = markup.tokenise_sentences(TOKENIZER, text, mentions, starts)
+    plain = markup.tokenise_passage(TOKENIZER, text, mentions)
+    for one, other in zip(found, plain):
+        np.testing.assert_array_equal(one, other)
+    assert first.dtype == np.int32 and len(first) == len(starts)
+    apart, _ = markup.separate(text, mentions)
+    moved = [start + sum(p <= start for p in markup.unspaced_borders(text, mentions)) for start in starts]
+    offsets = TOKENIZER.encode(apart, add_special_tokens=False).offsets
+    assert first.tolist() == [sum(begin < place for begin, _ in offsets) for place in moved]
+
+
+def test_a_sentence_that_begins_with_a_name_begins_with_its_first_token():
+    text = 'the film .Alien starred sigourney weaver.'
+    start = text.index('Alien')
+    found, first = markup.tokenise_sentences(TOKENIZER, text, [(start, start + 5, 0)], [0, start])
+    assert first.tolist() == [0, found.starts[0]] and found.tokens[first[1] : found.ends[0]].tolist() == ids('Alien')
+
+
+@st.composite
+def pairs(draw):
+    """A passage whose tokens are their own numbers, with two mentions, and how many of them are kept."""
+    left, first, between, second, right = (draw(st.integers(low, 40)) for low in (0, 1, 0, 1, 0))
+    starts = np.array([left, left + first + between], np.int32)
+    total = left + first + between + second + right
+    return markup.TokenisedPassage(
+        np.arange(total, dtype=np.int32), starts, starts + np.array([first, second], np.int32), np.array([1, 0], np.int32)
+    ), draw(st.integers(8, 60))
+
+
+@settings(max_examples=400)
+@given(pairs())
+def test_a_text_is_cut_around_a_pair(pair):
+    passage, most = pair
+    cut = markup.around_pair(passage, most)
+    assert len(cut.tokens) <= most and (np.diff(cut.tokens) > 0).all()
+    np.testing.assert_array_equal(cut.entities, passage.entities)
+    if len(passage.tokens) <= most:
+        np.testing.assert_array_equal(cut.tokens, passage.tokens)
+    spans = list(zip(passage.starts, passage.ends, cut.starts, cut.ends))
+    for start, end, new_start, new_end in spans:
+        kept = cut.tokens[new_start:new_end]
+        # Of a name nothing is left out but the end of one that is longer than a part of the text that is kept.
+        np.testing.assert_array_equal(kept, cut.tokens[(cut.tokens >= start) & (cut.tokens < end)])
+        assert len(kept) and kept[0] == start
+        assert len(kept) == end - start or end - start > most // 2 - most // 4
+    if passage.ends[1] - passage.starts[0] <= most < len(passage.tokens):
+        assert len(cut.tokens) == most and (np.diff(cut.tokens) == 1).all()
+    elif most < len(passage.tokens):
+        assert 0 <= cut.ends[0] <= cut.starts[1]
+
+
+def test_what_is_cut_off_is_as_much_on_both_sides():
+    tokens = np.arange(100, dtype=np.int32)
+    at = lambda *values: np.array(values, np.int32)
+    cut = markup.around_pair(markup.TokenisedPassage(tokens, at(50, 55), at(52, 57), at(0, 1)), 27)
+    assert cut.tokens.tolist() == list(range(40, 67)) and cut.starts.tolist() == [10, 15] and cut.ends.tolist() == [12, 17]
+    far = markup.around_pair(markup.TokenisedPassage(tokens, at(20, 80), at(21, 81), at(0, 1)), 10)
+    assert far.tokens.tolist() == [18, 19, 20, 21, 22, 78, 79, 80, 81, 82]
+    assert far.starts.tolist() == [2, 7] and far.ends.tolist() == [3, 8]

@@ -13,8 +13,11 @@ from opql_jax.data import batching, markup
 from opql_jax.datasets.labelled_sentences import read_labelled
 from opql_jax.kb import fewshot
 from opql_jax.kb.fewshot import evaluate_fewshot
+from opql_jax.models import released
+from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
 
+import tiny_text_encoder
 import tiny_training
 from forked_binaries import Binaries
 
@@ -123,9 +126,12 @@ def test_masking_hides_the_entities_from_the_baseline(folders, tmp_path):
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
         (dict(ways=1), '1 ways'),
         (dict(shots=0), '0 shots'),
-        (dict(embedding='sum'), "embedding='sum': it is one of 'relation', 'relation masked', 'mean'"),
+        (dict(embedding='sum'), "embedding='sum': it is one of 'pair', 'relation', 'relation masked', 'mean'"),
         (dict(model_dir='nowhere'), 'nowhere/model.json: no such file'),
         (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
+        (dict(model_dir='nowhere', embedding='pair'), 'nowhere/config.json: no such file; nowhere is not a released encoder'),
+        (dict(relations=('near', 'far', 'under')), 'relations: .*val.json has no sentence of far, under'),
+        (dict(relations=('near', 'wrote')), 'there are 2'),
     ],
 )
 def test_what_cannot_be_scored_is_refused(folders, tmp_path, options, said):
@@ -140,6 +146,31 @@ def test_sentences_longer_than_the_encoder_takes_are_left_out(folders, tmp_path)
     (tmp_path / 'long.json').write_text(json.dumps(items))
     longest = min(max(fewshot.LENGTHS), model_config.load(folders[0])[0].max_length)
     assert run((folders[0], tmp_path / 'long.json'), tmp_path)['left_out'][f'more than {longest} tokens'] == 1
+
+
+def test_relations_can_be_chosen(folders, tmp_path):
+    out = run(folders, tmp_path, ways=2, relations=('near', 'wrote'))
+    assert (out['relations'], out['sentences'], out['left_out']) == (2, 7, {})
+
+
+def test_pairs_are_encoded_by_a_released_encoder(folders, tmp_path):
+    encoder = tiny_text_encoder.make()
+    released.write(tmp_path / 'encoder', encoder.module, encoder.params, encoder.tokenizer.to_str(), '# Tiny\n')
+    file = tmp_path / 'long.json'
+    items = json.loads(folders[1].read_text())
+    items['born'] += [
+        _item(f'{first} {"saw " * 200}{last}'.split(), [0], [201]) for first, last in (('ann', 'jo'), ('jo', 'max'))
+    ]
+    file.write_text(json.dumps(items))
+    out = run((tmp_path / 'encoder', file), tmp_path / 'out', embedding='pair')
+    # Of a long sentence what is around the pair is read.
+    assert out['left_out'] == {'the mentions overlap': 1, 'of a relation with fewer than 2 texts': 1}
+    assert (out['embedding'], out['sentences']) == ('pair', 11) and 0 <= out['accuracy'] <= 1
+    found = read_labelled(file)[0]
+    model = fewshot._model(str(tmp_path / 'encoder'), None, 'pair')
+    texts, topics, targets, _ = zip(*found)
+    expected = TextEncoder.load(tmp_path / 'encoder').encode_pairs(texts, topics, targets)
+    np.testing.assert_array_equal(model.embed(found), expected)
 
 
 def test_a_dry_run_counts_and_encodes_nothing(folders, tmp_path, capsys, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opql_jax.models import losses
-from opql_jax.models.losses import alignment_loss, relation_loss
+from opql_jax.models.losses import alignment_loss, label_loss, relation_loss
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
@@ -54,6 +54,18 @@ def slow_alignment_loss(questions, question_topic, answers, relations, topic, ta
     return ordering + facts * second, np.mean(right or [0])
 
 
+def slow_label_loss(questions, question_label, relations, label):
+    """(loss, accuracy): each question looks for a pair of its label among all pairs."""
+    questions, relations, losses, right = np.asarray(questions, np.float64), np.asarray(relations, np.float64), [], []
+    for question, wanted in zip(questions, question_label):
+        positive = (label == wanted) & (wanted >= 0)
+        if positive.any():
+            log_probs = log_softmax(relations @ question)
+            losses.append(-np.log(np.exp(log_probs[positive]).sum()))
+            right.append(positive[int(np.argmax(log_probs))])
+    return np.mean(losses or [0]), np.mean(right or [0])
+
+
 def slow_entity_loss(mentions, entities, table):
     mentions, table = np.asarray(mentions, np.float64), np.asarray(table, np.float64)
     losses, right = [], []
@@ -91,6 +103,28 @@ def test_alignment_loss_is_the_reference(seed):
     batch = questions, question_topic, answers, relations, topic, target
     for facts in (0.0, 1.0, 2.5):
         np.testing.assert_allclose(alignment_loss(*batch, facts), slow_alignment_loss(*batch, facts), rtol=1e-5)
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_label_loss_is_the_reference(seed):
+    rng = np.random.default_rng(seed)
+    questions, relations = (rng.normal(size=(n, 6)).astype(np.float32) for n in (9, 14))
+    # Some questions have no label, some pairs neither, and some labels no pair.
+    question_label, label = (rng.integers(-1, 5, n).astype(np.int32) for n in (9, 14))
+    batch = questions, question_label, relations, label
+    np.testing.assert_allclose(label_loss(*batch), slow_label_loss(*batch), rtol=1e-5)
+
+
+def test_a_question_that_no_pair_answers_teaches_nothing():
+    rng = np.random.default_rng(0)
+    questions, relations = (jnp.asarray(rng.normal(size=(n, 6)), jnp.float32) for n in (2, 5))
+    label = np.array([3, 3, -1, 4, 4], np.int32)
+    for absent in (-1, 7):
+        question_label = np.array([3, absent], np.int32)
+        (loss, _), gradient = jax.value_and_grad(label_loss, has_aux=True)(questions, question_label, relations, label)
+        assert loss > 0 and np.abs(gradient[0]).max() > 0 and not gradient[1].any()
+    loss, accuracy = label_loss(questions, np.full(2, -1, np.int32), relations, label)
+    assert (loss, accuracy) == (0, 0)
 
 
 @pytest.mark.parametrize('seed', range(5))

@@ -87,6 +87,17 @@ GIN = {
         INTO,
         ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS],
     ),
+    'runs/text_relations': (
+        'train',
+        f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS=0 --gin.PAIRS=2 --gin.trainer.TrainConfig.bert_folder=None'
+        ' --gin.objectives.TextRelations.unrelated=0',
+        ['question_tokens  (4, 32)', 'first  (8, 2)', 'TextRelations.rows_per_label = 4', 'TrainConfig.warmup_steps = 40'],
+    ),
+    'runs/release': (
+        'release',
+        '--gin.KB={kb} --gin.MODEL=text_relations --gin.OUTPUT={kb}/new --gin.CARD={kb}/card.md',
+        ['# RelationEncoder(', 'release.step = None'],
+    ),
     'runs/lm_cloze': (
         'train',
         f'{INTO} --gin.INIT_FROM=align --gin.ENTITY_LAYER=0',

@@ -4,6 +4,7 @@
     relations        L_rel + L_el, without any label (paper §2).                               trains encoder, entity_table
     align            the encoder learns from distantly aligned 1-hop questions (paper §3).     trains encoder
     align_passages   the same, with each passage encoded once for all of its pairs.            trains encoder
+    text_relations   a relation encoder that any text can use, by labels or pairs of entities.  trains encoder
     follow           multi-hop questions over a fixed memory, loss at the last hop only.       trains encoder, W_q, W_t (W_k: a flag)
     lm_names         linking of mentions by names, before the language model (paper §4).       trains encoder, entity_table
     lm_cloze         pretraining of the language model: L_mel + L_re + L_el.                   trains all but W_r of the memory
@@ -21,6 +22,7 @@ from opql_jax.training.objectives.lm_cloze import Cloze
 from opql_jax.training.objectives.lm_names import LinkNames
 from opql_jax.training.objectives.lm_questions import AnswerQuestions
 from opql_jax.training.objectives.relations import Relations
+from opql_jax.training.objectives.text_relations import TextRelations
 
 # Those whose models answer questions.
 ANSWERING = {objective.__name__: objective for objective in (Follow, Cloze, AnswerQuestions)}

@@ -1,0 +1,70 @@
+"""Questions made from what is known of a sentence: the name of a relation, or the sentence itself, with its target left out.
+
+They teach an encoder to read questions where nobody asked any.
+"""
+
+import functools
+import importlib.resources
+import tomllib
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
+from opql_jax.data.tokenizer import SpecialIds
+
+# For relations without questions of their own; {relation} is their name. The other way round it is asked whose relation something is.
+_ABOUT = (
+    'what is the {relation} of {}',
+    'who is the {relation} of {}',
+    'the {relation} of {}',
+    '{} {relation}',
+    'which {relation} does {} have',
+)
+_INVERSE = ('whose {relation} is {}', 'what has the {relation} {}', '{} is the {relation} of what')
+# How many tokens on either side of a pair a question keeps.
+_AROUND = 3
+# Tokens of a question but those between the pair: [CLS], [ENT] [R1], the unknown, and [ENT] [R2] [SEP].
+MOST_AROUND = 2 * _AROUND + 7
+
+
+class Templates(NamedTuple):
+    """Questions about a relation, with {} for the topic: about its subject, and about its object."""
+
+    about: tuple[str, ...]
+    inverse: tuple[str, ...]
+
+
+def templates(relation: str) -> Templates:
+    """The questions about a relation that is called so."""
+    own = _templates().get(relation, {})
+    general = lambda patterns: tuple(pattern.replace('{relation}', relation) for pattern in patterns)
+    return Templates((*own.get('about', ()), *general(_ABOUT)), (*own.get('inverse', ()), *general(_INVERSE)))
+
+
+@functools.cache
+def _templates() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads((importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text('utf-8'))
+
+
+def cloze_question(passage: TokenisedPassage, i: int, j: int, unknown: int, special: SpecialIds) -> MarkedQuestion:
+    """What a passage says of two mentions as a question: 'who directed [Inception]' of 'Christopher Nolan directed Inception'.
+
+    Args:
+        passage: with the mentions.
+        i, j: the topic's mention and the target's, which do not overlap.
+        unknown: the token that stands for the target, such as 'who'.
+        special: ids of the markers.
+
+    Returns:
+        The tokens from a little before the first of the mentions to a little after the second, marked as `markup.mark_questions` does.
+    """
+    tokens, starts, ends, _ = passage
+    first, second = (i, j) if starts[i] <= starts[j] else (j, i)
+    mark = {i: (special.ent, special.r1), j: (unknown,)}
+    left = tokens[max(0, starts[first] - _AROUND) : starts[first]]
+    between = tokens[ends[first] : starts[second]]
+    row = [special.cls, *left, *mark[first], *between, *mark[second], *tokens[ends[second] : ends[second] + _AROUND]]
+    r1 = row.index(special.r1)
+    row += [special.ent, special.r2, special.sep]
+    return MarkedQuestion(np.array(row, np.int32), r1, len(row) - 2)

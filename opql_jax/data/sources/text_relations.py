@@ -1,0 +1,229 @@
+"""Batches for a relation encoder that any text can use: pairs of mentions under labels, and questions about them.
+
+A label says which pairs state the same. It is the relation that a corpus gives a sentence, or else the two entities themselves: mentions of
+one ordered pair in different passages are taken to state the same (paper §2.2). Names are now and then hidden, or exchanged for those of
+another pair of the same label, so that wording counts.
+"""
+
+import collections
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, markup, relation_questions
+from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.sampling import PairIndex
+from opql_jax.data.sources.base import Source
+from opql_jax.datasets import relation_corpora
+from opql_jax.datasets.labelled_sentences import LabelledSentence
+
+# Relations that hold both ways.
+_SYMMETRIC = frozenset(
+    {'spouse', 'sibling', 'said to be the same as', 'shares border with', 'sister city', 'diplomatic relation'}
+)
+# What stands for the target in a cloze question.
+_UNKNOWN = ('who', 'what', 'which', 'where', 'when')
+# A label with more sentences than this is not drawn more often.
+_FREQUENT = 400
+_QUESTION_TOKENS = 32
+
+
+class TextRelationBatch(NamedTuple):
+    """n sentences with a pair each, and q questions; int32. A label of -1 states nothing, and is no label of another."""
+
+    tokens: np.ndarray  # [n, L]
+    first: np.ndarray  # [n, 2], positions of the first tokens of topic and target
+    last: np.ndarray  # [n, 2], and of the last
+    label: np.ndarray  # [n], of (topic, target)
+    inverse: np.ndarray  # [n], of (target, topic)
+    question_tokens: np.ndarray  # [q, L_q]
+    r1: np.ndarray  # [q], position of [R1], after the topic
+    r2: np.ndarray  # [q], position of [R2], after the unknown answer
+    question_label: np.ndarray  # [q]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRelationSettings:
+    """Which sentences and questions make a batch.
+
+    Attributes:
+        sentences: files of `datasets.relation_corpora`; () to train on nothing but text.
+        names: a file with the names of relations, if there are any sentences.
+        held_out: names of relations whose sentences are left out.
+        relations: relations in a batch.
+        pairs: pairs of entities in a batch that different passages of the prepared text mention; with as many rows each.
+        rows_per_label: sentences of each, at most; at least 2.
+        unrelated: sentences in a batch whose pair states nothing, out of `sentences`.
+        max_tokens: of a row. More of a sentence is cut off, around the pair.
+        hidden: how often a name is hidden.
+        exchanged: how often the name of a labelled sentence is exchanged.
+    """
+
+    sentences: tuple[str, ...] = ()
+    names: str = ''
+    held_out: tuple[str, ...] = ()
+    relations: int = 16
+    pairs: int = 0
+    rows_per_label: int = 4
+    unrelated: int = 8
+    max_tokens: int = 48
+    hidden: float = 0.3
+    exchanged: float = 0.3
+
+
+class TextRelationSource(Source):
+    """Draws labels, and sentences of each."""
+
+    def __init__(self, prepared: Prepared, settings: TextRelationSettings, seed: int = 0):
+        super().__init__(seed)
+        self._settings, self._special, self._records = settings, prepared.special, prepared.records
+        if settings.rows_per_label < 2:
+            raise InputError(f'rows_per_label={settings.rows_per_label}: a sentence alone has none to be like, give at least 2')
+        words = [prepared.tokenizer.token_to_id(word) for word in _UNKNOWN]
+        self._unknown = [token for token in words if token is not None]
+        if not self._unknown:
+            raise InputError(f'text: its tokenizer has none of {", ".join(_UNKNOWN)}: prepare it with that of an English BERT')
+        sentences = relation_corpora.read(settings.sentences, settings.names) if settings.sentences else []
+        of_relation = collections.defaultdict(list)
+        for sentence in sentences:
+            of_relation[sentence.relation].append(sentence)
+        if unknown := set(settings.held_out) - of_relation.keys():
+            raise InputError(f'held_out: no sentence states {", ".join(sorted(unknown))}')
+        unrelated = of_relation.pop(relation_corpora.NONE, [])
+        tokenise = lambda found: _tokenise(prepared.tokenizer, found)
+        tokenised = {name: tokenise(of_relation[name]) for name in sorted(of_relation.keys() - set(settings.held_out))}
+        self._relations = [relation for relation, found in tokenised.items() if len(found) > 1]
+        self._sentences = [tokenised[relation] for relation in self._relations]
+        # As many as a run draws at most; a corpus states nothing of most pairs.
+        some = np.random.default_rng(seed).permutation(len(unrelated))[: 1 << 14]
+        self._unrelated = tokenise([unrelated[i] for i in some])
+        self._questions = [_questions(prepared.tokenizer, relation, self._special) for relation in self._relations]
+        self._frequency = _normalised(np.sqrt([min(len(found), _FREQUENT) for found in self._sentences]))
+        self._index = PairIndex(prepared.pairs)
+        self._repeated = np.empty(0, np.int64)
+        if settings.pairs:
+            passages = np.array([len(np.unique(self._index.passage[start:end])) for start, end in _bounds(self._index)])
+            # Each row is used in both directions, and the two must not be taken for two statements.
+            self._repeated = np.flatnonzero((passages > 1) & (self._index.pair_topic < self._index.pair_target))
+        for name, there in (('relations', len(self._relations)), ('pairs', len(self._repeated))):
+            if there < getattr(settings, name):
+                raise InputError(f'{name}={getattr(settings, name)}: there are {there} that are stated twice')
+
+    def batch(self, step, rng) -> TextRelationBatch:
+        s, rows, labels, questions = self._settings, [], [], []
+        for number in rng.choice(len(self._relations), s.relations, replace=False, p=self._frequency) if s.relations else ():
+            found = self._sentences[number]
+            chosen = rng.permutation(len(found))[: s.rows_per_label]
+            rows += [self._hide(found[i], rng, found) for i in chosen]
+            both = (2 * number, 2 * number + (self._relations[number] not in _SYMMETRIC))
+            labels += [both] * len(chosen)
+            asked = self._questions[number]
+            questions += [(asked[way][rng.integers(len(asked[way]))], both[way]) for way in (0, 1)]
+            questions += [self._cloze(rows[-1], both, rng)]
+        for pair in rng.choice(self._repeated, s.pairs, replace=False) if s.pairs else ():
+            found = self._mentions_of(pair, rng)
+            rows += [self._hide(passage, rng) for passage in found]
+            label = 2 * (len(self._relations) + int(pair))
+            labels += [(label, label + 1)] * len(found)
+            questions += [self._cloze(found[way], (label, label + 1), rng) for way in (0, 1)]
+        for i in rng.choice(len(self._unrelated), s.unrelated) if self._unrelated else ():
+            rows.append(self._hide(self._unrelated[i], rng))
+            labels.append((-1, -1))
+        return self._stack(rows, labels, questions)
+
+    def _stack(self, rows, labels, questions) -> TextRelationBatch:
+        s, special = self._settings, self._special
+        n = (s.relations + s.pairs) * s.rows_per_label + s.unrelated
+        q = 3 * s.relations + 2 * s.pairs
+        placed = [markup.place_mentions(row, special) for row in rows]
+        order = [np.argsort(row.entities) for row in rows]
+        asked = [question for question, _ in questions]
+        return TextRelationBatch(
+            tokens=batching.pad_tokens([row.tokens for row in placed], n, s.max_tokens, special),
+            first=batching.pad_rows([row.first[i] for row, i in zip(placed, order)], n, (2,)),
+            last=batching.pad_rows([row.last[i] for row, i in zip(placed, order)], n, (2,)),
+            label=batching.pad_rows(np.array([label for label, _ in labels], np.int32), n, fill=-1),
+            inverse=batching.pad_rows(np.array([inverse for _, inverse in labels], np.int32), n, fill=-1),
+            question_tokens=batching.pad_tokens([question.tokens for question in asked], q, _QUESTION_TOKENS, special),
+            r1=batching.pad_rows(np.array([question.r1 for question in asked], np.int32), q),
+            r2=batching.pad_rows(np.array([question.r2 for question in asked], np.int32), q),
+            question_label=batching.pad_rows(np.array([label for _, label in questions], np.int32), q, fill=-1),
+        )
+
+    def _mentions_of(self, pair: int, rng) -> list[TokenisedPassage]:
+        """Mentions of an ordered pair, of as many passages as there may be rows."""
+        index = self._index
+        start, end = _bounds(index)[pair]
+        rows = rng.permutation(np.arange(start, end))
+        rows = rows[np.unique(index.passage[rows], return_index=True)[1]]
+        rows = rng.permutation(rows)[: self._settings.rows_per_label]
+        passages = self._records.read(index.passage[rows])
+        return [_pair(p, index.topic_mention[r], index.target_mention[r]) for p, r in zip(passages, rows)]
+
+    def _hide(self, row: TokenisedPassage, rng, others=()) -> TokenisedPassage:
+        """A row with names hidden or exchanged for those of others with its label, and cut to the length of a row."""
+        s = self._settings
+        row = markup.around_pair(row, s.max_tokens - 2)
+        names = [row.tokens[start:end] for start, end in zip(row.starts, row.ends)]
+        for place, entity in enumerate(row.entities):
+            drawn = rng.random()
+            if drawn < s.hidden:
+                names[place] = np.array([self._special.ent])
+            elif drawn < s.hidden + s.exchanged and others:
+                other = others[rng.integers(len(others))]
+                at = int(np.flatnonzero(other.entities == entity)[0])
+                names[place] = other.tokens[other.starts[at] : other.ends[at]]
+        (a, c), (b, d) = row.starts, row.ends
+        parts = row.tokens[:a], names[0], row.tokens[b:c], names[1], row.tokens[d:]
+        ends = np.cumsum([len(part) for part in parts])
+        changed = TokenisedPassage(np.concatenate(parts), ends[[0, 2]], ends[[1, 3]], row.entities)
+        return markup.around_pair(changed, s.max_tokens - 2)
+
+    def _cloze(self, row: TokenisedPassage, labels, rng) -> tuple[MarkedQuestion, int]:
+        """A question that a row answers, about its topic or its target, and its label."""
+        way = int(rng.integers(2))
+        at = np.argsort(row.entities)
+        unknown = self._unknown[rng.integers(len(self._unknown))]
+        room = _QUESTION_TOKENS - relation_questions.MOST_AROUND
+        short = markup.around_pair(row, room) if row.starts[1] - row.ends[0] > room else row
+        return relation_questions.cloze_question(short, at[way], at[1 - way], unknown, self._special), labels[way]
+
+
+def _bounds(index: PairIndex) -> np.ndarray:
+    """[pairs, 2]: the first row of each ordered pair of entities, and the one after its last."""
+    return np.stack([index.pair_start[:-1], index.pair_start[1:]], axis=1)
+
+
+def _pair(passage: TokenisedPassage, topic: int, target: int) -> TokenisedPassage:
+    """A passage with two of its mentions, called 0 (the topic) and 1."""
+    at = np.array([topic, target])
+    order = np.argsort(passage.starts[at], kind='stable')
+    at = at[order]
+    return TokenisedPassage(passage.tokens, passage.starts[at], passage.ends[at], order.astype(np.int32))
+
+
+def _tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[TokenisedPassage]:
+    """Sentences as passages of two mentions, called 0 (the topic) and 1."""
+    rows = [
+        markup.tokenise_passage(tokenizer, s.text, sorted([(*s.topic, 0), (*s.target, 1)], key=lambda mention: mention[:2]))
+        for s in sentences
+    ]
+    return [row for row in rows if (row.ends > row.starts).all()]
+
+
+def _questions(tokenizer, relation: str, special) -> tuple[list[MarkedQuestion], list[MarkedQuestion]]:
+    """Questions about a relation and about its inverse."""
+    both = []
+    for patterns in relation_questions.templates(relation):
+        spans = [(pattern.index('{}'), pattern.index('{}') + 2) for pattern in patterns]
+        marked = markup.mark_questions(tokenizer, patterns, spans, special)
+        both.append([question for question in marked if len(question.tokens) <= _QUESTION_TOKENS])
+    return both[0], both[1]
+
+
+def _normalised(weights) -> np.ndarray:
+    weights = np.asarray(weights, float)
+    return weights / weights.sum() if len(weights) else weights

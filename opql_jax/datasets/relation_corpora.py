@@ -1,0 +1,130 @@
+"""Sentences that state relations, read from public corpora of several forms under one set of names of relations.
+
+- JSON Lines of `{text, sub_text, obj_text, rel}`, and FewRel: see `labelled_sentences`. A line may have `rel_label`, a name of its relation.
+- T-REx (Elsahar et al., 2018), JSON Lines of `{text, entities: [{uri, boundaries}], triples: [{subject, predicate, object}]}`.
+- DocRED and Re-DocRED: see `docred`. As all relations among the entities of a document are labelled there, pairs without one state none.
+
+What a relation is called is its name in lower case, by its id such as 'P57' in a file of names where the corpora give ids.
+"""
+
+import collections
+import itertools
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, shown, string_field
+from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.datasets import docred
+from opql_jax.datasets.labelled_sentences import LabelledSentence, nearest, read_labelled
+
+# The relation of a pair that states none.
+NONE = ''
+
+
+def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
+    """Reads corpora.
+
+    Args:
+        paths: their files.
+        names: a JSON object with a name for each id of a relation.
+
+    Raises:
+        InputError: a file is missing, of another form, or holds nothing.
+    """
+    known = docred.read_relations(names)
+    found: list[LabelledSentence] = []
+    for path in paths:
+        if _is_docred(path):
+            found += _from_docred(path, known)
+        elif 'triples' in _first_record(path):
+            found += _from_trex(path, known)
+        else:
+            sentences = read_labelled(path)[0]
+            labels = _labels(path) | known
+            found += [s._replace(relation=_name(s.relation, labels)) for s in sentences]
+    return found
+
+
+def _name(relation: str, known: Mapping[str, str]) -> str:
+    return known.get(relation, relation).replace('_', ' ').strip().casefold()
+
+
+def _labels(path) -> dict[str, str]:
+    """The names that the lines of a file give to their relations."""
+    if pathlib.Path(path).suffix != '.jsonl':
+        return {}
+    labels = lambda record: (string_field(record, 'rel'), string_field(record, 'rel_label', ''))
+    return {relation: label for _, (relation, label) in map_records(path, read_json_lines(path), labels) if label}
+
+
+def _first_record(path) -> dict:
+    if pathlib.Path(path).suffix != '.jsonl':
+        return {}
+    return next((record for _, record in map_records(path, read_json_lines(path), dict)), {})
+
+
+def _is_docred(path) -> bool:
+    if pathlib.Path(path).suffix != '.json' or not os.path.isfile(path):
+        return False
+    with open(path, 'rb') as file:
+        return file.read(1) == b'['
+
+
+def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
+    for _, (text, spans, triples) in map_records(path, read_json_lines(path), _document_of_trex):
+        starts = [0, *(start for start in sentence_starts(text, ()) if start), len(text)]
+        for start, end in itertools.pairwise(starts):
+            inside = lambda entity: [(a - start, b - start) for a, b in spans.get(entity, ()) if start <= a < b <= end]
+            for subject, relation, label, target in triples:
+                if pair := nearest(inside(subject), inside(target)):
+                    yield LabelledSentence(text[start:end], *pair, _name(known.get(relation, label), known))
+
+
+def _document_of_trex(record: dict):
+    """The text of a document, the spans of each entity in it, and triples (subject, id and name of the relation, object)."""
+    text, spans, triples = string_field(record, 'text'), collections.defaultdict(list), {}
+    for prefix, entity in object_list_field(record, 'entities'):
+        boundaries = entity.get('boundaries')
+        if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
+            raise InputError(f'{prefix}boundaries: expected [start, end], found {shown(boundaries)}')
+        # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
+        spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
+    for prefix, triple in object_list_field(record, 'triples'):
+        sides = {side: triple.get(side) for side in ('subject', 'predicate', 'object')}
+        for side, value in sides.items():
+            if not isinstance(value, dict):
+                raise InputError(f'{prefix}{side}: expected an object, found {shown(value)}')
+        subject, relation, target = (string_field(value, 'uri', '', f'{prefix}{side}.') for side, value in sides.items())
+        name = string_field(sides['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
+        if subject and name and target:
+            triples[subject, relation, name, target] = None
+    return text, spans, list(triples)
+
+
+def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
+    with tempfile.TemporaryDirectory() as folder:
+        rejected = os.path.join(folder, 'rejected.jsonl')
+        documents = docred.read_documents(path, known, rejected_path=rejected, max_reject_fraction=1)
+        # Without one of its labels a pair would be taken to state nothing.
+        for _, bad in read_json_lines(rejected):
+            raise InputError(f'{path}: document {bad["document"]}: {bad["reason"]}')
+    for annotated in documents:
+        text, mentions = annotated.document.text, annotated.document.mentions or ()
+        relations = collections.defaultdict(set)
+        for head, relation, tail in annotated.facts:
+            relations[head, tail].add(relation)
+        start = 0
+        for line in text.split('\n'):
+            spans = collections.defaultdict(list)
+            for mention in mentions:
+                if start <= mention.start and mention.end <= start + len(line):
+                    spans[mention.entity].append((mention.start - start, mention.end - start))
+            for topic, target in itertools.permutations(spans, 2):
+                if pair := nearest(spans[topic], spans[target]):
+                    stated = relations[topic, target] or ({NONE} if not relations[target, topic] else ())
+                    for relation in sorted(stated):
+                        yield LabelledSentence(line, *pair, _name(known.get(relation, relation), known))
+            start += len(line) + 1

@@ -1,0 +1,146 @@
+"""Released encoders: folders in the form of Hugging Face's, complete and small.
+
+    config.json         the format, the fields of the encoder, and the digest of every other file
+    model.safetensors   the parameters by their names, matrices as int8 with a float32 scale for each of their outputs
+    tokenizer.json      the tokenizer
+    README.md           the model card: data, licence, figures
+
+Parameters are float32 once they are read. Rounding them to 8 bits keeps the cosine of relations above .999.
+"""
+
+import os
+import pathlib
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+import safetensors
+import safetensors.numpy
+from flax import traverse_util
+from tokenizers import Tokenizer
+
+from opql_jax.core import files
+from opql_jax.core import manifest as manifest_lib
+from opql_jax.core.errors import InputError
+from opql_jax.core.finite import bad_row
+from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
+from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.models.encoder import RelationEncoder
+
+# The encoder that comes with the package.
+DEFAULT = pathlib.Path(__file__).parent.parent / 'released' / 'default'
+WEIGHTS, TOKENIZER, CARD = 'model.safetensors', 'tokenizer.json', 'README.md'
+_SCALE = '.int8_scale'
+
+_Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+
+
+class EncoderFields(msgspec.Struct, forbid_unknown_fields=True):
+    """The fields of a `RelationEncoder` that reads any text; it has no entities."""
+
+    vocab_size: _Size
+    hidden_size: _Size
+    num_layers: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    num_heads: _Size
+    mlp_size: _Size
+    max_length: _Size
+    relation_dim: _Size
+
+
+class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
+    """What `config.json` states."""
+
+    encoder: EncoderFields
+
+
+FORMAT = FolderFormat(
+    'opql-encoder', 1, 'a released encoder', 'release', ReleaseConfig, 'config.json', 'download the encoder again'
+)
+
+
+def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer: str, card: str) -> None:
+    """Writes a released encoder; `config.json` comes last, without which it is none, and with that of another it is damaged.
+
+    Args:
+        folder: new or empty, or that of another release.
+        encoder, params: the encoder, whose W_e is left out.
+        tokenizer: the content of its `tokenizer.json`.
+        card: the model card in Markdown.
+
+    Raises:
+        InputError: the folder holds something else, or a parameter is not finite.
+    """
+    folder = files.require_local(folder)
+    if folder.exists() and any(folder.iterdir()) and not manifest_lib.is_folder_of(folder, FORMAT):
+        raise InputError(f'{folder} holds other files: give a new or empty folder')
+    tensors: dict[str, np.ndarray] = {}
+    for name, value in traverse_util.flatten_dict(params, sep='.').items():
+        if not name.startswith('w_e.'):
+            tensors |= _rounded(name, np.asarray(value, np.float32))
+    folder.mkdir(parents=True, exist_ok=True)
+    digests = {}
+    for name, content in (
+        (WEIGHTS, safetensors.numpy.save(tensors)),
+        (TOKENIZER, tokenizer.encode()),
+        (CARD, card.encode()),
+    ):
+        with files.atomic_path(folder / name) as partial:
+            partial.write_bytes(content)
+        digests[name] = files.digest(folder / name)
+    fields = {name: getattr(encoder, name) for name in EncoderFields.__struct_fields__}
+    manifest_lib.write_manifest(folder, FORMAT, {'encoder': fields}, digests)
+
+
+def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:
+    """Opens a released encoder.
+
+    Returns:
+        The module, its parameters (float32), and its tokenizer.
+
+    Raises:
+        ManifestError: the folder is missing, is none, or a file of it is not what was written.
+    """
+    folder = files.require_local(folder)
+    config = manifest_lib.read_manifest(folder, FORMAT)
+    manifest_lib.check_files(folder, config, FORMAT)
+    manifest_lib.verify_files(folder, config, FORMAT)
+    encoder = RelationEncoder(**msgspec.structs.asdict(config.encoder), entity_dim=0, dropout_rate=0.0)
+    path = manifest_lib.checked_file(folder, WEIGHTS, config, FORMAT)
+    try:
+        stored = safetensors.numpy.load(path.read_bytes())
+    except safetensors.SafetensorError as error:
+        raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
+    params = {name: _exact(name, stored) for name in stored if not name.endswith(_SCALE)}
+    params['w_e.kernel'] = jnp.zeros((config.encoder.hidden_size, 0))
+    position = jnp.zeros(1, jnp.int32)
+    expected = jax.eval_shape(encoder.init, jax.random.key(0), jnp.zeros((1, 8), jnp.int32), position, position)['params']
+    shapes = {name: value.shape for name, value in traverse_util.flatten_dict(expected, sep='.').items()}
+    if wrong := sorted(
+        name for name in shapes.keys() | params.keys() if (params[name].shape if name in params else None) != shapes.get(name)
+    ):
+        raise ManifestError(f'{path}: {wrong[0]} is not what {FORMAT.file} says; {FORMAT.advice}')
+    tokenizer = tokenizer_lib.load_tokenizer(manifest_lib.checked_file(folder, TOKENIZER, config, FORMAT))
+    return encoder, traverse_util.unflatten_dict(params, sep='.'), tokenizer
+
+
+def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
+    """A parameter as it is stored: a matrix in 8 bits, with a scale for each row of a table, and for each output of a layer."""
+    if bad_row(value.reshape(1, -1)) is not None:
+        raise InputError(f'{name} has a number that is not finite, or is huge: release an earlier checkpoint')
+    if not name.endswith(('kernel', 'embedding')):
+        return {name: value}
+    inputs: tuple[int, ...] = (0, 1) if name.endswith('attention_out.kernel') else (0,)
+    axes = (1,) if name.endswith('embedding') else inputs
+    scale = np.maximum(np.abs(value).max(axis=axes, keepdims=True), 1e-12) / 127
+    return {name: np.round(value / scale).astype(np.int8), name + _SCALE: scale.astype(np.float32)}
+
+
+def _exact(name: str, stored: dict[str, np.ndarray]) -> jax.Array:
+    """A stored parameter as float32."""
+    value = stored[name].astype(np.float32)
+    scale = stored.get(name + _SCALE, np.float32(1))
+    if scale.ndim not in (0, value.ndim):
+        raise ManifestError(f'{name}{_SCALE} does not fit; {FORMAT.advice}')
+    return jnp.asarray(value * scale)

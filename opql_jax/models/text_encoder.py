@@ -1,0 +1,185 @@
+"""A relation encoder that any English text can use as it is: `load_encoder('default').encode_pairs(texts, topics, targets)`.
+
+A passage is encoded once, with its names. The relation of two of its mentions is read off their spans (`RelationEncoder.relate_spans`), and
+that of a question off its topic and its unknown answer, which are marked as in training (`markup.mark_questions`). Both have unit length, so
+that their inner product says how well a pair answers a question.
+
+An encoder is a folder in the form of Hugging Face's, see `models.released`.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tokenizers import Tokenizer
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import batching, markup
+from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.models import released
+from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder
+from opql_jax.models.encoder import PAD_ID, RelationEncoder
+
+# Questions encoded together; fewer are filled up to a power of two, so that few shapes are compiled and one question is quick.
+_QUESTIONS = 64
+# Tokens around a pair that are encoded of a longer text.
+_WINDOW = max(LENGTHS) - 2
+
+CharacterSpan = tuple[int, int]
+
+
+class TextEncoder:
+    """Relations of pairs and of questions, and vectors of texts.
+
+    Attributes:
+        dim: d_r, the length of a relation.
+        tokenizer: that of the encoder.
+        special: the ids of its markers.
+    """
+
+    def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
+        """Takes a module, its parameters, and the tokenizer that they were trained with."""
+        self.module, self.params, self.dim = encoder, params, encoder.relation_dim
+        self.tokenizer, self.special = tokenizer, tokenizer_lib.special_ids(tokenizer)
+
+        apply: Any = encoder.apply
+
+        def relate(params, tokens, first, last, backward):
+            spans = apply({'params': params}, tokens, first, last, method=encoder.spans)
+            return unit(apply({'params': params}, spans[:, 0], spans[:, 1], backward, 'span_pair', method=encoder.relate_spans))
+
+        def mean(params, tokens):
+            hidden = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
+            used = (tokens != PAD_ID)[:, :, None]
+            return unit((hidden * used).sum(1))
+
+        self._relate, self._mean = BatchedEncoder(relate, params), jax.jit(mean)
+        self._ask = jax.jit(lambda params, *marked: unit(apply({'params': params}, *marked)))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
+        """Opens a released encoder, see `released.read`.
+
+        Args:
+            folder: of the encoder, or 'default' for the one that comes with this package.
+
+        Raises:
+            InputError: there is none, or its files are not whole.
+        """
+        return cls(*released.read(released.DEFAULT if folder == 'default' else folder))
+
+    def encode_pairs(
+        self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]
+    ) -> np.ndarray:
+        """What texts say of a target to a topic.
+
+        Args:
+            texts: sentences or passages. Of a long one the tokens around the pair are read.
+            topic_spans, target_spans: the characters `(start, end)` of the two mentions in each text, half-open; they do not overlap.
+
+        Returns:
+            [n, d_r] float32, of unit length.
+
+        Raises:
+            InputError: a span is empty, outside of its text or overlaps the other; names the text by its number.
+        """
+        rows = [
+            self._place(number, *row)
+            for number, row in enumerate(_rows(texts, topic_spans=topic_spans, target_spans=target_spans))
+        ]
+
+        def make_batch(chosen, size, length):
+            tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)
+            first, last = np.zeros((2, size, 2), np.int32)
+            for row, i in enumerate(chosen):
+                first[row], last[row] = rows[i][1:]
+            backward = np.zeros(size, bool)
+            backward[: len(chosen)] = [rows[i][1][0] > rows[i][1][1] for i in chosen]
+            return tokens, first, last, backward
+
+        relations = np.empty((len(rows), self.dim), np.float32)
+        for chosen, found in self._relate(np.array([len(row[0]) for row in rows], np.int64), make_batch):
+            relations[chosen] = found
+        return relations
+
+    def encode_questions(self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]) -> np.ndarray:
+        """What questions ask about their topics, comparable with `encode_pairs`.
+
+        Args:
+            texts: questions, such as 'who directed Inception?'.
+            topic_spans: the characters `(start, end)` of the topic in each, half-open.
+
+        Returns:
+            [n, d_r] float32, of unit length.
+
+        Raises:
+            InputError: a span is empty or outside of its question, or a question is longer than the encoder reads.
+        """
+        for number, (text, span) in enumerate(_rows(texts, topic_spans=topic_spans)):
+            _check_span(number, 'topic_spans', text, span)
+        marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
+        if (longest := max((len(question.tokens) for question in marked), default=0)) > self.module.max_length:
+            raise InputError(f'texts: a question has {longest} tokens, at most {self.module.max_length} are read')
+
+        def relate(chosen, tokens):
+            r1, r2 = np.zeros((2, len(tokens)), np.int32)
+            r1[: len(chosen)], r2[: len(chosen)] = zip(*((marked[i].r1, marked[i].r2) for i in chosen))
+            return self._ask(self.params, tokens, r1, r2)
+
+        return self._encode_few([question.tokens for question in marked], relate, self.dim)
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """What texts are about: the mean of the last layer, [n, hidden_size] float32 of unit length.
+
+        Args:
+            texts: sentences or passages, of which the first tokens are read.
+        """
+        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        ends = self.special.cls, self.special.sep
+        rows = [np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32) for encoding in encodings]
+        return self._encode_few(rows, lambda chosen, tokens: self._mean(self.params, tokens), self.module.hidden_size)
+
+    def _encode_few(self, rows: Sequence[np.ndarray], encode, dim: int) -> np.ndarray:
+        """The vectors [n, dim] of rows of tokens, by `encode(chosen rows, their tokens)`; quick for a single one."""
+        vectors = np.empty((len(rows), dim), np.float32)
+        by_length = np.argsort([len(row) for row in rows], kind='stable')
+        for start in range(0, len(rows), _QUESTIONS):
+            chosen = by_length[start : start + _QUESTIONS]
+            length = min(batching.round_up(len(rows[chosen[-1]]), 16), self.module.max_length)
+            size = 1 << (len(chosen) - 1).bit_length()
+            tokens = batching.pad_tokens([rows[i] for i in chosen], size, length, self.special)
+            vectors[chosen] = encode(chosen, tokens)[: len(chosen)]
+        return vectors
+
+    def _place(self, number: int, text: str, topic: CharacterSpan, target: CharacterSpan):
+        """The tokens of a pair's text, and the first [2] and last [2] tokens of topic and target in them."""
+        for name, span in (('topic_spans', topic), ('target_spans', target)):
+            _check_span(number, name, text, span)
+        if topic[0] < target[1] and target[0] < topic[1]:
+            raise InputError(f'text {number}: topic {topic} and target {target} overlap')
+        mentions = sorted([(*topic, 0), (*target, 1)])
+        passage = markup.tokenise_passage(self.tokenizer, text, mentions)
+        placed = markup.place_mentions(markup.around_pair(passage, _WINDOW), self.special)
+        order = [0, 1] if topic < target else [1, 0]
+        return placed.tokens, placed.first[order], placed.last[order]
+
+
+def _rows(texts, **spans):
+    """Each text with its spans; InputError if there are not as many of each."""
+    for name, column in spans.items():
+        if len(column) != len(texts):
+            raise InputError(f'{name}: {len(column)} for {len(texts)} texts')
+    return zip(texts, *spans.values())
+
+
+def _check_span(number: int, name: str, text: str, span: CharacterSpan) -> None:
+    if not 0 <= span[0] < span[1] <= len(text):
+        raise InputError(f'{name}: text {number} has {len(text)} characters, and no span {tuple(span)}')
+
+
+def unit(vectors):
+    """Vectors [..., d] divided by their lengths."""
+    return vectors / jnp.maximum(jnp.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)

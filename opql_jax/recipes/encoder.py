@@ -1,0 +1,82 @@
+"""Relation encoders that any text can use: how they are trained, and how well they tell relations apart that they never saw.
+
+`encoder/released` makes the one that comes with the package. The others leave out a quarter of the relations of wiki64, and are scored on
+these.
+"""
+
+import functools
+
+from opql_jax.recipes.recipe import Options, Recipe, Step, prepare, train
+
+# Sentences with labels, under the folder of the data sets.
+CORPORA = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl', 'redocred/documents.json')
+# Every fourth of the relations of wiki64 by name, left out wherever they are labelled.
+HELD_OUT = (
+    'after a work by',
+    'composer',
+    'country of origin',
+    'father',
+    'has part',
+    'instance of',
+    'licensed to broadcast to',
+    'location of formation',
+    'mountain range',
+    'notable work',
+    'operator',
+    'participant of',
+    'platform',
+    'religion',
+    'sibling',
+    'taxon rank',
+)
+CARD = 'docs/encoder_card.md'
+
+
+def text(options: Options) -> Step:
+    """Text whose pairs of entities are trained on: whole articles, in short passages."""
+    tokens = {'TOKENIZER': 'minilm', 'prepare.prepare.max_tokens': 48}
+    return prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokens)
+
+
+def labels(options: Options) -> dict[str, object]:
+    """The labelled sentences."""
+    return {'SENTENCES': tuple(map(options.file, CORPORA)), 'NAMES': options.file('redocred/rel_info.json')}
+
+
+def release(model: str, output: str) -> Step:
+    """The folder of the encoder of a model."""
+    bindings = {'KB': '{out}', 'MODEL': model, 'OUTPUT': f'{{out}}/{output}', 'CARD': CARD}
+    return Step(output, 'release', ('gin/runs/release.gin',), bindings, output)
+
+
+def released(options: Options) -> list[Step]:
+    """All labels, and no score: no relation is new to it."""
+    trained = train('relations', 'gin/experiments/encoder/relations.gin', options, **labels(options))
+    return [text(options), trained, release('relations', 'encoder')]
+
+
+def held_out(options: Options, row: str) -> list[Step]:
+    """Scored on relations that were left out."""
+    bindings = {**labels(options), 'HELD_OUT': HELD_OUT} if row == 'labels' else {}
+    gin = f'gin/experiments/encoder/{"relations" if row == "labels" else "text_only"}.gin'
+    model, encoder = f'relations-{row}', f'encoder-{row}'
+    scored = {
+        'SENTENCES': options.file('wiki64/sentences.jsonl'),
+        'RELATIONS': HELD_OUT,
+        'MODEL_DIR': f'{{out}}/{encoder}',
+        'EMBEDDING': 'pair',
+        'OUTPUT_DIR': f'{{out}}/results/{row}',
+    }
+    return [
+        text(options),
+        train(model, gin, options, **bindings),
+        release(model, encoder),
+        Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), scored, f'results/{row}'),
+    ]
+
+
+RECIPES = [
+    Recipe('encoder/released', 'the relation encoder that comes with the package', released),
+    Recipe('encoder/labels', 'the same, on relations that it never saw', functools.partial(held_out, row='labels')),
+    Recipe('encoder/text', 'trained on nothing but text, on the same relations', functools.partial(held_out, row='text')),
+]

@@ -1,0 +1,92 @@
+"""Training of a relation encoder that any text can use: L_rel over span pairs, and questions that were made from the text."""
+
+import dataclasses
+import functools
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from opql_jax.core import files
+from opql_jax.data.sources.text_relations import TextRelationBatch, TextRelationSettings, TextRelationSource
+from opql_jax.data.tokenizer import find_minilm
+from opql_jax.models import bert, losses
+from opql_jax.models.encoder import PAD_ID
+from opql_jax.models.text_encoder import unit
+from opql_jax.parallel.mesh import replicate
+from opql_jax.training.objectives.base import Objective, Task, dropout, fold_in
+
+# Inner products of relations of unit length are multiplied by this before the softmax.
+_SCALE = 20.0
+# L_sentence compares every one of so many rows, as the other encoder costs time, too.
+_EVERY = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRelations(TextRelationSettings, Objective):
+    """L_rel + L_question + sentence_weight * L_sentence. The settings of the batches are those of `TextRelationSettings`.
+
+    L_rel: pairs of one label find each other among all pairs of the batch, each of which is there in both directions.
+    L_question: a question finds the pairs of its label, in the right direction, among the same.
+    L_sentence: the means of the last layer over the tokens of some rows stay what they are in the BERT that training begins with, as far as
+    their cosine tells: they say what a sentence is about, and serve retrieval.
+
+    Attributes:
+        sentence_weight: of L_sentence; 0 leaves it out.
+        sentence_encoder: the BERT folder that L_sentence compares with; 'minilm' finds the PyPI package's.
+    """
+
+    trains: ClassVar[tuple[str, ...]] = ('encoder/',)
+    pair_encoding: ClassVar[str] = 'span_pair'
+    sentence_weight: float = 30.0
+    sentence_encoder: str = 'minilm'
+
+    def build(self, prepared, encoder, mesh, seed=0) -> Task:
+        teacher = None
+        if self.sentence_weight:
+            _, loaded = bert.load_bert(find_minilm() if self.sentence_encoder == 'minilm' else self.sentence_encoder)
+            teacher = replicate(bert.with_marker_words(loaded, prepared.tokenizer), mesh)
+        return Task(
+            source=TextRelationSource(prepared, self, seed),
+            loss=functools.partial(self.loss, encoder),
+            trainable=self.trainable,
+            lineage=self.lineage(sentences=[files.sha256(path) for path in self.sentences], names=''),
+            memory=teacher,
+        )
+
+    def trainable(self, name):
+        return super().trainable(name) and not name.startswith('encoder/w_e/')
+
+    def loss(self, encoder, params, batch: TextRelationBatch, teacher, rng):
+        variables, tokens = {'params': params['encoder']}, batch.tokens
+        encode = functools.partial(encoder.apply, method=encoder.hidden)
+        hidden = encode(variables, tokens, **dropout(rng)).astype(jnp.float32)
+        pick = lambda positions: jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+        topic, target = (jnp.stack([pick(batch.first)[:, i], pick(batch.last)[:, i]], axis=1) for i in (0, 1))
+        backward = batch.first[:, 0] > batch.first[:, 1]
+        relate = lambda *pair: unit(encoder.apply(variables, *pair, 'span_pair', method=encoder.relate_spans))
+        relations = jnp.concatenate([relate(topic, target, backward), relate(target, topic, ~backward)])
+        labels = jnp.concatenate([batch.label, batch.inverse])
+        # Pairs that state nothing have labels of their own.
+        own = jnp.where(labels < 0, jnp.iinfo(jnp.int32).max - jnp.arange(len(labels)), labels)
+        scaled = relations * jnp.sqrt(_SCALE)
+        relation_loss, accuracy = losses.relation_loss(scaled, own, jnp.zeros_like(own), labels >= 0)
+        questions = encoder.apply(variables, batch.question_tokens, batch.r1, batch.r2, **dropout(fold_in(rng, 2)))
+        question_loss, question_accuracy = losses.label_loss(
+            unit(questions) * jnp.sqrt(_SCALE), batch.question_label, scaled, labels
+        )
+        loss = relation_loss + question_loss
+        metrics = {
+            'L_rel': relation_loss,
+            'relation_accuracy': accuracy,
+            'L_question': question_loss,
+            'question_accuracy': question_accuracy,
+        }
+        if self.sentence_weight:
+            some = tokens[::_EVERY]
+            used = (some != PAD_ID)[:, :, None]
+            mean = lambda states: unit((states * used).sum(axis=1))
+            known = encode({'params': {**params['encoder'], **teacher}}, some).astype(jnp.float32)
+            moved = 1 - (mean(hidden[::_EVERY]) * mean(known)).sum(axis=-1).mean()
+            loss += self.sentence_weight * moved
+            metrics['L_sentence'] = moved
+        return loss, metrics

@@ -1,0 +1,40 @@
+"""Releases the encoder of a training run as a folder that any text can use."""
+
+import logging
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import read_text
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.models import released
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.training import model_config
+
+_log = logging.getLogger(__name__)
+
+
+def release(*, kb: str, model: str, output: str, card: str, step: int | None = None, dry_run: bool = False) -> None:
+    """Writes a released encoder, see `models.released`.
+
+    Args:
+        kb: the knowledge base that it was trained in.
+        model: the part that was trained by `TextRelations`.
+        output: the folder; new or empty, or that of another release.
+        card: a Markdown file, the model card.
+        step: checkpoint to use; the newest if None.
+        dry_run: writes nothing.
+
+    Raises:
+        InputError: the model is no encoder of span pairs, or the folder holds something else.
+    """
+    folder = KBFolder(kb).part(model)
+    encoder, params, config, meta = model_config.load(folder, step)
+    if not isinstance(encoder, RelationEncoder) or meta['lineage']['objective'] != 'TextRelations':
+        raise InputError(f'{folder} was not trained by TextRelations: its encoder reads no text but its own')
+    if dry_run:
+        print(f'# {encoder}')
+        return
+    tokenizer = read_text(files.path(folder) / 'tokenizer.json')
+    released.write(output, encoder, params['encoder'], tokenizer, read_text(card))
+    size = sum(path.stat().st_size for path in files.require_local(output).iterdir())
+    _log.info('%s: step %d, %.1f MB', output, meta['step'], size / 1e6)

@@ -1,0 +1,85 @@
+"""Questions made from names of relations and from sentences."""
+
+import importlib.resources
+import re
+import tomllib
+
+import numpy as np
+import pytest
+
+from opql_jax.data import markup, relation_questions
+from opql_jax.data.relation_questions import MOST_AROUND, cloze_question, templates
+from opql_jax.data.tokenizer import special_ids
+
+import tiny_text_encoder
+
+TOKENIZER = tiny_text_encoder.TOKENIZER
+SPECIAL = special_ids(TOKENIZER)
+FILE = (importlib.resources.files('opql_jax.datasets') / 'relation_questions.toml').read_text('utf-8')
+TEMPLATES = tomllib.loads(FILE)  # which refuses a relation that is there twice
+WHO = TOKENIZER.token_to_id('who')
+
+
+def ids(text):
+    return TOKENIZER.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize('relation', TEMPLATES)
+def test_every_question_of_the_file_has_one_topic(relation):
+    assert relation == relation.strip().casefold() and relation  # as relation_corpora names them
+    assert TEMPLATES[relation].keys() <= {'about', 'inverse'} and TEMPLATES[relation]
+    for questions in TEMPLATES[relation].values():
+        assert questions and len(set(questions)) == len(questions)
+        for question in questions:
+            assert question.count('{}') == 1 and not re.search(r'[{}]', question.replace('{}', ''))
+            assert question == ' '.join(question.split()) and len(question) > 4
+
+
+def test_a_relation_has_its_own_questions_and_those_with_its_name():
+    about, inverse = templates('spouse')
+    assert set(TEMPLATES['spouse']['about']) < set(about) and set(TEMPLATES['spouse']['inverse']) < set(inverse)
+    assert 'the spouse of {}' in about and 'whose spouse is {}' in inverse
+    assert 'what is the tail rotor of {}' in templates('tail rotor').about
+    for questions in templates('tail rotor'):
+        assert questions and all(question.count('{}') == 1 and 'tail rotor' in question for question in questions)
+
+
+def passage(text, *names):
+    """The tokenised text, with its names as mentions 0, 1 and so on by their place."""
+    spans = [(text.index(name), text.index(name) + len(name)) for name in names]
+    return markup.tokenise_passage(TOKENIZER, text, [(*span, i) for i, span in enumerate(spans)])
+
+
+@pytest.mark.parametrize(
+    'i, j, question',
+    [
+        (0, 1, [*ids('song of the'), SPECIAL.ent, SPECIAL.r1, *ids('was directed by'), WHO, *ids('in York and')]),
+        (1, 0, [*ids('song of the'), WHO, *ids('was directed by'), SPECIAL.ent, SPECIAL.r1, *ids('in York and')]),
+    ],
+)
+def test_a_sentence_becomes_a_question_with_its_target_left_out(i, j, question):
+    found = cloze_question(
+        passage('never the song of the Emma was directed by Ann Low in York and again', 'Emma', 'Ann Low'), i, j, WHO, SPECIAL
+    )
+    assert found.tokens.tolist() == [SPECIAL.cls, *question, SPECIAL.ent, SPECIAL.r2, SPECIAL.sep]
+    assert found.tokens.dtype == np.int32
+    assert found.tokens[found.r1] == SPECIAL.r1 and found.tokens[found.r2] == SPECIAL.r2
+
+
+def test_a_question_at_the_ends_of_a_sentence():
+    found = cloze_question(passage('Emma met Lucy', 'Emma', 'Lucy'), 1, 0, WHO, SPECIAL)
+    s = SPECIAL
+    assert found.tokens.tolist() == [s.cls, WHO, *ids('met'), s.ent, s.r1, s.ent, s.r2, s.sep]
+
+
+@pytest.mark.parametrize('left, between, right', [(0, 0, 0), (1, 4, 2), (9, 30, 9)])
+def test_what_a_question_holds_beside_the_words_between_is_bounded(left, between, right):
+    text = f'{"never " * left}Emma {"met " * between}Lucy{" again" * right}'
+    for i, j in ((0, 1), (1, 0)):
+        found = cloze_question(passage(text, 'Emma', 'Lucy'), i, j, WHO, SPECIAL)
+        assert len(found.tokens) - between <= MOST_AROUND
+        assert found.tokens.tolist().count(ids('met')[0]) == between
+
+
+def test_the_file_is_part_of_the_package():
+    assert relation_questions._templates() == TEMPLATES

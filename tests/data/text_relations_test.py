@@ -1,0 +1,295 @@
+"""The batches of a relation encoder for any text: what rows and questions have one label is what they say."""
+
+import collections
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import relation_questions
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.base import named_leaves
+from opql_jax.data.sources.text_relations import TextRelationSettings, TextRelationSource
+from opql_jax.data.tokenizer import train_wordpiece
+
+import tiny_docred
+import tiny_text_encoder
+
+TOKENIZER = tiny_text_encoder.TOKENIZER
+# {relation: its verb}; names tell who is whose topic: those of topics are 'Ann Low' and the like, those of targets cities.
+VERBS = {'met': 'met', 'wrote': 'wrote the song of', 'spouse': 'again and again and never with', 'built': 'first built'}
+TOPICS, TARGETS = ('Ann Low', 'José Dee', 'Max Hill', 'Kim Stone'), ('Ålesund', 'York', 'Emma', 'Lucy')
+
+
+@pytest.fixture(scope='module')
+def prepared(tmp_path_factory):
+    return Prepared(tiny_text_encoder.write_text(tmp_path_factory.mktemp('text') / 'a', max_tokens=48))
+
+
+@pytest.fixture(scope='module')
+def corpora(tmp_path_factory):
+    """(labelled sentences of every relation in either order of the names, documents with pairs that state nothing), and names."""
+    folder = tmp_path_factory.mktemp('corpora')
+    lines = [
+        {'text': f'{first} {verb if first in TOPICS else "of " + verb} {second}', 'sub_text': a, 'obj_text': b, 'rel': relation}
+        for relation, verb in VERBS.items()
+        for i, (a, b) in enumerate(zip(TOPICS * 2, TARGETS * 2))
+        for first, second in [(a, b) if i % 2 else (b, a)]
+    ]
+    lines.append({'text': 'Ann Low saw York', 'sub_text': 'Ann Low', 'obj_text': 'York', 'rel': 'once'})
+    (folder / 'sentences.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    unrelated = tiny_docred.document('a', '<0 PER Max Hill> under <1 LOC Ålesund> .', '<2 LOC Emma> under <3 LOC Lucy> .')
+    tiny_docred.write(folder, [unrelated])
+    return (str(folder / 'sentences.jsonl'), str(folder / 'documents.json')), str(folder / 'rel_info.json')
+
+
+def make(prepared, corpora=None, seed=0, **fields):
+    sentences, names = corpora or ((), '')
+    defaults = dict(
+        sentences=sentences, names=names, relations=2 if corpora else 0, rows_per_label=3, unrelated=2 if corpora else 0
+    )
+    return TextRelationSource(prepared, TextRelationSettings(**(defaults | fields)), seed)
+
+
+def text(tokens):
+    """A row of tokens as words; those between [CLS] and [SEP]."""
+    words = [TOKENIZER.id_to_token(int(token)) for token in tokens if token]
+    return ' '.join(words).replace(' ##', '')
+
+
+def name(batch, row, side):
+    return text(batch.tokens[row, batch.first[row, side] : batch.last[row, side] + 1])
+
+
+def rows_of(batch):
+    """(words of the row, topic, target, label, inverse) of the rows that have a label."""
+    for row in np.flatnonzero(batch.label >= 0):
+        yield text(batch.tokens[row]), name(batch, row, 0), name(batch, row, 1), batch.label[row], batch.inverse[row]
+
+
+def spelt(*names):
+    return {text(TOKENIZER.encode(name, add_special_tokens=False).ids) for name in names}
+
+
+PLAIN = dict(hidden=0.0, exchanged=0.0)
+
+
+def said_by(words):
+    """The relation whose verb a row has."""
+    (relation,) = (relation for relation, verb in VERBS.items() if f' {verb} ' in words)
+    return relation
+
+
+def test_rows_of_one_label_state_one_relation_in_its_direction(prepared, corpora):
+    source, seen = make(prepared, corpora, **PLAIN), collections.defaultdict(set)
+    for step in range(12):
+        for words, topic, target, label, inverse in rows_of(source[step]):
+            seen[said_by(words)].add((label, inverse))
+            assert topic in spelt(*TOPICS) and target in spelt(*TARGETS)
+    assert seen.keys() == VERBS.keys() and all(len(labels) == 1 for labels in seen.values())
+    labels = [label for ((both),) in seen.values() for label in set(both)]
+    assert len(labels) == len(set(labels)) == 7  # 'spouse' holds both ways
+    ((one, other),) = seen['spouse']
+    assert one == other
+
+
+def test_names_are_hidden_and_exchanged_and_what_is_between_stays(prepared, corpora):
+    source, told = make(prepared, corpora, hidden=0.4, exchanged=0.4), collections.Counter()
+    for step in range(20):
+        for words, *names, _, _ in rows_of(source[step]):
+            said_by(words)
+            for found, own in zip(names, (TOPICS, TARGETS)):
+                assert found == '[ENT]' or found in spelt(*own)  # exchanged for a name of the same side
+                told[found == '[ENT]'] += 1
+            told['kept together'] += any(spelt(a) | spelt(b) == set(names) for a, b in zip(TOPICS, TARGETS))
+    share = told[True] / (told[True] + told[False])
+    assert 0.3 < share < 0.5
+    assert told['kept together'] < 0.5 * (told[True] + told[False]) / 2  # .6 ** 2 would be kept if none were exchanged
+    for words, *names, _, _ in rows_of(make(prepared, corpora, hidden=1.0, exchanged=0.0)[0]):
+        assert names == ['[ENT]', '[ENT]']
+
+
+def test_rows_without_a_relation_have_no_label(prepared, corpora):
+    batch = make(prepared, corpora, **PLAIN)[0]
+    without = np.flatnonzero(batch.label < 0)
+    assert (batch.inverse[without] == -1).all()
+    assert [' under ' in text(batch.tokens[row]) for row in without] == [True, True]
+    assert spelt('Emma', 'Lucy', 'Max Hill', 'Ålesund') >= {name(batch, row, side) for row in without for side in (0, 1)}
+
+
+def test_held_out_relations_never_occur(prepared, corpora):
+    source = make(prepared, corpora, held_out=('met', 'spouse'), **PLAIN)
+    for step in range(12):
+        assert {said_by(words) for words, *_ in rows_of(source[step])} == {'wrote', 'built'}
+    with pytest.raises(InputError, match='held_out: no sentence states merged$'):
+        make(prepared, corpora, held_out=('met', 'merged'))
+
+
+def test_questions_have_their_markers_and_the_labels_that_they_ask_for(prepared, corpora):
+    source = make(prepared, corpora, **PLAIN)
+    special, wanted = prepared.special, {}
+    for step in range(12):
+        for words, _, _, *both in rows_of(source[step]):
+            wanted[said_by(words)] = both
+    asked = {}
+    for relation, both in wanted.items():
+        for way, patterns in zip(both, relation_questions.templates(relation)):
+            for pattern in patterns:
+                asked.setdefault(text(TOKENIZER.encode(pattern.replace('{}', ' '), add_special_tokens=False).ids), set()).add(
+                    way
+                )
+    kinds = collections.Counter()
+    for step in range(12):
+        batch = source[step]
+        assert (batch.question_label >= 0).all()
+        for tokens, r1, r2, label in zip(batch.question_tokens, batch.r1, batch.r2, batch.question_label):
+            assert tokens[[r1 - 1, r1, r2 - 1, r2, r2 + 1]].tolist() == [
+                special.ent,
+                special.r1,
+                special.ent,
+                special.r2,
+                special.sep,
+            ]
+            words = text(np.delete(tokens, [0, r1 - 1, r1, r2 - 1, r2, r2 + 1]))
+            if words in asked:
+                assert label in asked[words]
+                kinds['template'] += 1
+            else:
+                assert label in wanted[said_by(f' {words} ')]
+                kinds['cloze'] += 1
+    assert kinds == {'template': 48, 'cloze': 24}
+
+
+def test_a_question_made_of_a_row_asks_in_the_direction_of_its_label(prepared, corpora):
+    """Rows say 'topic verb target' or 'target of verb topic'."""
+    source = make(prepared, corpora, relations=1, unrelated=0, **PLAIN)
+    directions = collections.Counter()
+    for step in range(40):
+        batch = source[step]
+        words, _, _, label, inverse = next(rows_of(batch))
+        tokens, found = batch.question_tokens[2], batch.question_label[2]
+        forward = ' of ' + VERBS[said_by(words)] not in f' {text(tokens)} '
+        topic_is_first = batch.r1[2] < 4
+        assert found == (label if forward == topic_is_first else inverse)
+        directions[found == label] += 1
+    assert min(directions.values()) > 5
+
+
+def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
+    source, names = make(prepared, pairs=3, **PLAIN), {}
+    for step in range(12):
+        batch = source[step]
+        found = list(rows_of(batch))
+        by_label = collections.defaultdict(list)
+        for words, topic, target, label, inverse in found:
+            by_label[label].append(words)
+            assert names.setdefault(label, (topic, target)) == (topic, target)
+            assert names.setdefault(inverse, (target, topic)) == (target, topic)
+        assert len(by_label) == 3 and all(2 <= len(set(rows)) == len(rows) <= 3 for rows in by_label.values())
+        for tokens, r1, label in zip(batch.question_tokens, batch.r1, batch.question_label):
+            assert label in names and tokens[r1] == prepared.special.r1
+    # No two labels for one direction: what states the same would be held apart.
+    assert len(set(names.values())) == len(names) > 6
+
+
+def test_a_batch_is_a_function_of_seed_step_and_shard(prepared, corpora):
+    same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b))
+    source, again = make(prepared, corpora, pairs=2), make(prepared, corpora, pairs=2)
+    for step in (5, 0, 7):
+        assert same(source[step], again[step])
+    assert not same(source[0], source[1])
+    assert not same(source[0], make(prepared, corpora, pairs=2, seed=1)[0])
+    assert not same(source.shard(0, 2)[0], source.shard(1, 2)[0])
+
+
+@pytest.mark.parametrize('labelled', [True, False])
+def test_shapes_are_the_same_at_all_steps(prepared, corpora, labelled):
+    source = make(prepared, corpora if labelled else None, pairs=2, max_tokens=16)
+    expected = {
+        'tokens': (14, 16) if labelled else (6, 16),
+        'first': (14, 2) if labelled else (6, 2),
+        'label': (14,) if labelled else (6,),
+        'question_tokens': (10, 32) if labelled else (4, 32),
+        'question_label': (10,) if labelled else (4,),
+    }
+    for step in range(8):
+        leaves = named_leaves(source[step])
+        assert {key: leaves[key].shape for key in expected} == expected
+        assert all(value.dtype == np.int32 for value in leaves.values())
+        batch = source[step]
+        lengths = (batch.tokens != 0).sum(axis=1)
+        assert (batch.first >= 0).all() and (batch.last < lengths[:, None]).all() and (batch.first <= batch.last).all()
+
+
+def test_questions_of_long_sentences_fit(prepared, tmp_path):
+    long = [
+        {
+            'text': f'{"old " * a}{"Ann Low " * 1}{"met " * b}York{" again" * c}',
+            'sub_text': 'Ann Low',
+            'obj_text': 'York',
+            'rel': 'met',
+        }
+        for a in (0, 9)
+        for b in (1, 17, 19, 20, 21, 60)
+        for c in (0, 9)
+    ]
+    (tmp_path / 'long.jsonl').write_text('\n'.join(map(json.dumps, long)))
+    (tmp_path / 'names.json').write_text('{"P1": "one"}')
+    corpora = (str(tmp_path / 'long.jsonl'),), str(tmp_path / 'names.json')
+    source, longest = make(prepared, corpora, relations=1, unrelated=0, rows_per_label=2, **PLAIN), 0
+    for step in range(60):
+        batch = source[step]
+        tokens, r1, r2 = batch.question_tokens[2], batch.r1[2], batch.r2[2]
+        longest = max(longest, int((tokens != 0).sum()))
+        special = prepared.special
+        assert tokens[[0, r1 - 1, r1, r2 - 1, r2, r2 + 1]].tolist() == [
+            special.cls,
+            special.ent,
+            special.r1,
+            special.ent,
+            special.r2,
+            special.sep,
+        ]
+    assert longest == 32
+
+
+def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tmp_path):
+    mark = '\u0301'  # an accent without a letter
+    lines = [{'text': f'{mark} met York', 'sub_text': mark, 'obj_text': 'York', 'rel': 'empty'}] * 2
+    (tmp_path / 'more.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    source = make(prepared, ((*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]), relations=4)
+    assert {label // 2 for *_, label, _ in rows_of(source[0])} == set(range(4))
+    with pytest.raises(InputError, match='relations=5: there are 4 that are stated twice'):
+        make(prepared, ((*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]), relations=5)
+
+
+@pytest.mark.parametrize(
+    'fields, said',
+    [
+        (dict(relations=5), 'relations=5: there are 4 that are stated twice'),
+        (dict(relations=0, pairs=10_000), r'pairs=10000: there are \d+ that are stated twice'),
+        (dict(rows_per_label=1), 'rows_per_label=1: a sentence alone has none to be like, give at least 2'),
+    ],
+)
+def test_settings_that_cannot_be_are_told(prepared, corpora, fields, said):
+    with pytest.raises(InputError, match=said):
+        make(prepared, corpora, **fields)
+
+
+def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora):
+    class OtherWords:
+        tokenizer, special, records = train_wordpiece(['other words in here'] * 2, 60), prepared.special, prepared.records
+
+    with pytest.raises(
+        InputError, match='its tokenizer has none of who, what, which, where, when: prepare it with that of an English'
+    ):
+        TextRelationSource(OtherWords, TextRelationSettings())
+
+
+def test_settings_are_those_of_the_objective():
+    from opql_jax.training.objectives import TextRelations
+
+    of = lambda kind: {field.name for field in dataclasses.fields(kind)}
+    assert of(TextRelationSettings) < of(TextRelations)

@@ -1,0 +1,151 @@
+"""Sentences with relations from corpora of several forms, under one set of names."""
+
+import json
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.datasets import relation_corpora
+from opql_jax.datasets.relation_corpora import NONE
+
+import tiny_docred
+from tiny_docred import document
+
+
+def line(text, topic, target, relation, **more):
+    return {'text': text, 'sub_text': topic, 'obj_text': target, 'rel': relation, **more}
+
+
+TREX_TEXT = 'Emma is a novel by Jane Austen. Austen wrote Emma in Chawton. Emma is long.'
+AUSTEN, EMMA = 'Q36322', 'Q223880'
+
+
+def trex(**changes):
+    """A document of T-REx: its first two sentences name both Emma and its author, the last one Emma alone."""
+    at = lambda uri, start, end: {'uri': uri, 'boundaries': [start, end], 'surfaceform': TREX_TEXT[start:end]}
+    side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
+    triple = {'subject': side(EMMA), 'predicate': {'uri': 'P50', 'surfaceform': 'Author'}, 'object': side(AUSTEN)}
+    entities = [at(EMMA, 0, 4), at(AUSTEN, 19, 30), at(AUSTEN, 32, 38), at(EMMA, 45, 49), at('Q1', 53, 60), at(EMMA, 62, 66)]
+    return {'text': TREX_TEXT, 'entities': entities, 'triples': [triple, triple]} | changes
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a file of these records and names of relations; gives (text, topic, target, relation) of each sentence."""
+
+    def read(records, name='a.jsonl', names=tiny_docred.RELATIONS):
+        (tmp_path / 'names.json').write_text(json.dumps(names), encoding='utf-8')
+        content = '\n'.join(map(json.dumps, records)) if name.endswith('.jsonl') else json.dumps(records)
+        (tmp_path / name).write_text(content, encoding='utf-8')
+        found = relation_corpora.read([str(tmp_path / name)], str(tmp_path / 'names.json'))
+        return [(s.text, s.text[slice(*s.topic)], s.text[slice(*s.target)], s.relation) for s in found]
+
+    return read
+
+
+def test_json_lines_may_name_their_relations_themselves(read):
+    found = read(
+        [
+            line('Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'P57', rel_label='film director'),
+            line('Emma by Jane Austen', 'Emma', 'Jane Austen', 'P50', rel_label='Author '),
+            line('Lucy by Jane Austen', 'Lucy', 'Jane Austen', 'P50'),
+            line('Rome, in Italy', 'Rome', 'Italy', 'Located_In'),
+        ]
+    )
+    # The file of names goes before the names that lines give, which serve all lines; case and underscores do not tell relations apart.
+    assert [relation for *_, relation in found] == ['director', 'author', 'author', 'located in']
+    assert found[0][:3] == ('Alien by Ridley Scott', 'Alien', 'Ridley Scott')
+
+
+def test_fewrel_is_named_by_its_ids(read):
+    item = {'tokens': 'Alien by Ridley Scott'.split(), 'h': ['', '', [[0]]], 't': ['', '', [[2, 3]]]}
+    assert read({'P57': [item]}, 'a.json') == [('Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'director')]
+
+
+def test_trex_states_a_triple_where_a_sentence_names_both(read):
+    first, second = 'Emma is a novel by Jane Austen. ', 'Austen wrote Emma in Chawton. '
+    assert read([trex()]) == [(first, 'Emma', 'Jane Austen', 'author'), (second, 'Emma', 'Austen', 'author')]
+    assert {relation for *_, relation in read([trex()], names={'P50': 'Written By'})} == {'written by'}
+
+
+def test_entities_of_trex_without_a_place_or_a_uri_are_left_out(read):
+    outside = [{'uri': AUSTEN, 'boundaries': [19, 99]}, {'uri': EMMA, 'boundaries': [-4, 3]}, {'uri': '', 'boundaries': [0, 4]}]
+    blank = {'subject': {'uri': ''}, 'predicate': {'uri': 'P50'}, 'object': {'uri': AUSTEN}}
+    assert len(read([trex(), trex(entities=outside, triples=[*trex()['triples'], blank])])) == 2
+
+
+def test_docred_states_its_labels_and_that_other_pairs_are_unrelated(read):
+    ann = document(
+        'Ann',
+        '<0 PER Ann Low> was born in <1 LOC Rome> , <2 LOC Italy> .',
+        '<0 PER Ann Low> never saw <3 LOC Ulm> .',
+        labels=[(0, 'P19', 1), (1, 'P17', 2), (0, 'P26', 3), (0, 'P57', 3)],
+    )
+    first, second = 'Ann Low was born in Rome, Italy.', 'Ann Low never saw Ulm.'
+    assert sorted(read([ann], 'a.json')) == sorted(
+        [
+            (first, 'Ann Low', 'Rome', 'place of birth'),
+            (first, 'Rome', 'Italy', 'country'),
+            # Both directions; the inverse of a label is not unrelated.
+            (first, 'Ann Low', 'Italy', NONE),
+            (first, 'Italy', 'Ann Low', NONE),
+            (second, 'Ann Low', 'Ulm', 'spouse'),
+            (second, 'Ann Low', 'Ulm', 'director'),
+        ]
+    )
+
+
+def test_several_files_are_read_in_their_order(tmp_path):
+    (tmp_path / 'names.json').write_text('{"P1": "one"}')
+    for name in 'ab':
+        (tmp_path / f'{name}.jsonl').write_text(json.dumps(line(f'x {name}', 'x', name, 'P1')))
+    paths = [str(tmp_path / 'b.jsonl'), str(tmp_path / 'a.jsonl')]
+    assert [s.text for s in relation_corpora.read(paths, str(tmp_path / 'names.json'))] == ['x b', 'x a']
+
+
+WRONG_URI = {'uri': 3, 'boundaries': [0, 4]}
+BAD_TRIPLE = {'subject': None, 'predicate': {'uri': 'P50'}, 'object': {'uri': 'Q1'}}
+
+
+@pytest.mark.parametrize(
+    'bad, said',
+    [
+        ([trex(), trex(text=None)], r'a.jsonl:2: text: expected a string, found None'),
+        ([trex(), trex(entities='x')], r"a.jsonl:2: entities: expected a list of objects, found 'x'"),
+        ([trex(), trex(entities=[WRONG_URI])], r'a.jsonl:2: entities\[0\].uri: expected a string'),
+        (
+            [trex(), trex(entities=[{'uri': 'Q1', 'boundaries': None}])],
+            r'a.jsonl:2: entities\[0\].boundaries: expected \[start, end\]',
+        ),
+        ([trex(), trex(entities=[{'uri': 'Q1', 'boundaries': [1, 2, 3]}])], r'a.jsonl:2: entities\[0\].boundaries: expected'),
+        ([trex(), trex(triples=None)], r'a.jsonl:2: triples: expected a list of objects'),
+        ([trex(), trex(triples=[BAD_TRIPLE])], r'a.jsonl:2: triples\[0\].subject: expected an object, found None'),
+        ([trex(), 3], r'a.jsonl:2: expected an object, found 3'),
+        ([line('a b', 'a', 'b', 'P1'), {'text': 'a b', 'rel_label': 'x'}], r'a.jsonl:2: sub_text: missing'),
+        ([line('a b', 'a', 'b', 'P1', rel_label=7)], r'a.jsonl:1: rel_label: expected a string, found 7'),
+        ([], r'no sentence with two mentions'),
+    ],
+)
+def test_a_bad_line_is_told_with_its_file_and_number(read, bad, said):
+    with pytest.raises(InputError, match=said):
+        read(bad)
+
+
+def test_a_bad_document_of_docred_is_told(read):
+    good = document('Good', '<0 PER Ann> saw <1 LOC Rome> .', labels=[(0, 'P19', 1)])
+    bad = document('Bad', '<0 PER Jo> saw <1 LOC Rome> .', labels=[(0, 'P19', 7)])
+    unknown = document('Unknown', '<0 PER Jo> saw <1 LOC Rome> .', labels=[(0, 'P999', 1)])
+    with pytest.raises(InputError, match=r'a.json: document 2: labels\[0\].t: expected one of 2 clusters, found 7'):
+        read([good, bad], 'a.json')
+    # Its pair would be taken to state nothing.
+    with pytest.raises(InputError, match=r"a.json: document 2: labels\[0\].r: unknown relation 'P999'"):
+        read([good, unknown], 'a.json')
+
+
+@pytest.mark.parametrize('name', ['none.json', 'none.jsonl'])
+def test_a_missing_file_is_told(tmp_path, name):
+    (tmp_path / 'names.json').write_text('{"P1": "one"}')
+    with pytest.raises(InputError, match=rf'{name}: '):
+        relation_corpora.read([str(tmp_path / name)], str(tmp_path / 'names.json'))
+    with pytest.raises(InputError, match='nonames.json'):
+        relation_corpora.read([], str(tmp_path / 'nonames.json'))

@@ -1,0 +1,95 @@
+"""Passages that are encoded once say the same as each of their pairs and sentences by itself."""
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import markup
+from opql_jax.data.prepared import Prepared
+from opql_jax.data.tokenizer import train_wordpiece
+from opql_jax.models.passage_encoder import PassageEncoder
+from opql_jax.models.text_encoder import TextEncoder
+
+import tiny_text_encoder
+from tiny_text_encoder import hidden
+
+ENCODER = tiny_text_encoder.make()
+
+
+@pytest.fixture(scope='module')
+def prepared(tmp_path_factory):
+    return Prepared(tiny_text_encoder.write_text(tmp_path_factory.mktemp('text') / 'a'))
+
+
+@pytest.fixture(scope='module')
+def rows(prepared):
+    return np.random.default_rng(0).permutation(len(prepared.pairs['topic']))[:50]
+
+
+@pytest.fixture(scope='module')
+def encoded(prepared):
+    return PassageEncoder(ENCODER, prepared)
+
+
+def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows):
+    texts, spans = [], ([], [])
+    for row in rows:
+        passage = prepared.passages.slice(prepared.pairs['passage'][row], 1).to_pylist()[0]
+        texts.append(passage['text'])
+        for side, name in zip(spans, ('topic_mention', 'target_mention')):
+            mention = passage['mentions'][prepared.pairs[name][row]]
+            side.append((mention['start'], mention['end']))
+    found = encoded.relations(rows)
+    assert found.dtype == np.float32 and found.shape == (len(rows), ENCODER.dim)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+    # Mentions are kept as float16. Other mentions of the passage, whose borders are tokenised by themselves, have spaces around them.
+    np.testing.assert_allclose(found, ENCODER.encode_pairs(texts, *spans), atol=4e-3)
+
+
+def test_in_any_order_and_by_parts_they_are_the_same_and_a_passage_is_encoded_once(prepared, encoded, rows, monkeypatch):
+    whole, again, placed = encoded.relations(rows), PassageEncoder(ENCODER, prepared), []
+    place = markup.place_mentions
+    monkeypatch.setattr(markup, 'place_mentions', lambda *arguments: placed.append(1) or place(*arguments))
+    again.relations(rows[:3])
+    assert len(placed) == len(set(prepared.pairs['passage'][rows[:3]].tolist()))
+    parts = [again.relations(rows[start : start + 7]) for start in range(0, len(rows), 7)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=4e-3)
+    vectors = again.vectors()
+    assert len(placed) == len(prepared.passages)
+    np.testing.assert_allclose(vectors, encoded.vectors(), atol=2e-3)
+    np.testing.assert_array_equal(encoded.relations(rows[::-1]), whole[::-1])
+    assert encoded.relations(rows[:0]).shape == (0, ENCODER.dim)
+
+
+def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepared, encoded):
+    vectors = encoded.vectors()
+    assert vectors.dtype == np.float16
+    passages = prepared.passages.to_pylist()
+    assert max(len(row['sentence_starts']) for row in passages) > 32
+    for row, begin, end in zip(passages, encoded.first_vector, encoded.first_vector[1:]):
+        mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+        plain = markup.tokenise_passage(ENCODER.tokenizer, row['text'], mentions)
+        states = hidden(ENCODER, [ENCODER.special.cls, *plain.tokens, ENCODER.special.sep])
+        expected = [states.mean(axis=0)]
+        # Tokens of the text up to each sentence; no token is of two.
+        cuts = [len(tokens_before(row['text'], start, mentions)) for start in row['sentence_starts'][:32]]
+        for first, last in zip(cuts, [*cuts[1:], len(plain.tokens)]):
+            expected.append(states[1 + first : 1 + last].mean(axis=0))
+        # Sentences after the 32nd share its vector.
+        expected += [expected[-1]] * (end - begin - len(expected))
+        expected = np.stack(expected)
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(vectors[begin:end], expected, atol=2e-3)
+    assert encoded.first_vector[-1] == len(vectors) == sum(1 + len(row['sentence_starts']) for row in passages)
+
+
+def tokens_before(text, start, mentions):
+    return markup.tokenise_passage(ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]).tokens
+
+
+def test_text_of_another_tokenizer_is_refused(prepared):
+    other = TextEncoder(ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60))
+    with pytest.raises(
+        InputError, match=r'text was prepared with another tokenizer than that of the encoder: prepare it again'
+    ):
+        PassageEncoder(other, prepared)

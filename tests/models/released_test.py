@@ -1,0 +1,167 @@
+"""Released encoders: what is written is read back within 8 bits, whole or not at all."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+from flax import traverse_util
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import ManifestError
+from opql_jax.models import released
+from opql_jax.models.text_encoder import TextEncoder
+
+import tiny_text_encoder
+
+ENCODER = tiny_text_encoder.make()
+CARD = '# A tiny encoder\n\nLicence: none.\n'
+FILES = ('model.safetensors', 'tokenizer.json', 'README.md', 'config.json')
+
+
+def write(folder, params=None, card=CARD):
+    released.write(folder, ENCODER.module, params or ENCODER.params, ENCODER.tokenizer.to_str(), card)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return write(tmp_path_factory.mktemp('released') / 'a')
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_files_are_those_of_hugging_face(folder):
+    assert content(folder).keys() == set(FILES)
+    assert (folder / 'README.md').read_text() == CARD
+    config = json.loads((folder / 'config.json').read_text())
+    assert config['encoder']['hidden_size'] == 16 and config['encoder']['relation_dim'] == 8
+    assert config['files'].keys() == set(FILES) - {'config.json'}
+
+
+def test_only_matrices_are_rounded_and_entities_are_left_out(folder):
+    stored = safetensors.numpy.load_file(folder / 'model.safetensors')
+    assert not [name for name in stored if name.startswith('w_e')]
+    whole = traverse_util.flatten_dict(ENCODER.params, sep='.')
+    for name, value in whole.items():
+        if name.startswith('w_e'):
+            continue
+        if name.endswith(('kernel', 'embedding')):
+            assert stored[name].dtype == np.int8 and stored[name + '.int8_scale'].dtype == np.float32
+        else:
+            assert stored[name].dtype == np.float32
+            np.testing.assert_array_equal(stored[name], value)
+
+
+def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder):
+    module, params, tokenizer = released.read(folder)
+    assert tokenizer.get_vocab() == ENCODER.tokenizer.get_vocab()
+    assert (module.relation_dim, module.entity_dim, module.dropout_rate) == (8, 0, 0)
+    found, expected = (traverse_util.flatten_dict(tree, sep='.') for tree in (params, ENCODER.params))
+    assert found.keys() == expected.keys()
+    for name in found.keys() - {'w_e.kernel'}:
+        value = np.asarray(expected[name], np.float64)
+        assert found[name].dtype == np.float32
+        # A row of a table, or what leads to one output of a layer.
+        inputs = (1,) if 'embedding.' in name else (0, 1) if 'attention_out.kernel' in name else (0,)
+        step = np.abs(value).max(axis=inputs, keepdims=True) / 127 if name.endswith(('kernel', 'embedding')) else 0 * value
+        assert (np.abs(found[name] - value) <= step * 0.501).all(), name
+
+
+def test_relations_and_questions_are_nearly_those_of_the_whole_weights(folder):
+    rounded = TextEncoder.load(folder)
+    texts, topics, targets = ['Ann met José near the old city', 'a song of 1979, by Low'], [(0, 3), (19, 22)], [(8, 12), (2, 6)]
+    for one, other in (
+        (ENCODER.encode_pairs(texts, topics, targets), rounded.encode_pairs(texts, topics, targets)),
+        (ENCODER.encode_questions(texts, topics), rounded.encode_questions(texts, topics)),
+    ):
+        assert ((one * other).sum(axis=1) > 0.999).all()
+
+
+def test_the_configuration_comes_last(tmp_path, monkeypatch):
+    written, atomic_path = [], files.atomic_path
+    monkeypatch.setattr(files, 'atomic_path', lambda path: written.append(path.name) or atomic_path(path))
+    write(tmp_path / 'a')
+    assert written[-1] == 'config.json' and len(written) == len(FILES)
+
+
+@pytest.mark.parametrize('name', FILES)
+@pytest.mark.parametrize('damage', ['missing', 'cut', 'another byte', 'swapped'])
+def test_damage_to_a_file_is_told_by_its_name(folder, tmp_path, name, damage):
+    broken = tmp_path / 'a'
+    shutil.copytree(folder, broken)
+    path = broken / name
+    whole = path.read_bytes()
+    if damage == 'missing':
+        path.unlink()
+    elif damage == 'cut':
+        path.write_bytes(whole[:-7])
+    elif damage == 'another byte':
+        at = len(whole) // 2
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    else:
+        other = write(tmp_path / 'b', jax.tree.map(lambda x: x * 2, ENCODER.params), CARD + 'Another.\n')
+        (other / 'tokenizer.json').write_text(tiny_text_encoder.train_wordpiece(['other words here'] * 2, 60).to_str())
+        path.write_bytes((other / name).read_bytes())
+    with pytest.raises(ManifestError) as refused:
+        released.read(broken)
+    # A configuration of another encoder is whole; the files beside it are not those that it lists.
+    names = FILES[:3] if (name, damage) == ('config.json', 'swapped') else (name,)
+    assert any(str(broken / name) in str(refused.value) for name in names)
+
+
+def test_a_folder_that_is_none_is_told(tmp_path):
+    with pytest.raises(ManifestError, match='nowhere/config.json: no such file; .*nowhere is not a released encoder'):
+        TextEncoder.load(tmp_path / 'nowhere')
+    (tmp_path / 'config.json').write_text('{"model_type": "bert"}')
+    with pytest.raises(ManifestError, match='config.json: not the manifest of a released encoder'):
+        TextEncoder.load(tmp_path)
+
+
+def test_a_buckets_folder_is_refused():
+    with pytest.raises(InputError, match='gs://'):
+        released.read('gs://bucket/encoder')
+
+
+@pytest.mark.parametrize('name', ['notes.txt', 'model.safetensors', 'config.json'])
+def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
+    (tmp_path / name).write_text('{"mine": 1}')
+    with pytest.raises(InputError, match='holds other files: give a new or empty folder'):
+        write(tmp_path)
+    assert content(tmp_path) == {name: b'{"mine": 1}'}
+
+
+def test_a_release_takes_the_place_of_another(tmp_path):
+    write(tmp_path / 'a')
+    write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params), CARD + 'Another.\n')
+    write(tmp_path / 'b', jax.tree.map(lambda x: x * 2, ENCODER.params), CARD + 'Another.\n')
+    assert content(tmp_path / 'a') == content(tmp_path / 'b')
+
+
+@pytest.mark.parametrize('number', [np.nan, np.inf])
+def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays(folder, tmp_path, number):
+    params = jax.tree.map(np.array, ENCODER.params)
+    params['w_r']['kernel'][3, 1] = number
+    with pytest.raises(InputError, match='w_r.kernel has a number that is not finite'):
+        write(tmp_path / 'new', params)
+    assert not (tmp_path / 'new').exists()
+    before = content(write(tmp_path / 'old'))
+    with pytest.raises(InputError, match='not finite'):
+        write(tmp_path / 'old', params)
+    assert content(tmp_path / 'old') == before
+
+
+def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(folder, tmp_path, monkeypatch):
+    write(tmp_path / 'a')
+    with monkeypatch.context() as patch:
+        patch.setattr(released.manifest_lib, 'write_manifest', lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params))
+    with pytest.raises(ManifestError, match='model.safetensors: its sha256 is not'):
+        released.read(tmp_path / 'a')
+    assert content(write(tmp_path / 'a')) == content(folder)

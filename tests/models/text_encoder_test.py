@@ -1,0 +1,166 @@
+"""Relations of pairs and of questions in any text, against float64 readings of the last layer, one text at a time."""
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data import markup
+
+import tiny_text_encoder
+from tiny_text_encoder import hidden, relation, unit
+
+ENCODER = tiny_text_encoder.make()
+SPECIAL = ENCODER.special
+# (text, topic, target): either may come first; names of one word and of several; letters with accents, composed and not; other scripts;
+# mentions at both ends, beside punctuation, and parts of a word.
+PAIRS = [
+    ('Ann Low met José in Ålesund', 'Ann Low', 'José'),
+    ('Ann Low met José in Ålesund', 'Ålesund', 'Ann Low'),
+    ('the old song of the Jose\u0301 river, built in 1979', 'Jose\u0301', '1979'),
+    ('met in "Ann", 北京 and Ωrion', '北京', 'Ωrion'),
+    ('Low-River ships', 'River', 'Low'),
+    ('the song 🚢🇳🇴 was directed by Ann', 'Ann', 'song'),
+    (' Ann saw it never again; Low did. ', 'Ann', 'Low'),
+    ('and ' * 40 + 'Ann built the ship of Low', 'Low', 'Ann'),
+]
+
+
+def spans(text, *names):
+    return [(text.index(name), text.index(name) + len(name)) for name in names]
+
+
+TEXTS = [text for text, *_ in PAIRS]
+TOPICS, TARGETS = zip(*(spans(*pair) for pair in PAIRS))
+
+
+def slow_relation(text, topic, target):
+    """The relation of a pair of a text that is read whole."""
+    mentions = sorted([(*topic, 0), (*target, 1)])
+    passage = markup.tokenise_passage(ENCODER.tokenizer, text, mentions)
+    ends = {entity: (1 + start, end) for start, end, entity in zip(passage.starts, passage.ends, passage.entities)}
+    return relation(ENCODER, [SPECIAL.cls, *passage.tokens, SPECIAL.sep], ends[0], ends[1])
+
+
+@pytest.fixture(scope='module')
+def relations():
+    return ENCODER.encode_pairs(TEXTS, TOPICS, TARGETS)
+
+
+def test_relations_are_those_of_the_spans(relations):
+    assert relations.dtype == np.float32 and relations.shape == (len(PAIRS), ENCODER.dim)
+    expected = [slow_relation(*row) for row in zip(TEXTS, TOPICS, TARGETS)]
+    np.testing.assert_allclose(relations, expected, atol=2e-5)
+    assert np.abs(relations[0] - relations[1]).max() > 0.01
+
+
+def test_relations_have_unit_length(relations):
+    np.testing.assert_allclose(np.linalg.norm(relations, axis=1), 1, rtol=1e-5)
+
+
+def test_neither_order_nor_company_matters(relations):
+    order = np.random.default_rng(0).permutation(len(PAIRS))
+    pick = lambda column: [column[i] for i in order]
+    np.testing.assert_allclose(ENCODER.encode_pairs(pick(TEXTS), pick(TOPICS), pick(TARGETS)), relations[order], atol=1e-5)
+    for i in range(2):
+        np.testing.assert_allclose(
+            ENCODER.encode_pairs(TEXTS[i : i + 1], TOPICS[i : i + 1], TARGETS[i : i + 1])[0], relations[i], atol=1e-5
+        )
+
+
+def test_topic_and_target_exchanged_exchange_the_halves_of_the_relation(relations):
+    swapped = ENCODER.encode_pairs(TEXTS, TARGETS, TOPICS)
+    np.testing.assert_allclose(swapped, np.roll(relations, ENCODER.dim // 2, axis=1), atol=1e-5)
+
+
+def test_spans_may_be_lists_as_in_json(relations):
+    found = ENCODER.encode_pairs(TEXTS, [list(span) for span in TOPICS], [list(span) for span in TARGETS])
+    np.testing.assert_array_equal(found, relations)
+
+
+@pytest.mark.parametrize('before, between, after', [(0, 3, 300), (300, 3, 0), (300, 100, 300), (300, 300, 300), (0, 300, 0)])
+def test_long_texts_are_cut_around_the_pair(monkeypatch, before, between, after):
+    text = f'{"old " * before}Ann Low {"met " * between}José {"sea " * after}'
+    seen, place = [], markup.place_mentions
+    monkeypatch.setattr(markup, 'place_mentions', lambda *arguments: seen.append(place(*arguments)) or seen[-1])
+    found = ENCODER.encode_pairs([text], *([span] for span in spans(text, 'Ann Low', 'José')))
+    (placed,) = seen
+    assert len(placed.tokens) <= 136
+    for name, first, last in zip(('Ann Low', 'José'), placed.first, placed.last):
+        assert placed.tokens[first : last + 1].tolist() == ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
+    expected = relation(ENCODER, placed.tokens, *zip(placed.first, placed.last))
+    np.testing.assert_allclose(found[0], expected, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    'topic, target, said',
+    [
+        ((4, 4), (0, 3), r'topic_spans: text 1 has 13 characters, and no span \(4, 4\)'),
+        ((5, 4), (0, 3), r'topic_spans: text 1 .*\(5, 4\)'),
+        ((0, 3), (8, 14), r'target_spans: text 1 has 13 characters, and no span \(8, 14\)'),
+        ((-1, 3), (8, 13), r'topic_spans: text 1 .*\(-1, 3\)'),
+        ((0, 5), (4, 7), r'text 1: topic \(0, 5\) and target \(4, 7\) overlap'),
+        ((0, 3), (0, 3), r'text 1: .* overlap'),
+    ],
+)
+def test_a_wrong_span_is_told_with_the_number_of_its_text(topic, target, said):
+    with pytest.raises(InputError, match=said):
+        ENCODER.encode_pairs(['Ann met Low', 'Ann met Josés'], [(0, 3), topic], [(8, 11), target])
+
+
+def test_texts_and_spans_that_are_not_as_many_are_told():
+    with pytest.raises(InputError, match='topic_spans: 1 for 2 texts'):
+        ENCODER.encode_pairs(['Ann met Low'] * 2, [(0, 3)], [(8, 11)] * 2)
+    with pytest.raises(InputError, match='target_spans: 3 for 2 texts'):
+        ENCODER.encode_pairs(['Ann met Low'] * 2, [(0, 3)] * 2, [(8, 11)] * 3)
+    with pytest.raises(InputError, match='topic_spans: 0 for 1 texts'):
+        ENCODER.encode_questions(['who met Low'], [])
+
+
+QUESTIONS = ['who met Ann', 'Ålesund was built when?', 'what song is of Jose\u0301', 'who ' * 60 + 'saw Low', 'Ann']
+ASKED = [spans(text, name)[0] for text, name in zip(QUESTIONS, ['Ann', 'Ålesund', 'Jose\u0301', 'Low', 'Ann'])]
+
+
+def test_questions_are_those_of_the_marked_text():
+    found = ENCODER.encode_questions(QUESTIONS, ASKED)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+    for marked, vector in zip(markup.mark_questions(ENCODER.tokenizer, QUESTIONS, ASKED, SPECIAL), found, strict=True):
+        states = hidden(ENCODER, marked.tokens)
+        ends = np.concatenate([states[marked.r1], states[marked.r2]])
+        np.testing.assert_allclose(vector, unit(ends @ np.asarray(ENCODER.params['w_r']['kernel'], np.float64)), atol=2e-5)
+    np.testing.assert_allclose(ENCODER.encode_questions(QUESTIONS[::-1], ASKED[::-1]), found[::-1], atol=1e-5)
+
+
+def test_many_questions_are_those_of_each():
+    texts = [f'who met Ann{" again" * (i % 9)}' for i in range(130)]
+    found = ENCODER.encode_questions(texts, [(8, 11)] * len(texts))
+    for i in range(9):
+        np.testing.assert_allclose(found[i::9], np.broadcast_to(found[i], found[i::9].shape), atol=1e-5)
+    assert np.abs(found[0] - found[1]).max() > 0.01
+
+
+def test_a_topics_name_does_not_matter_to_a_question():
+    found = ENCODER.encode_questions(['who met Ann again', 'who met José of Ålesund again'], [(8, 11), (8, 23)])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+def test_wrong_questions_are_told():
+    with pytest.raises(InputError, match=r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'):
+        ENCODER.encode_questions(['who met Ann', 'who met Low'], [(8, 11), (8, 12)])
+    with pytest.raises(InputError, match=r'texts: a question has \d+ tokens, at most 144 are read'):
+        ENCODER.encode_questions(['who met Ann' + ' again' * 200], [(8, 11)])
+
+
+def test_texts_are_the_mean_of_the_last_layer():
+    texts = [*TEXTS[:4], '', 'again ' * 300]
+    found = ENCODER.encode_texts(texts)
+    assert found.dtype == np.float32 and found.shape == (len(texts), ENCODER.module.hidden_size)
+    for text, vector in zip(texts, found):
+        ids = ENCODER.tokenizer.encode(text, add_special_tokens=False).ids[:134]
+        np.testing.assert_allclose(vector, unit(hidden(ENCODER, [SPECIAL.cls, *ids, SPECIAL.sep]).mean(axis=0)), atol=2e-5)
+
+
+def test_nothing_gives_nothing():
+    assert ENCODER.encode_pairs([], [], []).shape == (0, ENCODER.dim)
+    assert ENCODER.encode_questions([], []).shape == (0, ENCODER.dim)
+    assert ENCODER.encode_texts([]).shape == (0, ENCODER.module.hidden_size)
