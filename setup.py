@@ -117,11 +117,13 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
         # `tasks` is too common a name to install.
         package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
         package_data={
-            'opql_jax': ['py.typed'],
+            'opql_jax': ['py.typed', 'released/*/*'],
+            'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],
             'opql_jax.datasets.synthetic': ['*.toml'],
             'opql_jax.datasets.wikipedia': ['*.toml'],
         },
+        entry_points={'console_scripts': ['opql = opql_jax.cli:main']},
         install_requires=CORE,
         extras_require=EXTRAS,
     )

@@ -52,6 +52,8 @@ EDGE = {
     'fewshot',
     'gin_utils',
     'verify',
+    'release',
+    'cli',
 }
 
 TENSORFLOW = ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio')

@@ -5,9 +5,10 @@
       text/                 prepared text, written by `prepare`
       relations/ follow/    trained models, written by `train`
       memory/               a memory, written by `build_memory`
+      retrieval/            an index of passages; that and all else of a knowledge base of plain text is written by `opql index`
 
 The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together,
-and a checksum. The memory is null for a language model without one.
+and a checksum. The memory is null for a language model without one; "retrieval" is there in a knowledge base of plain text.
 """
 
 import logging
@@ -38,6 +39,7 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
     text: str
     model: str
     memory: str | None
+    retrieval: str | None = None
 
 
 FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
@@ -103,7 +105,7 @@ class KBFolder:
         return {name: stated[name] if value is None else value for name, value in names.items()}
 
     def read(self) -> dict[str, str | None]:
-        """The parts that the manifest states: text, model, memory.
+        """The parts that the manifest states: text, model, memory and, if there is one, retrieval.
 
         Raises:
             InputError: there is no manifest, or it is damaged, or names anything but folders in this one.
@@ -113,6 +115,7 @@ class KBFolder:
             raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_TRAIN}')
         stated = read_manifest(self.path, FORMAT)
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
+        parts |= {'retrieval': stated.retrieval} if stated.retrieval is not None else {}
         for name, value in parts.items():
             if value is not None and not _NAME.fullmatch(value):
                 raise InputError(f'{self.manifest}: {name}: {value!r} is not the name of a folder in {self.path}: {_ADVICE}')
@@ -122,17 +125,18 @@ class KBFolder:
         """`read`, or None if there is no manifest yet."""
         return self.read() if self.manifest.exists() else None
 
-    def write(self, *, text: str, model: str, memory: str | None, again: bool = False) -> None:
+    def write(self, *, text: str, model: str, memory: str | None, retrieval: str | None = None, again: bool = False) -> None:
         """States which parts answer, in place of those that did. Where one of them is not in this folder, the manifest stays as it is.
 
         Args:
-            text, model, memory: the parts.
+            text, model, memory, retrieval: the parts.
             again: whether the same was stated before. Then it stays, too, if it names this model and memory: another text was injected since.
 
         Raises:
             InputError: the manifest that is there is damaged, or that of something else.
         """
         parts = {'text': self._own_name(text), 'model': self._own_name(model), 'memory': memory and self._own_name(memory)}
+        parts |= {'retrieval': self._own_name(retrieval)} if retrieval else {}
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated()
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):

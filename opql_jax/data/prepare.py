@@ -91,7 +91,7 @@ def prepare(
             f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(batching.BUCKET_LENGTHS)} tokens'
         )
     settings: dict[str, Any] = {
-        'tokenizer': tokenizer,
+        'tokenizer': _identify(tokenizer),
         'wordpieces': wordpieces,
         'max_tokens': max_tokens,
         'title_prefix': title_prefix,
@@ -104,7 +104,7 @@ def prepare(
     if old:
         shared = old.manifest.shared_settings
         used = shared.tokenizer
-        if tokenizer not in (None, used):
+        if settings['tokenizer'] not in (None, used):
             raise InputError(
                 f'{extends} was prepared with the tokenizer {used or "trained on its text"}, not {tokenizer}: leave it out'
             )
@@ -116,11 +116,11 @@ def prepare(
     settings |= readers.identity(reader)
     directory = files.require_local(folder.part(text, new=True))
     with locks.writer(directory):
-        return _prepare(directory, reader, settings, old, processes)
+        return _prepare(directory, reader, settings, tokenizer, old, processes)
 
 
 def _prepare(
-    directory: pathlib.Path, reader, settings: dict, old: Prepared | None, processes: int | None
+    directory: pathlib.Path, reader, settings: dict, tokenizer: str | None, old: Prepared | None, processes: int | None
 ) -> tables.PreparedManifest:
     """`prepare` with checked settings, while nobody else writes into the folder."""
     if (directory / MANIFEST).exists():
@@ -153,8 +153,8 @@ def _prepare(
     write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
     if old:
         wordpiece = old.tokenizer
-    elif tokenizer := settings['tokenizer']:
-        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
+    elif tokenizer:
+        wordpiece = _load(tokenizer)
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         question_texts = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
@@ -193,6 +193,17 @@ def _prepare(
     manifest = tables.write_manifest(directory, {'settings': settings, **statistics})
     _finish(directory)
     return manifest
+
+
+def _load(tokenizer: str) -> Tokenizer:
+    return tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
+
+
+def _identify(tokenizer: str | None) -> str | None:
+    """What the settings state of a tokenizer: its content, wherever its file lies."""
+    if tokenizer in (None, 'minilm'):
+        return tokenizer
+    return f'sha256:{hashlib.sha256(_load(tokenizer).to_str().encode()).hexdigest()}'
 
 
 def _added(old: Prepared, questions: dict) -> dict:

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,36 +12,54 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
 from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import is_folder_of
+from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.follower_answerer import FollowerAnswerer
 from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
+from opql_jax.kb.retrieve import Retriever
+from opql_jax.kb.text_answerer import TextAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
+from opql_jax.models import released
+from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
 
 # Questions answered together.
 _BATCH = 64
+# Entities that a name in a question may mean, at most, as far as retrieval goes.
+_CANDIDATES = 3
 
 
 class VirtualKB:
-    """Answers multi-hop questions with whatever model a folder holds: a follower or a language model.
+    """Answers multi-hop questions with whatever model a folder holds: a released encoder, a follower or a language model.
 
     Attributes:
         prepared, vocab: the text and its entities.
         memory: what the model searches; None for a language model without a memory.
-        entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected.
+        entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected; None under a released encoder.
     """
 
-    def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, objective):
-        """Puts together what `open` has opened and checked."""
-        self.prepared, self.vocab, self.memory = prepared, prepared.vocab, memory
-        self.entity_table = np.asarray(params['entity_table'])
-        answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
-        self._answerer, self._params = answerer(prepared, encoder, params, memory, objective), params
+    def __init__(
+        self, prepared: Prepared, encoder, params, memory: Memory | None, objective=None, retriever: Retriever | None = None
+    ):
+        """Puts together what `open` has opened and checked. Without an objective the encoder is a released one."""
+        self._retriever = retriever
+        self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
+        self.entity_table = np.asarray(params['entity_table']) if objective else None
+        self._answerer: Any
+        if objective is None:
+            assert memory is not None  # `index_text` writes one
+            self._answerer = TextAnswerer(prepared, encoder, memory)
+        else:
+            answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
+            self._answerer = answerer(prepared, encoder, params, memory, objective)
         self._memory_is_of_text = getattr(objective, 'own_text', True)
 
     @classmethod
@@ -79,6 +98,14 @@ class VirtualKB:
         folder = KBFolder(kb)
         parts = folder.choose(text=text, model=model, memory=memory)
         prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
+        if is_folder_of(model_dir, released.FORMAT):
+            released_encoder = TextEncoder.load(model_dir)
+            found = Memory.open(folder.part(parts['memory']), params_hash(released_encoder.params))
+            found.check_vocabulary(prepared.vocab)
+            covered(found, prepared)
+            index = RetrievalIndex.open(folder.part(stated)) if (stated := (folder.stated() or {}).get('retrieval')) else None
+            retriever = Retriever(index, prepared, released_encoder) if index else None
+            return cls(prepared, released_encoder, released_encoder.params, found, retriever=retriever)
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
         if lineage['objective'] not in objectives.ANSWERING:
@@ -111,11 +138,13 @@ class VirtualKB:
         """Answers questions, which may be of different numbers of hops.
 
         A follower starts from the entity of the first topic, and answers nothing if that is unknown; a language model reads all
-        topics and links them itself.
+        topics and links them itself. A released encoder starts from all topics, and takes as many hops as a question seems to need.
 
         Raises:
             InputError: a question is longer than the encoder reads, or has more hops than the model.
         """
+        if isinstance(self._answerer, TextAnswerer):
+            return self._answerer.answer(questions)
         answers = {}
         for hops in sorted({q.hops for q in questions}):
             members = [i for i, q in enumerate(questions) if q.hops == hops]
@@ -125,21 +154,50 @@ class VirtualKB:
         return [answers[i] for i in range(len(questions))]
 
     def ask(self, text: str, hops: int = 1) -> Answer:
-        """Answers `text`, whose topic stands in square brackets.
+        """Answers `text`, whose topic stands in square brackets; a released encoder finds its topics itself where there are none.
 
         Raises:
-            InputError: there are no brackets, or an unknown entity in them; names the nearest ones.
+            InputError: there are no brackets, or an unknown entity in them, of which it names the nearest; or no name is found.
         """
         return self.answer([self.question(text, hops)])[0]
 
     def question(self, text: str, hops: int = 1) -> Question:
         """The question that `ask` answers."""
+        if isinstance(self._answerer, TextAnswerer) and '[' not in text:
+            return self._linked(text)
         text, topic = parse_bracketed(text)
         entity = self.vocab.get(name := text[slice(*topic)])
         if entity is None:
             # A language model links the topic itself; for a follower this raises, naming the nearest entities.
-            entity = self.vocab.id(name) if isinstance(self._answerer, FollowerAnswerer) else -1
+            entity = -1 if isinstance(self._answerer, LanguageModelAnswerer) else self.vocab.id(name)
         return Question('ask', text, (topic,), (entity,), hops=hops)
+
+    def retrieve(self, questions: str | Sequence[str], k: int = 5) -> list:
+        """The k documents that answer a question best, or such a list for each of several: see `retrieve.Retrieved`.
+
+        Raises:
+            InputError: the knowledge base has no index of its passages, a question is blank, or k is below 1.
+        """
+        if self._retriever is None:
+            raise InputError('this knowledge base has no index of its passages: make one of its text with `opql index`')
+        texts = [questions] if isinstance(questions, str) else list(questions)
+        asked = []
+        for text in texts:
+            check_string('question', text)
+            asked.append((text, [entity for named in self._linker.link(text) for entity in named.entities[:_CANDIDATES]]))
+        found = self._retriever.retrieve(asked, k)
+        return found[0] if isinstance(questions, str) else found
+
+    def _linked(self, text: str) -> Question:
+        """A question in plain words, with the names that it mentions for its topics."""
+        check_string('the question', text)
+        if not (found := self._linker.link(text)):
+            raise InputError(f'the question mentions no name that the text has: {shown(text)}')
+        return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
+
+    @functools.cached_property
+    def _linker(self) -> QuestionLinker:
+        return QuestionLinker(self.vocab)
 
     def evidence(self, entries) -> list[dict]:
         """Where memory entries were read: `{topic, target, title, sentence}` for each id in turn.

@@ -1,0 +1,91 @@
+"""The command `opql`: a knowledge base of one's own text, in three words.
+
+opql index articles/ --out films.kb
+opql ask films.kb "who starred in the films directed by Christopher Nolan?"
+opql retrieve films.kb --questions questions.jsonl -k 5 --out passages.jsonl
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+
+from opql_jax.core import preemption
+from opql_jax.core.errors import InputError
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command; errors of input are told in a line, with exit code 1."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format='%(asctime)s %(message)s', datefmt='%H:%M:%S', stream=sys.stderr)
+    os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+    preemption.exit_on_signals()
+    try:
+        options.run(options)
+    except InputError as error:
+        sys.exit(f'error: {error}')
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='opql', description='Ask multi-hop questions of your own text, and see the evidence.')
+    commands = parser.add_subparsers(required=True, metavar='COMMAND')
+
+    def command(name: str, run, help: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help, description=help)
+        sub.set_defaults(run=run)
+        return sub
+
+    index = command('index', _index, 'make a knowledge base of text: .txt, .md, .jsonl files, and folders of them')
+    index.add_argument('sources', nargs='+', metavar='SOURCE', help='a file, or a folder of files')
+    index.add_argument('--out', required=True, metavar='KB', help='the folder of the knowledge base')
+    index.add_argument(
+        '--encoder', default='default', metavar='FOLDER', help='a released encoder, in place of the one that comes along'
+    )
+
+    ask = command('ask', _ask, 'answer a question, and say where that was read')
+    ask.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    ask.add_argument('question', metavar='QUESTION', help='in plain words; a topic may be put in [square brackets]')
+    ask.add_argument('--json', action='store_true', help='print JSON')
+    ask.add_argument('--top', type=int, default=5, metavar='N', help='answers to print (default: 5)')
+
+    retrieve = command('retrieve', _retrieve, 'find the passages that answer questions')
+    retrieve.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    retrieve.add_argument('--questions', required=True, metavar='FILE', help='JSON Lines: {"id", "question"}')
+    retrieve.add_argument('-k', type=int, default=5, metavar='K', help='passages for each question (default: 5)')
+    retrieve.add_argument('--out', required=True, metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}')
+    return parser
+
+
+def _index(options) -> None:
+    from opql_jax.kb.index_text import index_text  # here, as `--help` should not wait for JAX
+
+    index_text(options.sources, options.out, encoder=options.encoder)
+
+
+def _ask(options) -> None:
+    from opql_jax.kb.answers import format_answer, to_record
+    from opql_jax.kb.question_plans import out_of_reach
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    kb = VirtualKB.open(options.kb)
+    question = kb.question(options.question)
+    (answer,) = kb.answer([question])
+    note = out_of_reach(question.text)
+    if options.json:
+        record = to_record(kb, question, answer, evidence=options.top) | ({'note': note} if note else {})
+        print(json.dumps(record, ensure_ascii=False, allow_nan=False))
+        return
+    print(f'  ({note})\n' if note else '', end='')
+    print(format_answer(kb, question, answer, options.top))
+
+
+def _retrieve(options) -> None:
+    from opql_jax.kb.retrieve import retrieve_file
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    retrieve_file(VirtualKB.open(options.kb), options.questions, options.out, options.k)
+
+
+if __name__ == '__main__':
+    main()

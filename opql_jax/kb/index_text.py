@@ -1,0 +1,103 @@
+"""Makes a knowledge base of plain text: names are recognised, passages encoded with a released encoder, and nothing is trained."""
+
+import logging
+import os
+import pathlib
+import time
+from collections.abc import Sequence
+
+from opql_jax.core import files, locks
+from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import is_folder_of
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepare import prepare
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.plain_text import PlainText
+from opql_jax.kb.build_memory import entry_table, log_progress, select_pair_rows
+from opql_jax.kb.retrieve import index_passages
+from opql_jax.memory import build as build_lib
+from opql_jax.memory.manifest import Covers
+from opql_jax.models import released
+from opql_jax.models.passage_encoder import PassageEncoder
+from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.retrieval import index as retrieval_index
+
+_log = logging.getLogger(__name__)
+
+# The parts of a knowledge base of plain text.
+TEXT, ENCODER, MEMORY, RETRIEVAL = 'text', 'encoder', 'memory', 'retrieval'
+# Pairs that are far apart say little of each other.
+PAIRS = 'near'
+MAX_TOKENS = 128
+
+
+def index_text(
+    sources: Sequence[str], kb: str | os.PathLike, *, encoder: str | os.PathLike = 'default', processes: int | None = None
+) -> None:
+    """Builds a knowledge base, or goes on where a killed run of the same stopped.
+
+    Args:
+        sources: text files and folders, see `PlainText`.
+        kb: the folder that is written.
+        encoder: the folder of a released encoder, or 'default'.
+        processes: that recognise names; one per core if None.
+
+    Raises:
+        InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder.
+    """
+    folder = KBFolder(kb)
+    part = files.require_local(folder.part(ENCODER, new=True))
+    with locks.writer(part):  # one process makes all parts
+        _index(sources, kb, folder, copy_encoder(encoder, part), processes)
+
+
+def _index(sources, kb, folder: KBFolder, used: TextEncoder, processes: int | None) -> None:
+    """`index_text`, while nobody else does."""
+    started = time.monotonic()
+    reader = PlainText(tuple(map(os.fspath, sources)), processes=processes)
+    prepare(
+        kb=os.fspath(kb),
+        text=TEXT,
+        reader=reader,
+        tokenizer=os.fspath(folder.part(ENCODER) / released.TOKENIZER),
+        max_tokens=MAX_TOKENS,
+        pair_mode='all',
+        processes=processes,
+    )
+    prepared = Prepared(folder.part(TEXT))
+    rows = select_pair_rows(prepared, PAIRS)
+    passages = PassageEncoder(used, prepared)
+    memory = build_lib.build(
+        folder.part(MEMORY, new=True),
+        entry_table(prepared, rows),
+        lambda entry_rows: passages.relations(rows[entry_rows]),
+        build_lib.BuildOptions(
+            num_entities=len(prepared.vocab),
+            relation_dim=used.dim,
+            hashes={
+                'encoder': params_hash(used.params),
+                'entity_table': params_hash({}),  # there is none
+                'vocabulary': prepared.vocab.hash(),
+            },
+            dtype='float16',
+            covers=Covers(prepared=prepared.hash(), passages=len(prepared.passages), pairs=PAIRS, min_count=1, max_pairs=None),
+        ),
+        on_progress=log_progress,
+    )
+    index = files.require_local(folder.part(RETRIEVAL, new=True))
+    if not is_folder_of(index, retrieval_index.FORMAT):
+        index_passages(index, prepared, passages)
+    folder.write(text=TEXT, model=ENCODER, memory=MEMORY, retrieval=RETRIEVAL)
+    _log.info('%s: %d entries over %d entities, %.0f s', kb, len(memory), len(prepared.vocab), time.monotonic() - started)
+
+
+def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path) -> TextEncoder:
+    """Copies a released encoder into a knowledge base, so that it can be taken elsewhere; `config.json` comes last."""
+    source = released.DEFAULT if encoder == 'default' else files.require_local(encoder)
+    used = TextEncoder.load(source)  # or says what is wrong with it
+    for name in (released.WEIGHTS, released.TOKENIZER, released.CARD, released.FORMAT.file):
+        content = (source / name).read_bytes()
+        if not (part / name).exists() or (part / name).read_bytes() != content:
+            with files.atomic_path(part / name) as partial:
+                partial.write_bytes(content)
+    return used

@@ -1,0 +1,149 @@
+"""How a question in plain words may be answered hop by hop, without knowing how many hops it takes.
+
+A phrase that holds the topic may stand for an entity that is to be found first: 'where did the father of [Ada Lovelace] die' is 'the father of
+[Ada Lovelace]' and then 'where did [it] die'. Which of the plans is right is for the memory to tell.
+"""
+
+import re
+from typing import NamedTuple
+
+# Where a phrase may begin, and words at which it may end.
+_BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}?[a-z-]+)\b")
+_WORD_END = re.compile(r"[\w'’.-]*\w")
+_QUESTION_WORDS = re.compile(
+    r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had|can|will|would)\b',
+    re.IGNORECASE,
+)
+_RELATIVE = r'\b(?:who|whom|that|which|whose|where)\b'
+# Words after the topic at which a phrase may end.
+_MOST_ENDS = 4
+_MOST_HOPS, _MOST_PLANS = 4, 10
+# What is left of a question must say more than these.
+_EMPTY = frozenset('it a an the of in on at to by for from with and or that this these those'.split())
+
+
+class Step(NamedTuple):
+    """A question of one hop: its text, and the characters of its topic."""
+
+    text: str
+    topic: tuple[int, int]
+
+
+Plan = tuple[Step, ...]
+
+
+def plans(text: str, topic: tuple[int, int], most_hops: int = _MOST_HOPS) -> list[Plan]:
+    """The plans for a question about one topic: that of one hop first, then those with more.
+
+    Args:
+        text: the question.
+        topic: the characters of its topic.
+        most_hops: plans with more are left out.
+    """
+    whole = Step(text[: max(topic[1], len(text.rstrip(' ?.!')))], topic)  # a name may end with such, too
+    found: dict[Plan, None] = {}
+    _extend(whole, (), found, most_hops)
+    return sorted(found, key=len)[:_MOST_PLANS]
+
+
+def _extend(step: Step, after: Plan, found: dict[Plan, None], most_hops: int) -> None:
+    """Adds the plans that answer `step` and then the steps `after`."""
+    found[step, *after] = None
+    if len(after) + 1 >= most_hops:
+        return
+    for start, end in _phrases(step):
+        inner = Step(step.text[start:end], (step.topic[0] - start, step.topic[1] - start))
+        rest = Step(f'{step.text[:start]}it{step.text[end:]}', (start, start + 2))
+        if _says_something(inner) and _says_something(rest):
+            _extend(inner, (rest, *after), found, most_hops)
+
+
+def _says_something(step: Step) -> bool:
+    """Whether a step holds a word that may name a relation."""
+    around = f'{step.text[: step.topic[0]]} {step.text[step.topic[1] :]}'.lower()
+    return any(word not in _EMPTY and not _QUESTION_WORDS.fullmatch(word) for word in re.findall(r'[^\W\d_]+', around))
+
+
+def _phrases(step: Step) -> list[tuple[int, int]]:
+    """The characters of phrases that hold the topic and more than it, but not the whole question."""
+    text, (start, end) = step
+    found = []
+    if possessive := _POSSESSIVE.match(text, end):  # "Ada Lovelace's father"
+        words = possessive.group(1).split(' ')
+        place = possessive.start(1)
+        for word in words:
+            place += len(word)
+            found.append((start, place))
+            place += 1
+    begins = [match.span() for match in _BEGIN.finditer(text, 0, start)][-3:]
+    ends = [end] + [match.end() for match in _WORD_END.finditer(text, end)][:_MOST_ENDS]
+    for begin, after_article in reversed(begins):
+        inside = text[begin:start]
+        if _QUESTION_WORDS.search(inside) and not re.search(_RELATIVE, inside):
+            continue  # not one phrase
+        if not re.search(r'\w', text[after_article:start]):
+            continue  # an article of the topic alone
+        for stop in ends if re.search(_RELATIVE, inside) else ends[:1]:
+            found.append((begin, stop))
+    return list(dict.fromkeys(found))
+
+
+def wanted_kinds(text: str) -> tuple[str, ...]:
+    """The kinds of entity that a question asks for by its question word; none if any will do."""
+    if phrase := _HEAD.match(text):  # "the father of it" rather than a question
+        text = f'which {phrase.group(1)}'
+    for pattern, kinds in _WANTED:
+        if pattern.search(text):
+            return kinds
+    return ()
+
+
+_HEAD = re.compile(
+    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)\s+(?:of|in|from|by|who|whom|that|which|whose|where|with)\b',
+    re.IGNORECASE,
+)
+
+
+# "which city", "what was the largest city"
+_NOUN = r'\b(?:what|which|whose)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'
+_PERSON = (
+    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child|children|brother|sister|siblings?'
+    '|actors?|actress|directors?|authors?|writers?|screenwriters?|composers?|singers?|performers?|artists?|architects?|producers?'
+    '|creators?|founders?|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?|coach'
+)
+_PLACE = (
+    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island|district|capital|birthplace'
+)
+_GROUP = 'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
+_WANTED = tuple(
+    (re.compile(pattern, re.IGNORECASE), kinds)
+    for pattern, kinds in (
+        (r'\bwhen\b|' + _NOUN % 'year|date|day|month|decade|century', ('date',)),
+        (
+            r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old)\b|' + _NOUN % 'percentage|number|population',
+            ('quantity', 'date'),
+        ),
+        (_NOUN % 'languages?', ('language', 'group')),
+        (_NOUN % _GROUP, ('organisation', 'group', 'person')),
+        (r'\bwhere\b|' + _NOUN % _PLACE, ('place', 'organisation')),
+        (r'\bwho(?:m|se)?\b|' + _NOUN % _PERSON, ('person', 'organisation', 'group')),
+    )
+)
+
+
+_YES_OR_NO = re.compile(r'\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b', re.IGNORECASE)
+_COMPARISON = re.compile(
+    r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher|taller|longer|shorter|newer|same|both)\b'
+    r'.*\b(?:or|and)\b',
+    re.IGNORECASE,
+)
+
+
+def out_of_reach(text: str) -> str | None:
+    """Why no entity that is followed to can answer a question, if so."""
+    if _YES_OR_NO.match(text):
+        return 'this asks for yes or no: what follows is what the text says about its names'
+    if _COMPARISON.search(text):
+        return 'this compares: what follows is what the text says about each of its names'
+    return None

@@ -1,0 +1,178 @@
+"""A knowledge base of plain text: nothing is trained, nobody says what a name is, and questions in plain words are answered with sentences."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import ManifestError
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.kb.index_text import index_text
+from opql_jax.models import released
+
+from trios import TRIOS
+
+ENGINE = TRIOS['engine']
+pytestmark = pytest.mark.skipif(not released.DEFAULT.exists(), reason='the released encoder is not there yet')
+
+
+def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for title, text in documents.items():
+        (folder / f'{fold(title)}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
+    return folder
+
+
+def content(folder: pathlib.Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob('*') if path.is_file() and not path.name.startswith('.'))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """The folder of three documents, and the knowledge base that was made of it."""
+    root = tmp_path_factory.mktemp('engine')
+    write(root / 'articles', ENGINE.documents)
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return opql_jax.open(folder / 'kb')
+
+
+def check(kb, asked):
+    answer = kb.ask(asked.question)
+    assert fold(kb.vocab.names[answer.entities[0]]) == fold(asked.answer)
+    said = ' '.join(fact['sentence'] for fact in kb.evidence(answer.hops[-1].entries[:3]))
+    assert asked.said in said
+
+
+@pytest.mark.parametrize('asked', ENGINE.asked, ids=lambda asked: asked.question)
+def test_three_documents_answer_in_one_hop_and_in_two(kb, asked):
+    check(kb, asked)
+
+
+def test_ten_trios_answer_from_one_knowledge_base(tmp_path):
+    for name, trio in TRIOS.items():
+        write(tmp_path / 'articles' / name, trio.documents)
+    index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)
+    kb = opql_jax.open(tmp_path / 'kb')
+    wrong = []
+    for asked in (asked for trio in TRIOS.values() for asked in trio.asked):
+        try:
+            check(kb, asked)
+        except AssertionError as error:
+            wrong.append((asked.question, str(error).splitlines()[0]))
+    assert not wrong
+
+
+def test_hops_are_found_out(kb):
+    hops = lambda question: len(kb.ask(question).hops)
+    assert hops('Who designed the Analytical Engine?') == 1
+    assert hops('Where did the father of Ada Lovelace die?') == 2
+
+
+def test_brackets_say_what_the_topic_is(kb):
+    assert (
+        kb.question('Who designed the [Analytical Engine]?').topics == kb.question('Who designed the Analytical Engine?').topics
+    )
+    with pytest.raises(InputError, match='unknown entity'):
+        kb.ask('Who designed the [Antikythera Mechanism]?')
+
+
+def test_a_question_without_a_name_is_told(kb):
+    with pytest.raises(InputError, match='mentions no name'):
+        kb.ask('who wrote it?')
+
+
+def test_passages_are_retrieved_over_two_hops(kb):
+    found = kb.retrieve('Where did the father of Ada Lovelace die?', k=3)
+    assert {passage.document for passage in found} == {f'articles/{fold(title)}.txt' for title in ENGINE.documents}
+    assert [passage.score for passage in found] == sorted((passage.score for passage in found), reverse=True)
+    one, other = kb.retrieve(['Who designed the Analytical Engine?', 'When was Ada Lovelace born?'], k=1)
+    assert one[0].title in ('Charles Babbage', 'Ada Lovelace') and other[0].title == 'Ada Lovelace'
+
+
+def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path):
+    shutil.copytree(folder / 'kb', tmp_path / 'kb')
+    before = content(tmp_path / 'kb')
+    index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
+    assert content(tmp_path / 'kb') == before
+    write(tmp_path / 'articles', {'Another': 'Another text is about Ada Lovelace and London.'})
+    with pytest.raises(InputError, match='prepared with another'):
+        index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)
+    assert content(tmp_path / 'kb') == before
+
+
+def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path, monkeypatch):
+    """Each part in turn is the last that was written."""
+    from opql_jax.kb import index_text as module
+
+    whole = content(folder / 'kb')
+    for name in ('prepare', 'select_pair_rows', 'index_passages'):
+
+        def cut_off(*arguments, **options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, name, cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            index_text([folder / 'articles'], tmp_path / name, processes=1)
+        monkeypatch.undo()
+        index_text([folder / 'articles'], tmp_path / name, processes=1)
+        assert content(tmp_path / name) == whole
+
+
+def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
+    shutil.copytree(folder / 'kb', tmp_path / 'moved')
+    check(opql_jax.open(tmp_path / 'moved'), ENGINE.asked[1])
+    for part in ('encoder/model.safetensors', 'retrieval/passage_vectors.npy', 'memory/segment-00000/relations-00000.npy'):
+        shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
+        damaged = bytearray((tmp_path / 'damaged' / part).read_bytes())
+        damaged[-9] ^= 1
+        (tmp_path / 'damaged' / part).write_bytes(damaged)
+        with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
+            opql_jax.open(tmp_path / 'damaged').ask(ENGINE.asked[1].question)
+
+
+def test_what_is_no_text_is_told(tmp_path):
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(InputError, match='no text to read'):
+        index_text([tmp_path / 'empty'], tmp_path / 'kb')
+    write(tmp_path / 'nameless', {'notes': 'it was late and nobody came, so they went home and slept for a while.'})
+    with pytest.raises(InputError, match='no name was recognised|empty corpus|no near pairs'):
+        index_text([tmp_path / 'nameless'], tmp_path / 'other', processes=1)
+    with pytest.raises(InputError):  # and no silent empty knowledge base
+        opql_jax.open(tmp_path / 'other')
+
+
+def test_the_command(folder, tmp_path, capsys):
+    kb = str(folder / 'kb')
+    cli.main(['ask', kb, 'Who designed the Analytical Engine?', '--json'])
+    record = json.loads(capsys.readouterr().out)
+    assert record['answers'][0]['entity'] == 'Charles Babbage'
+    assert 'designed' in record['traces'][0][0]['evidence'][0]['sentence']
+    cli.main(['ask', kb, 'Who designed the Analytical Engine?'])
+    assert 'Charles Babbage' in capsys.readouterr().out
+
+    cli.main(['ask', kb, 'Was the Analytical Engine designed by Charles Babbage?', '--json'])
+    assert 'yes or no' in json.loads(capsys.readouterr().out)['note']
+
+    questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
+    questions.write_text(
+        '{"id": 7, "question": "Who designed the Analytical Engine?"}\n{"id": "b", "question": "who is it?"}\n'
+    )
+    cli.main(['retrieve', kb, '--questions', str(questions), '-k', '2', '--out', str(out)])
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record['id'] for record in records] == [7, 'b'] and all(len(record['documents']) == 2 for record in records)
+
+    questions.write_text('{"question": "no id"}\n')
+    with pytest.raises(SystemExit, match=r'error: .*questions.jsonl:1: .*id'):
+        cli.main(['retrieve', kb, '--questions', str(questions), '--out', str(out)])
+    with pytest.raises(SystemExit, match='error: .*does not exist'):
+        cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])

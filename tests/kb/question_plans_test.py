@@ -1,0 +1,129 @@
+"""How questions in plain words may be taken apart into hops."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opql_jax.kb.question_plans import out_of_reach, plans, wanted_kinds
+
+
+def plans_of(question, **options):
+    """The plans of 'who is the father of [Ada Lovelace]': steps with brackets around their topics."""
+    start, end = question.index('['), question.index(']') - 1
+    found = plans(question.replace('[', '').replace(']', ''), (start, end), **options)
+    return [[f'{text[:a]}[{text[a:b]}]{text[b:]}' for text, (a, b) in plan] for plan in found]
+
+
+@pytest.mark.parametrize(
+    'question, plan',
+    [
+        ('Where did the father of [Ada Lovelace] die?', ['the father of [Ada Lovelace]', 'Where did [it] die']),
+        ("Where did [Ada Lovelace]'s father die?", ["[Ada Lovelace]'s father", 'Where did [it] die']),
+        ('Where did [James]’ father die?', ['[James]’ father', 'Where did [it] die']),
+        ('Who is the wife of the director of [Inception]?', ['the director of [Inception]', 'Who is the wife of [it]']),
+        ('who directed the films that star [Tom Hanks]', ['the films that star [Tom Hanks]', 'who directed [it]']),
+        ('where was the man who founded [Apple] born', ['the man who founded [Apple]', 'where was [it] born']),
+    ],
+)
+def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
+    found = plans_of(question)
+    assert len(found[0]) == 1  # that of one hop comes first
+    assert plan in found
+
+
+def test_phrases_may_lie_in_phrases():
+    found = plans_of('Where did the mother of the director of [Inception] die?')
+    assert ['the director of [Inception]', 'the mother of [it]', 'Where did [it] die'] in found
+    assert ['the mother of the director of [Inception]', 'Where did [it] die'] in found
+
+
+@pytest.mark.parametrize(
+    'question', ['who directed [Inception]?', 'when was the [Eiffel Tower] built', '[Ada]', 'who is [Ada]']
+)
+def test_where_there_is_no_phrase_there_is_one_plan(question):
+    assert plans_of(question) == [[question.rstrip('?')]]
+
+
+def test_more_hops_than_wanted_are_left_out():
+    question = 'Where did the mother of the wife of the director of [Inception] die?'
+    assert {len(plan) for plan in plans_of(question)} == {1, 2, 3, 4}
+    for most in (1, 2, 3):
+        assert {len(plan) for plan in plans_of(question, most_hops=most)} == set(range(1, most + 1))
+
+
+def test_a_topic_that_ends_with_a_full_stop_keeps_it():
+    assert plans_of('who founded [Apple Inc.]?') == [['who founded [Apple Inc.]']]
+    assert plans_of('who founded [Apple Inc.]') == [['who founded [Apple Inc.]']]
+
+
+def test_other_spaces_are_spaces():
+    assert plans_of('who is the\tfather of [Ada]')[0] == ['who is the\tfather of [Ada]']
+    assert plans_of('who is the\n[Ada]') == [['who is the\n[Ada]']]
+
+
+WORDS = st.sampled_from(
+    "who where did the a of in that whose father wife film director is 's ’s , . ? it born the\t those all".split(' ')
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(WORDS, max_size=9), st.sampled_from(['Ada', 'Apple Inc.', 'the Who', '?']), st.lists(WORDS, max_size=9))
+def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before, topic, after):
+    text = ' '.join([*before, topic, *after])
+    start = len(' '.join([*before, '']))
+    found = plans(text, (start, start + len(topic)))
+    assert 1 <= len(found) <= 10 and len(set(found)) == len(found)
+    assert [len(plan) for plan in found] == sorted(len(plan) for plan in found) and len(found[0]) == 1
+    for first, *rest in found:
+        assert first.text[slice(*first.topic)] == topic and first.text in text
+        assert all(step.text[slice(*step.topic)] == 'it' for step in rest)
+        assert len(rest) < 4
+
+
+@pytest.mark.parametrize(
+    'question, kinds',
+    [
+        ('when was it built', 'date'),
+        ('in which year did it open', 'date'),
+        ('how old is the tower', 'quantity'),
+        ('the father of it', 'person'),
+        ('the city where it lies', 'place'),
+        ('what was the largest city', 'place'),
+        ('how many people live there', 'quantity'),
+        ('where did she die', 'place'),
+        ('which country does it lie in', 'place'),
+        ('what language do they speak', 'language'),
+        ('Who wrote it', 'person'),
+        ('to whom was it sold', 'person'),
+        ('which actor stars in it', 'person'),
+        ('what company made it', 'organisation'),
+    ],
+)
+def test_question_words_say_which_kind_is_asked_for(question, kinds):
+    assert wanted_kinds(question)[0] == kinds
+
+
+@pytest.mark.parametrize('question', ['what did it cause', 'name its founder', 'which of them', 'somewhere whenever'])
+def test_other_questions_ask_for_any_kind(question):
+    assert wanted_kinds(question) == ()
+
+
+@pytest.mark.parametrize(
+    'question, why',
+    [
+        ('Is Rome in Italy?', 'yes or no'),
+        (' did they meet', 'yes or no'),
+        ('which of the two is older, Ann or Bob', 'compares'),
+        ('who was born first, Ann or Bob', 'compares'),
+        ('Were Ann and Bob born in the same city?', 'yes or no'),
+    ],
+)
+def test_what_no_entity_answers_is_told(question, why):
+    assert why in out_of_reach(question)
+
+
+@pytest.mark.parametrize(
+    'question', ['Isabel is who', 'who is older than Ann', 'who directed Love and Death', 'who came first']
+)
+def test_other_questions_are_in_reach(question):
+    assert out_of_reach(question) is None
