@@ -47,16 +47,17 @@ class VirtualKB:
     """
 
     def __init__(
-        self, prepared: Prepared, encoder, params, memory: Memory | None, objective=None, retriever: Retriever | None = None
+        self, prepared: Prepared, encoder, params, memory: Memory | None, objective=None, index: RetrievalIndex | None = None
     ):
-        """Puts together what `open` has opened and checked. Without an objective the encoder is a released one."""
-        self._retriever = retriever
+        """Puts together what `open` has opened and checked. Without an objective the encoder is a released one, with an index."""
         self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
         self.entity_table = np.asarray(params['entity_table']) if objective else None
         self._answerer: Any
+        self._retriever: Retriever | None = None
         if objective is None:
-            assert memory is not None  # `index_text` writes one
-            self._answerer = TextAnswerer(prepared, encoder, memory)
+            assert memory is not None and index is not None  # `index_text` writes both
+            self._answerer = TextAnswerer(prepared, encoder, memory, index)
+            self._retriever = Retriever(index, prepared, encoder)
         else:
             answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
             self._answerer = answerer(prepared, encoder, params, memory, objective)
@@ -103,9 +104,10 @@ class VirtualKB:
             found = Memory.open(folder.part(parts['memory']), params_hash(released_encoder.params))
             found.check_vocabulary(prepared.vocab)
             covered(found, prepared)
-            index = RetrievalIndex.open(folder.part(stated)) if (stated := (folder.stated() or {}).get('retrieval')) else None
-            retriever = Retriever(index, prepared, released_encoder) if index else None
-            return cls(prepared, released_encoder, released_encoder.params, found, retriever=retriever)
+            if not (retrieval := folder.read().get('retrieval')):
+                raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
+            index = RetrievalIndex.open(folder.part(retrieval))
+            return cls(prepared, released_encoder, released_encoder.params, found, index=index)
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
         if lineage['objective'] not in objectives.ANSWERING:
