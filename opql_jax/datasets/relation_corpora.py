@@ -13,6 +13,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, shown, string_field
@@ -93,13 +94,12 @@ def _document_of_trex(record: dict):
         # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):
-        uris = []
-        for side in ('subject', 'predicate', 'object'):
-            if not isinstance(value := triple.get(side), dict):
+        sides: dict[str, Any] = {side: triple.get(side) for side in ('subject', 'predicate', 'object')}
+        for side, value in sides.items():
+            if not isinstance(value, dict):
                 raise InputError(f'{prefix}{side}: expected an object, found {shown(value)}')
-            uris.append(string_field(value, 'uri', '', f'{prefix}{side}.'))
-        subject, relation, target = uris
-        name = string_field(triple['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
+        subject, relation, target = (string_field(value, 'uri', '', f'{prefix}{side}.') for side, value in sides.items())
+        name = string_field(sides['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
         if subject and name and target:
             triples[subject, relation, name, target] = None
     return text, spans, list(triples)
