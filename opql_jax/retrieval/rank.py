@@ -14,7 +14,7 @@ number of times that it is in a chain of up to `max_passages`, of which the most
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -42,7 +42,6 @@ _COLUMN = {name: column for column, name in enumerate(NEXT)}
 _ROOTS, _BEAM, _NEXT_KEPT = 30, 10, 8
 # An entity is no link to more passages than this.
 _MAX_SPREAD = 200
-LinkScores = Callable[[int, np.ndarray], np.ndarray]
 
 
 class Weights(NamedTuple):
@@ -136,14 +135,12 @@ class Ranker:
         named_by = np.diff(index.passages_of_entity.indptr)
         self._idf = np.log((count + 1) / (named_by + 0.5)) / np.log((count + 1) / 0.5)
 
-    def rank(self, question: Question, k: int, link_scores: LinkScores | None = None) -> list[Ranked]:
+    def rank(self, question: Question, k: int) -> list[Ranked]:
         """The k best passages for a question, best first; equal scores in the order of the index.
 
         Args:
             question: what is asked.
             k: how many; all if there are fewer.
-            link_scores: (passage, entities [n]) -> [n], added to the logits of the links that lead from a passage through those entities:
-                how well the relation that it states suits the question.
 
         Raises:
             InputError: `k` or a field of the question is not possible.
@@ -164,8 +161,6 @@ class Ranker:
                 if not len(found.passages):
                     continue
                 logits = found.edges.quantities @ self._next
-                if link_scores is not None:
-                    logits = logits + self._scored_links(found, link_scores)
                 ways = np.exp(logits - logits.max())
                 ways *= share / total / ways.sum()
                 shares = np.bincount(found.place, ways, len(found.passages))
@@ -202,14 +197,6 @@ class Ranker:
         if len(passages):
             edges.quantities[:, : _COLUMN['direct']] = view.uncovered(chain, passages)[place]
         return Candidates(passages, place, edges, previous[kept])
-
-    def _scored_links(self, found: Candidates, link_scores: LinkScores) -> np.ndarray:
-        added = np.zeros(len(found.place))
-        for passage in np.unique(found.previous[found.previous >= 0]):
-            ways = np.flatnonzero(found.previous == passage)
-            entities, place = np.unique(found.edges.entities[ways], return_inverse=True)
-            added[ways] = np.asarray(link_scores(int(passage), entities))[place]
-        return added
 
     def _reason(self, passage: int, found: Candidates, ways: np.ndarray) -> Reason:
         """The most probable way to a passage in a step."""

@@ -77,22 +77,6 @@ def test_three_hops_are_followed_and_no_more_than_asked_for(index):
     assert titles(index, Ranker(index).rank(question, 3)) == ['Punched card', 'Analytical Engine', 'Charles Babbage']
 
 
-def test_scores_of_links_choose_among_them(index):
-    question = ask(index, 'Of what does Ada Lovelace speak?', 'Ada Lovelace')
-    byron = WORLD_ROW['Lord Byron']
-    asked = []
-
-    def link_scores(passage, entities):
-        asked.append((passage, entities.tolist()))
-        return np.where(entities == byron, sign * 20.0, 0.0)
-
-    scores = {}
-    for sign in (1, -1):
-        scores[sign] = {each.passage: each.score for each in Ranker(index).rank(question, 9, link_scores)}
-    assert scores[1][byron] > 0.9 > 0.5 > scores[-1][byron]
-    assert (WORLD_ROW['Ada Lovelace'], [byron]) in asked
-
-
 def test_the_same_question_has_the_same_answer(index):
     question = ask(index, 'Where did the father of Ada Lovelace die?', 'Ada Lovelace')
     first = Ranker(index).rank(question, 9)
