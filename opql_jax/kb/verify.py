@@ -22,6 +22,8 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory import ann, manifest
 from opql_jax.memory.format import Memory
+from opql_jax.models import released
+from opql_jax.retrieval import index as retrieval_index
 from opql_jax.training import model_config
 
 # Opens everything in a folder of a format, and raises InputError for what digests do not show.
@@ -31,6 +33,8 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
     ann.FORMAT: lambda folder: ann.check_files(folder, read_manifest(folder, ann.FORMAT)),
     kb_folder.FORMAT: lambda folder: _check_parts(folder),
     model_config.FORMAT: model_config.load,
+    released.FORMAT: released.read,
+    retrieval_index.FORMAT: retrieval_index.RetrievalIndex.open,
 }
 
 
@@ -69,7 +73,7 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
 def _content(stated: Header) -> str:
     """What a manifest lists."""
     if isinstance(stated, kb_folder.KBManifest):
-        return f' of {", ".join(filter(None, (stated.text, stated.model, stated.memory)))}'
+        return f' of {", ".join(filter(None, (stated.text, stated.model, stated.memory, stated.retrieval)))}'
     if isinstance(stated, Manifest):
         size = sum(digest.bytes for digest in stated.files.values())
         return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'

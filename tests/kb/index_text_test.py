@@ -12,6 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.index_text import index_text
+from opql_jax.kb.verify import verify
 from opql_jax.models import released
 
 from trios import TRIOS
@@ -139,6 +140,15 @@ def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
         (tmp_path / 'damaged' / part).write_bytes(damaged)
         with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
             opql_jax.open(tmp_path / 'damaged').ask(ENGINE.asked[1].question)
+
+
+def test_all_parts_are_verified(folder, tmp_path):
+    said = []
+    assert verify(folder / 'kb', said.append) == []
+    assert len(said) == 5
+    shutil.copytree(folder / 'kb', tmp_path / 'kb')
+    (tmp_path / 'kb' / 'retrieval' / 'mentions.npy').write_bytes(b'')
+    assert 'mentions.npy' in ' '.join(verify(tmp_path / 'kb', said.append))
 
 
 def test_what_is_no_text_is_told(tmp_path):
