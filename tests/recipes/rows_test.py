@@ -73,8 +73,8 @@ def data(tmp_path_factory):
     (folder / 'wiki64').mkdir()
     relations = [*encoder.HELD_OUT, *(f'relation {number}' for number in range(12))]
     labelled = [
-        {'text': f'{a} is {relation} of {b}', 'sub_text': a, 'obj_text': b, 'rel': f'P{number}', 'rel_label': relation}
-        for number, relation in enumerate(relations)
+        {'text': f'{a} is {relation} of {b}', 'sub_text': a, 'obj_text': b, 'rel': relation}
+        for relation in relations
         for a, b in zip(people[:2], people[5:])
     ]
     (folder / 'wiki64/sentences.jsonl').write_text('\n'.join(map(json.dumps, labelled)), encoding='utf-8')
