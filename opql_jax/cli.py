@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     preemption.exit_on_signals()
     try:
         options.run(options)
-    except InputError as error:
+    except (InputError, OSError) as error:
         sys.exit(f'error: {error}')
 
 
@@ -47,14 +47,20 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
     ask.add_argument('question', metavar='QUESTION', help='in plain words; a topic may be put in [square brackets]')
     ask.add_argument('--json', action='store_true', help='print JSON')
-    ask.add_argument('--top', type=int, default=5, metavar='N', help='answers to print (default: 5)')
+    ask.add_argument('--top', type=_count, default=5, metavar='N', help='answers to print (default: 5)')
 
     retrieve = command('retrieve', _retrieve, 'find the passages that answer questions')
     retrieve.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
     retrieve.add_argument('--questions', required=True, metavar='FILE', help='JSON Lines: {"id", "question"}')
-    retrieve.add_argument('-k', type=int, default=5, metavar='K', help='passages for each question (default: 5)')
+    retrieve.add_argument('-k', type=_count, default=5, metavar='K', help='passages for each question (default: 5)')
     retrieve.add_argument('--out', required=True, metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}')
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10**6:
+        raise argparse.ArgumentTypeError(f'{text}: give a number of 1 to 1,000,000')
+    return int(text)
 
 
 def _index(options) -> None:

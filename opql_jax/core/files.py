@@ -134,6 +134,9 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
 
     The bytes are on disk before the rename, so a reader (or a run after a crash) finds either the
     old file or the whole new one. A file for a bucket is uploaded under another name first.
+
+    Raises:
+        InputError: something else than a file has that name.
     """
     target = path(where)
     partial_name = f'.{target.name}.{os.getpid()}.partial'
@@ -145,6 +148,8 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
             _copy_bytes(local, partial)
             partial.replace(target)
         return
+    if target.exists() and not target.is_file() or target.is_symlink():
+        raise InputError(f'{target} is a folder, a link or a device, and would be replaced: give the name of a file')
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(partial_name)
     partial.unlink(missing_ok=True)  # of a killed process of this number; or a link, which would be followed

@@ -190,12 +190,12 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
     for name, digest in manifest.files.items():
         file = folder / name
         if not file.is_file():
-            raise ManifestError(f'{file}: listed in {MANIFEST} but missing; {format.advice}')
+            raise ManifestError(f'{file}: listed in {format.file} but missing; {format.advice}')
         if not file.resolve().is_relative_to(inside):
             raise ManifestError(f'{file}: a link to a file outside {folder}; replace it by the file')
         if (actual := file.stat().st_size) != digest.bytes:
             raise ManifestError(
-                f'{file}: {actual} bytes, {MANIFEST} says {digest.bytes}: truncated or overwritten; {format.advice}'
+                f'{file}: {actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten; {format.advice}'
             )
 
 
@@ -207,7 +207,7 @@ def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: Fo
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
-        raise ManifestError(f'{folder / MANIFEST}: lists no file {name}; {format.advice}')
+        raise ManifestError(f'{folder / format.file}: lists no file {name}; {format.advice}')
     try:
         state = file.stat()
         key = (file, digest, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
@@ -217,7 +217,7 @@ def checked_file(folder: pathlib.Path, name: str, manifest: Manifest, format: Fo
     except OSError as error:
         raise ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}') from error
     if actual != digest:
-        raise ManifestError(f'{file}: its sha256 is not the one in {MANIFEST}: damaged or overwritten; {format.advice}')
+        raise ManifestError(f'{file}: its sha256 is not the one in {format.file}: damaged or overwritten; {format.advice}')
     if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
         _checked.add(key)
     return file

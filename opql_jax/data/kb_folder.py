@@ -27,7 +27,10 @@ _log = logging.getLogger(__name__)
 
 # A name that cannot lead out of the folder, nor be taken for its manifest, and that JSON can hold: no byte that is no text.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
-_TRAIN = 'train the model that is to answer (`train` writes this file when it ends), or name TEXT, MODEL and MEMORY'
+_TRAIN = (
+    'run `opql index` again, or train the model that is to answer (`train` writes this file when it ends), or name TEXT, MODEL and'
+    ' MEMORY'
+)
 _ADVICE = f'delete this file, and {_TRAIN}'
 # The manifest is written within a moment.
 _PATIENCE = 60.0
@@ -86,7 +89,9 @@ class KBFolder:
     def _require_folder(self) -> None:
         if not self.path.is_dir():
             found = 'is a file' if self.path.exists() else 'does not exist'
-            raise InputError(f'{self.path} {found}: give the folder of a knowledge base (KB), which begins with `prepare`')
+            raise InputError(
+                f'{self.path} {found}: give the folder of a knowledge base (KB), which begins with `opql index`, or `prepare`'
+            )
 
     def choose(self, **names: str | None) -> dict[str, Any]:
         """Completes a choice of parts: a name that is None becomes that of the manifest.

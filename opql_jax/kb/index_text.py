@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from opql_jax.core import files, locks
+from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import is_folder_of
 from opql_jax.data.kb_folder import KBFolder
@@ -45,16 +46,25 @@ def index_text(
     Raises:
         InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder.
     """
+    reader = PlainText(tuple(map(os.fspath, sources)), processes=processes)
+    reader.files()  # or says what is wrong with the sources
     folder = KBFolder(kb)
+    _check_free(folder)
     part = files.require_local(folder.part(ENCODER, new=True))
     with locks.writer(part):  # one process makes all parts
-        _index(sources, kb, folder, copy_encoder(encoder, part), processes)
+        _index(reader, kb, folder, copy_encoder(encoder, part), processes)
 
 
-def _index(sources, kb, folder: KBFolder, used: TextEncoder, processes: int | None) -> None:
+def _check_free(folder: KBFolder) -> None:
+    """Raises InputError if a folder holds files, and no knowledge base that was begun."""
+    path = files.require_local(folder.path)
+    if path.is_dir() and any(path.iterdir()) and not (path / ENCODER).is_dir() and not folder.manifest.exists():
+        raise InputError(f'{path} holds other files, and no knowledge base: give a new or empty folder')
+
+
+def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder, processes: int | None) -> None:
     """`index_text`, while nobody else does."""
     started = time.monotonic()
-    reader = PlainText(tuple(map(os.fspath, sources)), processes=processes)
     prepare(
         kb=os.fspath(kb),
         text=TEXT,

@@ -10,7 +10,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines
+from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
@@ -114,7 +114,13 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     Raises:
         InputError: a line is not such, or k is not possible.
     """
+    if os.path.exists(output) and os.path.samefile(questions, output):
+        raise InputError(f'{output} holds the questions: name another file')
     records = [record for _, record in map_records(questions, read_json_lines(questions), _question)]
+    if not records:
+        raise InputError(f'{questions}: no question in the file')
+    if twice := [name for name, count in collections.Counter(str(name) for name, _ in records).items() if count > 1]:
+        raise InputError(f'{questions}: id {shown(twice[0])} is that of two questions')
     found = kb.retrieve([text for _, text in records], k)
     with atomic_path(output) as partial, open(partial, 'w', encoding='utf-8') as file:
         for (name, _), passages in zip(records, found):
@@ -124,6 +130,7 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
 
 def _question(record: object) -> tuple[object, str]:
     if not isinstance(record, dict) or 'id' not in record:
-        raise InputError('expected {"id", "question"}')
+        raise InputError('id: missing: expected {"id", "question"}')
+    check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
     check_string('question', record.get('question'))
     return record['id'], record['question']

@@ -74,6 +74,7 @@ class TextAnswerer:
     def _answer(self, question: Question, of_topics, relations) -> Answer:
         totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []
+        passed: set[int] = set()  # what phrases of the question stand for, which it does not ask for
         asked_about = np.array(question.entities, np.int64)
         for entity, plans in zip(question.entities, of_topics):
             followed = [self._follow(plan, entity, relations, asked_about) for plan in plans] if entity >= 0 else []
@@ -82,8 +83,10 @@ class TextAnswerer:
                 share = np.exp(_SCALE * (path.worth - 1))
                 for target, weight in zip(path.hops[-1].entities.tolist(), path.hops[-1].weights.tolist()):
                     totals[target] += share * weight
-            traces.append(max(paths, key=lambda path: path.worth).hops if paths else ())
-        ranked = sorted(totals, key=lambda target: (-totals[target], target))
+            best = max(paths, key=lambda path: path.worth).hops if paths else ()
+            passed |= {int(hop.entities[0]) for hop in best[:-1]}
+            traces.append(best)
+        ranked = sorted(totals.keys() - passed, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         return Answer(np.array(ranked, np.int64), (weights / max(weights.sum(), 1e-30)).astype(np.float32), tuple(traces))
 

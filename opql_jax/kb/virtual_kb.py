@@ -107,6 +107,10 @@ class VirtualKB:
             if not (retrieval := folder.read().get('retrieval')):
                 raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
             index = RetrievalIndex.open(folder.part(retrieval))
+            if (len(index.ids), index.num_entities) != (len(prepared.passages), len(prepared.vocab)):
+                raise InputError(f'{folder.part(retrieval)} is of other text: delete it and run `opql index` again')
+            if any(setting is not None for setting in (step, k, exclude_topic, filter)):
+                raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
             return cls(prepared, released_encoder, released_encoder.params, found, index=index)
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
@@ -165,7 +169,7 @@ class VirtualKB:
 
     def question(self, text: str, hops: int = 1) -> Question:
         """The question that `ask` answers."""
-        if isinstance(self._answerer, TextAnswerer) and '[' not in text:
+        if isinstance(self._answerer, TextAnswerer) and not (text.count('[') == text.count(']') == 1):
             return self._linked(text)
         text, topic = parse_bracketed(text)
         entity = self.vocab.get(name := text[slice(*topic)])

@@ -122,7 +122,7 @@ class TextEncoder:
             _check_span(number, 'topic_spans', text, span)
         marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
         if (longest := max((len(question.tokens) for question in marked), default=0)) > self.module.max_length:
-            raise InputError(f'texts: a question has {longest} tokens, at most {self.module.max_length} are read')
+            raise InputError(f'a question has {longest} tokens, at most {self.module.max_length} are read: shorten it')
 
         def relate(chosen, tokens):
             r1, r2 = np.zeros((2, len(tokens)), np.int32)

@@ -53,7 +53,9 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
     dim: Count
 
 
-FORMAT = FolderFormat('opql-retrieval', 1, 'a retrieval index', 'retrieval.index.build', IndexManifest)
+FORMAT = FolderFormat(
+    'opql-retrieval', 1, 'a retrieval index', 'opql index', IndexManifest, repair='delete it and run `opql index` again'
+)
 _PASSAGES = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.int32())])
 _WORDS = pa.schema([('word', pa.string())])
 # What each array must be: its type and the number of its dimensions.

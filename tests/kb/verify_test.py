@@ -59,7 +59,9 @@ def test_what_digests_do_not_show_is_told(kb, tmp_path):
     finally:
         (memory / 'manifest.json').write_text(text)
     assert 'manifest.json: num_mentions is' in message and 'manifest.json: damaged, or its format is not one of' in other
-    with pytest.raises(InputError, match='no folder of this program: neither config.json nor manifest.json nor model.json is there'):
+    with pytest.raises(
+        InputError, match='no folder of this program: neither config.json nor manifest.json nor model.json is there'
+    ):
         verify(tmp_path, print)
 
 

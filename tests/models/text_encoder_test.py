@@ -147,7 +147,7 @@ def test_a_topics_name_does_not_matter_to_a_question():
 def test_wrong_questions_are_told():
     with pytest.raises(InputError, match=r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'):
         ENCODER.encode_questions(['who met Ann', 'who met Low'], [(8, 11), (8, 12)])
-    with pytest.raises(InputError, match=r'texts: a question has \d+ tokens, at most 144 are read'):
+    with pytest.raises(InputError, match=r'a question has \d+ tokens, at most 144 are read'):
         ENCODER.encode_questions(['who met Ann' + ' again' * 200], [(8, 11)])
 
 
