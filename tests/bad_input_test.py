@@ -260,7 +260,10 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
         lambda w: w.build('--gin.build_memory.build_memory.mentions=x'),
         "mentions='x' is not one of all, average",
     ),
-    no_such_pairs=(lambda w: w.build('--gin.build_memory.build_memory.pairs=x'), "pairs='x': 'title', 'sentence', 'all'"),
+    no_such_pairs=(
+        lambda w: w.build('--gin.build_memory.build_memory.pairs=x'),
+        "pairs='x': 'title', 'sentence', 'near', 'all'",
+    ),
     no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "has no questions '9-hop/dev', but 1-hop/dev, "),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(

@@ -148,11 +148,12 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
             _copy_bytes(local, partial)
             partial.replace(target)
         return
-    if target.exists() and not target.is_file() or target.is_symlink():
-        raise InputError(f'{target} is a folder, a link or a device, and would be replaced: give the name of a file')
+    if target.exists() and not target.is_file() and not target.is_symlink():
+        raise InputError(f'{target} is a folder or a device, and would be replaced: give the name of a file')
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(partial_name)
-    partial.unlink(missing_ok=True)  # of a killed process of this number; or a link, which would be followed
+    if partial.exists() or partial.is_symlink():
+        partial.unlink()  # of a killed process of this number; or a link, which would be followed
     try:
         try:
             yield partial

@@ -116,6 +116,8 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     """
     if os.path.exists(output) and os.path.samefile(questions, output):
         raise InputError(f'{output} holds the questions: name another file')
+    if os.path.islink(output):
+        raise InputError(f'{output} is a link, which would be replaced: give the name of a file')
     records = [record for _, record in map_records(questions, read_json_lines(questions), _question)]
     if not records:
         raise InputError(f'{questions}: no question in the file')

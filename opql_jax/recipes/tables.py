@@ -25,7 +25,7 @@ _SEED = re.compile(r'(.*?)-?seed-?\d+$')
 
 
 # Of a question set; there are others, which no table shows.
-Scores = TypedDict('Scores', {'hits@1': float, 'coverage': NotRequired[float | None]})
+_Scores = TypedDict('_Scores', {'hits@1': float, 'coverage': NotRequired[float | None]})
 
 
 class Published(TypedDict):
@@ -39,7 +39,7 @@ class Published(TypedDict):
 
     command: str
     commit: str
-    metrics: dict[str, Scores | float]
+    metrics: dict[str, _Scores | float]
     percent: float
     seed: int
     seconds: float | None

@@ -20,8 +20,6 @@ finally:
     if _hidden and sys.modules.get('torch', _hidden) is None:
         del sys.modules['torch']
 
-_FLUSH_SECONDS = 1.0
-
 
 class ScalarWriter:
     """An event file of scalars, on disk or in a bucket.
@@ -37,7 +35,7 @@ class ScalarWriter:
             folder: which is made, if need be.
             purge_step: what files of before have from this step on is not shown.
         """
-        self._folder, self._flushed = folder, time.monotonic()
+        self._folder = folder
         with self._named():
             directory_check(folder)
             self._events = EventsWriter(os.path.join(folder, 'events'))
@@ -50,9 +48,7 @@ class ScalarWriter:
         with self._named():
             for name, value in scalars.items():
                 self._events.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
-            if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
-                self._events.flush()
-                self._flushed = time.monotonic()
+            self._events.flush()  # so that what is logged before a checkpoint is there after a kill
 
     def close(self) -> None:
         """Writes what is left."""

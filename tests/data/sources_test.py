@@ -267,7 +267,7 @@ def test_align_knows_every_pair_of_a_passage_where_it_is_told_to(prepared):
     assert seen <= known and not seen <= title_pairs(prepared)
     asked = prepared.questions('1-hop/train')
     assert len(source.questions) == sum(any((q.topic_entity, answer) in known for answer in q.answers) for q in asked)
-    with pytest.raises(ValueError, match="pairs='both': 'title', 'sentence', 'all'"):
+    with pytest.raises(ValueError, match="pairs='both': 'title', 'sentence', 'near', 'all'"):
         make('align', prepared, pairs='both')
 
 
