@@ -5,7 +5,6 @@ import os
 
 import pytest
 
-from opql_jax.training import tensorboard
 from opql_jax.training.progress import Progress
 from opql_jax.training.tensorboard import ScalarWriter
 from opql_jax.training.trainer import TrainConfig
@@ -14,8 +13,7 @@ import tiny_training
 from event_files import scalars
 
 
-def test_scalars_are_read_back_by_name_and_step(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard, '_FLUSH_SECONDS', 0.0)
+def test_scalars_are_read_back_by_name_and_step(tmp_path):
     writer = ScalarWriter(str(tmp_path / 'new' / 'run'), purge_step=4)
     writer.write(4, {'loss': 2.0, 'dev/hits@1': 0.25})
     assert scalars(tmp_path / 'new' / 'run') == {'loss': {4: 2.0}, 'dev/hits_1': {4: 0.25}}  # before it is closed
@@ -30,7 +28,6 @@ def full_disk(monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, 'fsync', fsync)
-    monkeypatch.setattr(tensorboard, '_FLUSH_SECONDS', 0.0)
 
 
 def test_a_full_disk_is_told_with_the_folder(tmp_path, full_disk):
