@@ -84,6 +84,11 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
     return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
 
 
+def tokenise_pair(tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]) -> TokenisedPassage:
+    """A text with two mentions, in order of the text: entity 0 is the topic, 1 the target. The spans are code points, half-open."""
+    return tokenise_passage(tokenizer, text, sorted([(*topic, 0), (*target, 1)], key=lambda mention: mention[:2]))
+
+
 def tokenise_sentences(
     tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[int, int, int]], sentence_starts: Sequence[int]
 ) -> tuple[TokenisedPassage, np.ndarray]:

@@ -161,10 +161,7 @@ def _open(model_dir, step, embedding):
 
 def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.TokenisedPassage]:
     """Passages of two mentions each, in order of the text; entity 0 is the topic, 1 the target."""
-    return [
-        markup.tokenise_passage(tokenizer, s.text, sorted([(*s.topic, 0), (*s.target, 1)], key=lambda mention: mention[:2]))
-        for s in sentences
-    ]
+    return [markup.tokenise_pair(tokenizer, s.text, s.topic, s.target) for s in sentences]
 
 
 class _LabelledPairs(NamedTuple):

@@ -1,9 +1,9 @@
 """Answers questions over text that nothing was trained on, with a released encoder: relations are followed as the question is worded.
 
 Every plan of a question (`question_plans`) is tried. A hop scores the entries of its topics by the cosine of the step's relation and theirs,
-with something added where the target is of the kind that the step asks for, and where the sentences have its words. Their softmax is the weight of the entries, and of their
-targets the weight of the next topics. A plan is worth the mean of the scores of its hops' best entries. The answers of all plans, of all
-topics, are added up by the softmax of these; what is shown of a topic is its best plan.
+with something added where the target is of the kind that the step asks for, and where the sentences have its words. Their softmax is the
+weight of the entries, and of their targets the weight of the next topics. A plan is worth the mean of the scores of its hops' best entries.
+The answers of all plans, of all topics, are added up by the softmax of these; what is shown of a topic is its best plan.
 """
 
 import collections
@@ -41,12 +41,10 @@ class _Path:
     """What a plan found.
 
     Attributes:
-        plan: the steps.
-        hops: what each found.
+        hops: what each of its steps found.
         worth: the mean of the scores of the best entries of its hops.
     """
 
-    plan: question_plans.Plan
     hops: tuple[Hop, ...]
     worth: float
 
@@ -100,7 +98,7 @@ class TextAnswerer:
             hops.append(hop)
             worths.append(worth)
             entities, weights = hop.entities[:_TOPICS], hop.weights[:_TOPICS]
-        return _Path(plan, tuple(hops), float(np.mean(worths)) + _LONGER * (len(plan) - 1))
+        return _Path(tuple(hops), float(np.mean(worths)) + _LONGER * (len(plan) - 1))
 
     def _hop(self, step: question_plans.Step, relation, topics, weights, exclude) -> tuple[Hop | None, float]:
         """One hop from weighted topics, and the score of its best entry."""

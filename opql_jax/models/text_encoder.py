@@ -160,8 +160,7 @@ class TextEncoder:
             _check_span(number, name, text, span)
         if topic[0] < target[1] and target[0] < topic[1]:
             raise InputError(f'text {number}: topic {topic} and target {target} overlap')
-        mentions = sorted([(*topic, 0), (*target, 1)])
-        passage = markup.tokenise_passage(self.tokenizer, text, mentions)
+        passage = markup.tokenise_pair(self.tokenizer, text, topic, target)
         placed = markup.place_mentions(markup.around_pair(passage, _WINDOW), self.special)
         order = [0, 1] if topic < target else [1, 0]
         return placed.tokens, placed.first[order], placed.last[order]

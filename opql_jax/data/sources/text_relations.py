@@ -207,10 +207,7 @@ def _pair(passage: TokenisedPassage, topic: int, target: int) -> TokenisedPassag
 
 def _tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[TokenisedPassage]:
     """Sentences as passages of two mentions, called 0 (the topic) and 1."""
-    rows = [
-        markup.tokenise_passage(tokenizer, s.text, sorted([(*s.topic, 0), (*s.target, 1)], key=lambda mention: mention[:2]))
-        for s in sentences
-    ]
+    rows = [markup.tokenise_pair(tokenizer, s.text, s.topic, s.target) for s in sentences]
     return [row for row in rows if (row.ends > row.starts).all()]
 
 
