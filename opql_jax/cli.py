@@ -2,6 +2,7 @@
 
 opql index articles/ --out films.kb
 opql ask films.kb "who starred in the films directed by Christopher Nolan?"
+opql train films.kb questions.jsonl
 opql retrieve films.kb --questions questions.jsonl -k 5 --out passages.jsonl
 """
 
@@ -54,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     retrieve.add_argument('--questions', required=True, metavar='FILE', help='JSON Lines: {"id", "question"}')
     retrieve.add_argument('-k', type=_count, default=5, metavar='K', help='passages for each question (default: 5)')
     retrieve.add_argument('--out', required=True, metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}')
+
+    train = command('train', _train, 'learn from questions and their answers how questions are meant')
+    train.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    train.add_argument('questions', metavar='FILE', help='JSON Lines: {"id", "question", "answers": [names]}')
+    train.add_argument('--most', type=_count, metavar='N', help='questions that are learnt from, at most (default: 2000)')
+    train.add_argument('--seed', type=int, default=0, help='of what is drawn of more questions (default: 0)')
     return parser
 
 
@@ -91,6 +98,12 @@ def _retrieve(options) -> None:
     from opql_jax.kb.virtual_kb import VirtualKB
 
     retrieve_file(VirtualKB.open(options.kb), options.questions, options.out, options.k)
+
+
+def _train(options) -> None:
+    from opql_jax.kb.train_questions import MOST, train_questions
+
+    print(train_questions(options.kb, options.questions, most=options.most or MOST, seed=options.seed))
 
 
 if __name__ == '__main__':

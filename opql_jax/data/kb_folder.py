@@ -6,9 +6,11 @@
       relations/ follow/    trained models, written by `train`
       memory/               a memory, written by `build_memory`
       retrieval/            an index of passages; that and all else of a knowledge base of plain text is written by `opql index`
+      question-map/         what it learnt from questions, written by `opql train`
 
 The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together,
-and a checksum. The memory is null for a language model without one; "retrieval" is there in a knowledge base of plain text.
+and a checksum. The memory is null for a language model without one; "retrieval" is there in a knowledge base of plain text, and
+"question_map" if that was trained with questions.
 """
 
 import logging
@@ -43,6 +45,7 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
     model: str
     memory: str | None
     retrieval: str | None = None
+    question_map: str | None = None
 
 
 FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
@@ -110,7 +113,7 @@ class KBFolder:
         return {name: stated[name] if value is None else value for name, value in names.items()}
 
     def read(self) -> dict[str, str | None]:
-        """The parts that the manifest states: text, model, memory and, if there is one, retrieval.
+        """The parts that the manifest states: text, model, memory and, if there are any, retrieval and question_map.
 
         Raises:
             InputError: there is no manifest, or it is damaged, or names anything but folders in this one.
@@ -120,7 +123,8 @@ class KBFolder:
             raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_TRAIN}')
         stated = read_manifest(self.path, FORMAT)
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
-        parts |= {'retrieval': stated.retrieval} if stated.retrieval is not None else {}
+        optional = {'retrieval': stated.retrieval, 'question_map': stated.question_map}
+        parts |= {name: value for name, value in optional.items() if value is not None}
         for name, value in parts.items():
             if value is not None and not _NAME.fullmatch(value):
                 raise InputError(f'{self.manifest}: {name}: {value!r} is not the name of a folder in {self.path}: {_ADVICE}')
@@ -144,8 +148,21 @@ class KBFolder:
         parts |= {'retrieval': self._own_name(retrieval)} if retrieval else {}
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated()
+            if before and parts == {name: value for name, value in before.items() if name != 'question_map'}:
+                parts = before
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):
                 self._state(parts)
+
+    def add_question_map(self, question_map: str, stated: dict[str, str | None]) -> None:
+        """States the part that was learnt from questions, if the parts that it was learnt with still answer.
+
+        Raises:
+            InputError: others answer by now.
+        """
+        with locks.writer(self.path, patience=_PATIENCE):
+            if self.stated() != stated:
+                raise InputError(f'{self.manifest} has changed since training began: train again')
+            self._state(stated | {'question_map': question_map})
 
     def move_text(self, memory: str, text: str) -> None:
         """States the text that was injected into a memory, if it is this memory that answers."""

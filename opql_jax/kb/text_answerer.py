@@ -9,6 +9,7 @@ The answers of all plans, of all topics, are added up by the softmax of these; w
 import collections
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,33 +19,55 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb import question_plans
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.memory.format import Memory
+from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.words import words_of
 
 # The most topics of a hop, entries of a topic that are scored, and entries that are kept.
-_TOPICS, _ENTRIES, _KEPT = 8, 20_000, 64
+TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
 # Cosines are multiplied by this before the softmax, as in training.
-_SCALE = 20.0
+SCALE = 20.0
 # What is added to the cosine of an entry whose target is of the kind that is asked for, or of no known kind, and taken from the others.
 _KIND = 0.15
 # What is added if the sentences of an entry have the words of the step, and these are rare.
 _WORDS = 0.2
 # What a plan is worth more for each hop after the first: that a phrase stands for something is rarely an accident.
-_LONGER = 0.04
+LONGER = 0.04
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
-_COMMIT = 3.0
+COMMIT = 3.0
+
+
+class Entries(NamedTuple):
+    """The entries that a hop chooses from, and what their scores are made of; all are [n].
+
+    Attributes:
+        rows, topic, target: their rows of the memory, and its entities.
+        cosines: of the step's relation and theirs.
+        added: for the kind of their targets and for the words of their sentences.
+        prior: the share of their topics in the answer of the hop before, as a score.
+    """
+
+    rows: np.ndarray
+    topic: np.ndarray
+    target: np.ndarray
+    cosines: np.ndarray
+    added: np.ndarray
+    prior: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
-class _Path:
+class Path:
     """What a plan found.
 
     Attributes:
-        hops: what each of its steps found.
+        plan: its steps.
+        entries, hops: what each of its steps chose from, and found.
         worth: the mean of the scores of the best entries of its hops.
     """
 
+    plan: question_plans.Plan
+    entries: tuple[Entries, ...]
     hops: tuple[Hop, ...]
     worth: float
 
@@ -53,32 +76,63 @@ class TextAnswerer:
     """A released encoder over a memory of text.
 
     Attributes:
-        settings: what answers depend on besides parameters, memory and tokenizer.
+        map: what was learnt from questions.
+        encoder_hash: `params_hash` of the encoder.
     """
 
-    def __init__(self, prepared: Prepared, encoder: TextEncoder, memory: Memory, index: RetrievalIndex):
+    def __init__(
+        self,
+        prepared: Prepared,
+        encoder: TextEncoder,
+        memory: Memory,
+        index: RetrievalIndex,
+        question_map: QuestionMap | None = None,
+    ):
+        """Puts them together; the map is that of a knowledge base that was trained with questions."""
+        self.map = question_map or QuestionMap.untrained(encoder.dim)
         self._encoder, self._memory, self._index = encoder, memory, index
+        self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds, self._texts = np.array(prepared.vocab.kinds), prepared.passages['text'].combine_chunks()
-        self.settings = f'{_TOPICS} {_KEPT} {_SCALE} {_KIND} {_WORDS} {_LONGER} {_COMMIT}'
+
+    @property
+    def settings(self) -> str:
+        """What answers depend on besides parameters, memory and tokenizer."""
+        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {LONGER} {COMMIT} {self.map.hash()}'
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere."""
+        return [self._answer(question, paths) for question, paths in zip(questions, self.paths(questions))]
+
+    def paths(self, questions: Sequence[Question]) -> list[list[list[Path]]]:
+        """What the plans of questions find: a list for each topic of each question."""
         asked = [[question_plans.plans(question.text, span) for span in question.topics] for question in questions]
         steps = list(dict.fromkeys(step for of_topics in asked for plans in of_topics for plan in plans for step in plan))
-        relations = self._encoder.encode_questions([step.text for step in steps], [step.topic for step in steps])
-        of_step = dict(zip(steps, relations))
-        return [self._answer(question, of_topics, of_step) for question, of_topics in zip(questions, asked)]
+        of_step = dict(zip(steps, self.map(self.relations(steps))))
+        found = []
+        for question, of_topics in zip(questions, asked):
+            asked_about = np.array(question.entities, np.int64)
+            followed = [
+                [self._follow(plan, entity, of_step, asked_about) for plan in plans] if entity >= 0 else []
+                for entity, plans in zip(question.entities, of_topics)
+            ]
+            found.append([[path for path in paths if path] for paths in followed])
+        return found
 
-    def _answer(self, question: Question, of_topics, relations) -> Answer:
+    def relations(self, steps: Sequence[question_plans.Step]) -> np.ndarray:
+        """The relations of steps [n, d_r], as the encoder gives them."""
+        return self._encoder.encode_questions([step.text for step in steps], [step.topic for step in steps])
+
+    def entry_relations(self, rows: np.ndarray) -> np.ndarray:
+        """The relations [n, d_r] of rows of the memory, as they are stored."""
+        return np.asarray(self._memory.relations(rows))
+
+    def _answer(self, question: Question, found: list[list[Path]]) -> Answer:
         totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []
         passed: set[int] = set()  # what phrases of the question stand for, which it does not ask for
-        asked_about = np.array(question.entities, np.int64)
-        for entity, plans in zip(question.entities, of_topics):
-            followed = [self._follow(plan, entity, relations, asked_about) for plan in plans] if entity >= 0 else []
-            paths = [path for path in followed if path]
+        for paths in found:
             for path in paths:
-                share = np.exp(_SCALE * (path.worth - 1))
+                share = np.exp(SCALE * (path.worth - 1))
                 for target, weight in zip(path.hops[-1].entities.tolist(), path.hops[-1].weights.tolist()):
                     totals[target] += share * weight
             best = max(paths, key=lambda path: path.worth).hops if paths else ()
@@ -88,20 +142,23 @@ class TextAnswerer:
         weights = np.array([totals[target] for target in ranked], np.float64)
         return Answer(np.array(ranked, np.int64), (weights / max(weights.sum(), 1e-30)).astype(np.float32), tuple(traces))
 
-    def _follow(self, plan, entity: int, relations, exclude) -> _Path | None:
-        entities, weights = np.array([entity]), np.ones(1, np.float32)
-        hops, worths = [], []
+    def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
+        topics, weights = np.array([entity]), np.ones(1, np.float32)
+        entries, hops, worths = [], [], []
         for step in plan:
-            hop, worth = self._hop(step, relations[step], entities, weights, exclude)
-            if hop is None:
+            chosen_from = self._entries(step, relations[step], topics, weights, exclude)
+            if chosen_from is None:
                 return None
+            hop, worth = self._hop(chosen_from)
+            entries.append(chosen_from)
             hops.append(hop)
             worths.append(worth)
-            entities, weights = hop.entities[:_TOPICS], hop.weights[:_TOPICS]
-        return _Path(tuple(hops), float(np.mean(worths)) + _LONGER * (len(plan) - 1))
+            topics, weights = hop.entities[:TOPICS], hop.weights[:TOPICS]
+        worth = float(np.mean(worths)) + (LONGER + self.map.longer) * (len(plan) - 1)
+        return Path(plan, tuple(entries), tuple(hops), worth)
 
-    def _hop(self, step: question_plans.Step, relation, topics, weights, exclude) -> tuple[Hop | None, float]:
-        """One hop from weighted topics, and the score of its best entry."""
+    def _entries(self, step: question_plans.Step, relation, topics, weights, exclude) -> Entries | None:
+        """The entries of weighted topics that suit a step best."""
         offsets = self._memory.offsets
         rows = np.concatenate(
             [np.arange(offsets[topic], min(offsets[topic + 1], offsets[topic] + _ENTRIES)) for topic in topics]
@@ -110,23 +167,30 @@ class TextAnswerer:
         keep = ~np.isin(target, exclude)
         rows, target = rows[keep], target[keep]
         if not len(rows):
-            return None, 0.0
-        scores = self._memory.relations(rows).astype(np.float32) @ relation
+            return None
+        cosines = self._memory.relations(rows).astype(np.float32) @ relation
+        added = np.zeros_like(cosines)
         if wanted := question_plans.wanted_kinds(step.text):
             kinds = self._kinds[target]
-            scores += np.where(np.isin(kinds, (*wanted, UNKNOWN_KIND)), _KIND, -_KIND)
-        prior = _COMMIT * np.log(np.maximum(weights, 1e-9))[_index_of(self._memory.topic[rows], topics)] / _SCALE
-        kept = np.argsort(-(scores + prior), kind='stable')[:_KEPT]
-        rows, target, prior = rows[kept], target[kept], prior[kept]
-        scores = scores[kept] + _WORDS * self._shares_of_words(step, rows)
-        logits = _SCALE * (scores + prior)
+            added += np.where(np.isin(kinds, (*wanted, UNKNOWN_KIND)), _KIND, -_KIND)
+        topic = self._memory.topic[rows]
+        prior = COMMIT * np.log(np.maximum(weights, 1e-9))[_index_of(topic, topics)] / SCALE
+        kept = np.argsort(-(self.map.score(cosines, added) + prior), kind='stable')[:KEPT]
+        added = added[kept] + _WORDS * self._shares_of_words(step, rows[kept])
+        return Entries(rows[kept], topic[kept], target[kept], cosines[kept], added, prior[kept])
+
+    def _hop(self, entries: Entries) -> tuple[Hop, float]:
+        """What is found among entries, and the score of the best of them."""
+        scores = self.map.score(entries.cosines, entries.added)
+        logits = SCALE * (scores + entries.prior)
         order = np.argsort(-logits, kind='stable')
         mass = np.exp(logits[order] - logits[order[0]])
         mass /= mass.sum()
-        found, place = np.unique(target[order], return_inverse=True)
+        found, place = np.unique(entries.target[order], return_inverse=True)
         total = np.bincount(place, mass, len(found)).astype(np.float32)
         best = np.lexsort((found, -total))
-        return Hop(found[best], total[best], self._memory.ids[rows[order]], mass.astype(np.float32)), float(scores.max())
+        ids = self._memory.ids[entries.rows[order]]
+        return Hop(found[best], total[best], ids, mass.astype(np.float32)), float(scores.max())
 
     def _shares_of_words(self, step: question_plans.Step, rows) -> np.ndarray:
         """What the words of a step, its topic aside, weigh together that the sentences of memory entries have: [n] in 0 .. 1.

@@ -22,7 +22,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory import ann, manifest
 from opql_jax.memory.format import Memory
-from opql_jax.models import released
+from opql_jax.models import question_map, released
 from opql_jax.retrieval import index as retrieval_index
 from opql_jax.training import model_config
 
@@ -35,6 +35,7 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
     model_config.FORMAT: model_config.load,
     released.FORMAT: released.read,
     retrieval_index.FORMAT: retrieval_index.RetrievalIndex.open,
+    question_map.FORMAT: question_map.QuestionMap.read,
 }
 
 
@@ -73,7 +74,9 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
 def _content(stated: Header) -> str:
     """What a manifest lists."""
     if isinstance(stated, kb_folder.KBManifest):
-        return f' of {", ".join(filter(None, (stated.text, stated.model, stated.memory, stated.retrieval)))}'
+        return (
+            f' of {", ".join(filter(None, (stated.text, stated.model, stated.memory, stated.retrieval, stated.question_map)))}'
+        )
     if isinstance(stated, Manifest):
         size = sum(digest.bytes for digest in stated.files.values())
         return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'

@@ -26,6 +26,7 @@ from opql_jax.kb.text_answerer import TextAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
+from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.training import model_config, objectives
@@ -47,16 +48,26 @@ class VirtualKB:
     """
 
     def __init__(
-        self, prepared: Prepared, encoder, params, memory: Memory | None, objective=None, index: RetrievalIndex | None = None
+        self,
+        prepared: Prepared,
+        encoder,
+        params,
+        memory: Memory | None,
+        objective=None,
+        index: RetrievalIndex | None = None,
+        question_map: QuestionMap | None = None,
     ):
-        """Puts together what `open` has opened and checked. Without an objective the encoder is a released one, with an index."""
+        """Puts together what `open` has opened and checked.
+
+        Without an objective the encoder is a released one, with an index and, if questions were trained on, a map of questions.
+        """
         self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
         self.entity_table = np.asarray(params['entity_table']) if objective else None
         self._answerer: Any
         self._retriever: Retriever | None = None
         if objective is None:
             assert memory is not None and index is not None  # `index_text` writes both
-            self._answerer = TextAnswerer(prepared, encoder, memory, index)
+            self._answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
             self._retriever = Retriever(index, prepared, encoder)
         else:
             answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
@@ -101,17 +112,21 @@ class VirtualKB:
         prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
         if is_folder_of(model_dir, released.FORMAT):
             released_encoder = TextEncoder.load(model_dir)
-            found = Memory.open(folder.part(parts['memory']), params_hash(released_encoder.params))
+            encoder_hash = params_hash(released_encoder.params)
+            found = Memory.open(folder.part(parts['memory']), encoder_hash)
             found.check_vocabulary(prepared.vocab)
             covered(found, prepared)
-            if not (retrieval := folder.read().get('retrieval')):
+            stated = folder.read()
+            if not (retrieval := stated.get('retrieval')):
                 raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
             index = RetrievalIndex.open(folder.part(retrieval))
             if (len(index.ids), index.num_entities) != (len(prepared.passages), len(prepared.vocab)):
                 raise InputError(f'{folder.part(retrieval)} is of other text: delete it and run `opql index` again')
             if any(setting is not None for setting in (step, k, exclude_topic, filter)):
                 raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
-            return cls(prepared, released_encoder, released_encoder.params, found, index=index)
+            part = stated.get('question_map')
+            question_map = QuestionMap.read(folder.part(part), encoder_hash) if part else None
+            return cls(prepared, released_encoder, released_encoder.params, found, index=index, question_map=question_map)
         encoder, params, card, meta = model_config.load(model_dir, step)
         lineage = meta['lineage']
         if lineage['objective'] not in objectives.ANSWERING:
@@ -132,6 +147,19 @@ class VirtualKB:
         if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
             raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
         return cls(prepared, encoder, params, opened, dataclasses.replace(objective, **settings))
+
+    @property
+    def text_answerer(self) -> TextAnswerer:
+        """What answers over plain text.
+
+        Raises:
+            InputError: another model answers.
+        """
+        if not isinstance(self._answerer, TextAnswerer):
+            raise InputError(
+                'a trained model answers here, no released encoder: make a knowledge base of plain text with `opql index`'
+            )
+        return self._answerer
 
     @functools.cached_property
     def identity(self) -> str:

@@ -1,0 +1,233 @@
+"""Trains a knowledge base of plain text with questions and their answers: minutes on one core for a few dozen."""
+
+import collections
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from opql_jax.core import files, locks
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.corpus.questions import Question
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb import text_answerer
+from opql_jax.kb.text_answerer import Path, TextAnswerer
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.models.question_map import QuestionMap
+from opql_jax.training import fit_question_map
+from opql_jax.training.fit_question_map import Candidates, Scale, Score
+
+_log = logging.getLogger(__name__)
+
+# The part of a knowledge base that is written.
+QUESTION_MAP = 'question-map'
+# Questions that are learnt from, if there are more; what plans find for them takes some tenths of a second each.
+MOST = 2000
+SCALE = Scale(text_answerer.SCALE, text_answerer.LONGER, text_answerer.COMMIT, text_answerer.TOPICS)
+_LOG_EVERY = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What came of training.
+
+    Attributes:
+        read: questions in the file; used: those that were learnt from.
+        no_topic, no_answer: questions that mention no name of the text, and those of which no answer is one.
+        not_reached: whose answer is none of the best candidates of any plan.
+        not_needed: beyond the number that is learnt from.
+        before, after: on left-out questions; equal if nothing better than the untrained was found.
+        seconds: that it took, without opening the knowledge base.
+    """
+
+    read: int
+    used: int
+    no_topic: int
+    no_answer: int
+    not_reached: int
+    not_needed: int
+    before: Score | None
+    after: Score | None
+    seconds: float
+
+    def __str__(self) -> str:
+        left_out = ', '.join(
+            f'{count:,} {why}'
+            for count, why in (
+                (self.no_topic, 'mention no name that the text has'),
+                (self.no_answer, 'have no answer that is a name of the text'),
+                (self.not_reached, 'have an answer that is not found near their topics'),
+                (self.not_needed, 'are more than is learnt from'),
+            )
+            if count
+        )
+        lines = [f'learnt from {self.used:,} of {self.read:,} questions' + (f' ({left_out})' if left_out else '')]
+        if self.before is None or self.after is None:
+            lines.append('nothing was learnt: the knowledge base answers as before')
+        elif self.before == self.after:
+            lines.append(
+                f'left-out questions: Hits@1 {self.before.hits:.3f}; nothing tried was better, so all stays as it was untrained'
+            )
+        else:
+            lines.append(f'left-out questions: Hits@1 {self.before.hits:.3f} untrained, {self.after.hits:.3f} trained')
+        return '\n'.join([*lines, f'{self.seconds:.0f} s'])
+
+
+def read_pairs(path: str | os.PathLike) -> list[tuple[str, tuple[str, ...]]]:
+    """Questions with their answers, of JSON Lines `{"id", "question", "answers": [names]}`.
+
+    Raises:
+        InputError: the file has none, or a line is not such; names file and line.
+    """
+    pairs, seen = [], {}
+    for number, (name, *pair) in map_records(path, read_json_lines(path), _pair):
+        if name in seen:
+            raise InputError(f'{path}:{number}: id: {shown(name)} is already that of line {seen[name]}')
+        seen[name] = number
+        pairs.append(tuple(pair))
+    if not pairs:
+        raise InputError(f'{path}: no question in the file')
+    return pairs
+
+
+def _pair(record: dict) -> tuple[str, str, tuple[str, ...]]:
+    for field in ('id', 'question', 'answers'):
+        if field not in record:
+            raise InputError(f'{field}: missing: expected {{"id", "question", "answers": [names]}}')
+    name = str(record['id']) if type(record['id']) is int else record['id']
+    check_string('id', name)
+    check_string('question', record['question'])
+    if not isinstance(record['answers'], list) or not record['answers']:
+        raise InputError(f'answers: expected a list of at least one name, found {shown(record["answers"])}')
+    for place, answer in enumerate(record['answers']):
+        check_string(f'answers[{place}]', answer)
+    return name, record['question'], tuple(record['answers'])
+
+
+def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most: int = MOST, seed: int = 0) -> Report:
+    """Learns how the questions of a file are answered, in place of what was learnt before; the knowledge base then answers with it.
+
+    Args:
+        kb: the folder of a knowledge base of plain text.
+        questions: see `read_pairs`.
+        most: questions that are learnt from, drawn by chance if there are more.
+        seed: of what is drawn.
+
+    Raises:
+        InputError: a line of the file is bad, or the knowledge base is not one of plain text.
+    """
+    pairs = read_pairs(questions)
+    folder = KBFolder(kb)
+    stated = folder.read()
+    part = files.require_local(folder.part(QUESTION_MAP, new=True))
+    opened = VirtualKB.open(kb)
+    answerer = opened.text_answerer
+    with locks.writer(part):
+        started = time.monotonic()
+        answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
+        linked, counts = _linked(opened, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
+        found = candidates(answerer, linked)
+        used = 0 if found is None else len(found)
+        before = after = None
+        if found is not None:
+            learnt, before, after = fit_question_map.fit(found, SCALE, seed)
+            learnt.write(part, answerer.encoder_hash, used)
+            folder.add_question_map(QUESTION_MAP, stated)
+        return Report(
+            read=len(pairs),
+            used=used,
+            not_reached=len(linked) - used,
+            before=before,
+            after=after,
+            seconds=time.monotonic() - started,
+            **counts,
+        )
+
+
+def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[tuple[Question, set[int]]], dict[str, int]]:
+    """The first questions in some order that can be learnt from, with the entities of their answers; and why others cannot."""
+    by_name = collections.defaultdict(set)
+    for entity, (name, aliases) in enumerate(zip(kb.vocab.names, kb.vocab.aliases)):
+        for spelling in (name, *aliases):
+            by_name[fold(spelling)].add(entity)
+    linked: list[tuple[Question, set[int]]] = []
+    counts = {'no_topic': 0, 'no_answer': 0, 'not_needed': 0}
+    for place in order:
+        text, answers = pairs[place]
+        if len(linked) == most:
+            counts['not_needed'] += 1
+            continue
+        entities = set().union(*(by_name.get(fold(answer), set()) for answer in answers))
+        if not entities:
+            counts['no_answer'] += 1
+            continue
+        try:
+            linked.append((kb.question(text), entities))
+        except InputError:  # it mentions none
+            counts['no_topic'] += 1
+    return linked, counts
+
+
+def candidates(answerer: TextAnswerer, linked: Sequence[tuple[Question, set[int]]]) -> Candidates | None:
+    """What the plans of questions reach, for those of which an answer is reached; None if that is none."""
+    paths: list[Path] = []
+    number, right = [], []
+    count = 0
+    for start in range(0, len(linked), _LOG_EVERY):
+        chunk = linked[start : start + _LOG_EVERY]
+        for (_, answers), of_topics in zip(chunk, answerer.paths([question for question, _ in chunk])):
+            reached = [path for of_topic in of_topics for path in of_topic]
+            hits = [np.isin(path.entries[-1].target, list(answers)) for path in reached]
+            if any(hit.any() for hit in hits):
+                paths += reached
+                right += hits
+                number += [count] * len(reached)
+                count += 1
+        _log.info('%d of %d questions followed', start + len(chunk), len(linked))
+    return _padded(answerer, paths, number, right) if count else None
+
+
+def _padded(answerer: TextAnswerer, paths: list[Path], number: Iterable[int], right: list[np.ndarray]) -> Candidates:
+    steps = list(dict.fromkeys(step for path in paths for step in path.plan))
+    place = {step: i for i, step in enumerate(steps)}
+    rows = np.unique(np.concatenate([entries.rows for path in paths for entries in path.entries]))
+    hops = max(len(path.plan) for path in paths)
+    shape = len(paths), hops, text_answerer.KEPT
+    step, entry = np.zeros(shape[:2], np.int32), np.full(shape, -1, np.int32)
+    added, topic, following = np.zeros(shape, np.float32), np.zeros(shape, np.int32), np.full(shape, SCALE.topics, np.int32)
+    target, is_right = np.full((shape[0], shape[2]), -1, np.int32), np.zeros((shape[0], shape[2]), bool)
+    for i, path in enumerate(paths):
+        topics = np.zeros(0, np.int64)
+        for h, entries in enumerate(path.entries):
+            n = len(entries.rows)
+            step[i, h] = place[path.plan[h]]
+            entry[i, h, :n] = np.searchsorted(rows, entries.rows)
+            added[i, h, :n] = entries.added
+            topic[i, h, :n] = _places(entries.topic, topics, 0)
+            topics = path.hops[h].entities[: SCALE.topics]
+            following[i, h, :n] = _places(entries.target, topics, SCALE.topics)
+        target[i, :n], is_right[i, :n] = path.entries[-1].target, right[i]
+    return Candidates(
+        steps=answerer.relations(steps),
+        entries=answerer.entry_relations(rows),
+        question=np.array(number, np.int32),
+        hops=np.array([len(path.plan) for path in paths], np.int32),
+        step=step,
+        entry=entry,
+        added=added,
+        topic=topic,
+        next=following,
+        target=target,
+        right=is_right,
+    )
+
+
+def _places(values: np.ndarray, among: np.ndarray, otherwise: int) -> np.ndarray:
+    """Where each value is among others."""
+    same = values[:, None] == among[None]
+    return np.where(same.any(1), same.argmax(1), otherwise) if len(among) else np.full(len(values), otherwise)

@@ -1,0 +1,157 @@
+"""What a knowledge base of plain text learns from questions with answers: a small change of what a question's words mean.
+
+The relation r of a step becomes that of `r + r C`, of unit length again, and the score of a memory entry `cosine * cosine_weight + added *
+added_weight`. Encoder and memory stay as they are. Untrained, C is zero and the weights are one.
+
+    manifest.json                the digest of the other file, and the encoder that it is for
+    map-<digest>.safetensors     C [d_r, d_r] and the weights, float32
+
+The manifest is replaced when the other file is complete, so that a killed training leaves the map that was there.
+"""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.core.finite import bad_row
+from opql_jax.core.manifest import (
+    FolderFormat,
+    Manifest,
+    ManifestError,
+    check_files,
+    checked_file,
+    is_folder_of,
+    read_manifest,
+    write_manifest,
+)
+
+
+class MapManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
+    """The manifest of a map.
+
+    Attributes:
+        encoder: `params_hash` of the encoder whose relations it changes.
+        questions: how many it learnt from.
+    """
+
+    encoder: str
+    questions: int
+
+
+FORMAT = FolderFormat(
+    'opql-question-map',
+    1,
+    'a map of questions',
+    'opql train',
+    MapManifest,
+    repair='delete the folder and run `opql train` again',
+)
+_WEIGHTS = ('cosine_weight', 'added_weight', 'longer')
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionMap:
+    """The change, as it is applied.
+
+    Attributes:
+        change: C [d_r, d_r] float32.
+        cosine_weight, added_weight: what the parts of a score count.
+        longer: what a plan is worth more, for each hop after the first.
+    """
+
+    change: np.ndarray
+    cosine_weight: float = 1.0
+    added_weight: float = 1.0
+    longer: float = 0.0
+
+    @classmethod
+    def untrained(cls, dim: int) -> 'QuestionMap':
+        """The map that changes nothing."""
+        return cls(np.zeros((dim, dim), np.float32))
+
+    def __call__(self, relations: np.ndarray) -> np.ndarray:
+        """Relations of steps [n, d_r] as they are followed."""
+        if not self.change.any():
+            return relations
+        changed = relations + relations @ self.change
+        return changed / np.maximum(np.linalg.norm(changed, axis=1, keepdims=True), 1e-12)
+
+    def score(self, cosines: np.ndarray, added: np.ndarray) -> np.ndarray:
+        """The scores of entries."""
+        return cosines * self.cosine_weight + added * self.added_weight
+
+    def hash(self) -> str:
+        """Hex sha256 of all of it."""
+        return hashlib.sha256(safetensors.numpy.save(self._tensors())).hexdigest()
+
+    def _tensors(self) -> dict[str, np.ndarray]:
+        weights = {name: np.array(getattr(self, name), np.float32) for name in _WEIGHTS}
+        return {'change': np.ascontiguousarray(self.change, np.float32), **weights}
+
+    def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
+        """Writes the map, in place of one that was there.
+
+        Args:
+            folder: new or empty, or that of another map.
+            encoder, questions: see `MapManifest`.
+
+        Raises:
+            InputError: the folder holds something else, or a number is not finite.
+        """
+        folder = files.require_local(folder)
+        if folder.exists() and not _is_ours(folder):
+            raise InputError(f'{folder} holds other files, and no map of questions: move it elsewhere')
+        if any(bad_row(np.atleast_2d(value)) is not None for value in self._tensors().values()):
+            raise InputError('the map has a number that is not finite: training diverged')
+        folder.mkdir(exist_ok=True)
+        name = f'map-{self.hash()[:16]}.safetensors'
+        with files.atomic_path(folder / name) as partial:
+            partial.write_bytes(safetensors.numpy.save(self._tensors()))
+        write_manifest(folder, FORMAT, {'encoder': encoder, 'questions': questions}, {name: files.digest(folder / name)})
+        for other in folder.glob('map-*.safetensors'):
+            if other.name != name:
+                other.unlink()
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
+        """Opens a map.
+
+        Args:
+            folder: of the map.
+            encoder: `params_hash` of the encoder that it is to be for; None does not check that.
+
+        Raises:
+            ManifestError: the folder is missing, is none, a file of it is not what was written, or it is for another encoder.
+        """
+        folder = files.require_local(folder)
+        stated = read_manifest(folder, FORMAT)
+        check_files(folder, stated, FORMAT)
+        if encoder not in (None, stated.encoder):
+            raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')
+        if len(stated.files) != 1:
+            raise ManifestError(f'{folder} lists {len(stated.files)} files, not one; {FORMAT.advice}')
+        path = checked_file(folder, next(iter(stated.files)), stated, FORMAT)
+        try:
+            tensors = safetensors.numpy.load(path.read_bytes())
+        except safetensors.SafetensorError as error:
+            raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        dim = shapes.get('change', (0,))[0]
+        if shapes != {'change': (dim, dim), **dict.fromkeys(_WEIGHTS, ())}:
+            raise ManifestError(f'{path}: not the tensors of a map; {FORMAT.advice}')
+        if any(bad_row(np.atleast_2d(tensor)) is not None for tensor in tensors.values()):
+            raise ManifestError(f'{path}: a number is not finite, or is huge; {FORMAT.advice}')
+        return cls(tensors['change'], *(float(tensors[name]) for name in _WEIGHTS))
+
+
+def _is_ours(folder: pathlib.Path) -> bool:
+    """Whether a folder has nothing but what `write` leaves, finished or not."""
+    unfinished = all(path.name.startswith('map-') or path.name.startswith('.') for path in folder.iterdir())
+    return unfinished or is_folder_of(folder, FORMAT)

@@ -1,0 +1,233 @@
+"""Fits a `QuestionMap` to questions with answers, whose hops nobody knows.
+
+What an untrained answerer finds is collected once: for each plan of a question the entries of every hop, padded to a common number. The
+answerer's own softmax over them, and over the plans, is differentiable in the map; the loss is minus the log of the weight of the right
+answers, with a penalty on the size of the change. A large change learns the training questions by heart, so the penalty is chosen on
+questions that were left out, and the untrained map is among the choices.
+"""
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from opql_jax.models.question_map import QuestionMap
+
+_log = logging.getLogger(__name__)
+
+# What the squared size of the change costs; the first that is tried changes least.
+PENALTIES = (1.0, 0.1, 0.01, 0.003)
+# What the squared change of a weight costs.
+_WEIGHT_PENALTY = 1.0
+_STEPS, _BATCH, _LEARNING_RATE = 200, 64, 0.1
+# Parts of the training questions of which each is left out once; of many questions only the first is.
+FOLDS, _MANY = 4, 200
+# A question whose answers have less weight than this pulls no harder.
+_FLOOR = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """The constants of the answerer: its softmax, the worth of a hop, and what the weight of a topic counts."""
+
+    softmax: float
+    longer: float
+    commit: float
+    topics: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+    """What the plans of questions reach: N paths, of at most H hops, with C entries each.
+
+    Attributes:
+        steps: [n, d_r] relations of steps; entries: [m, d_r] of memory entries, float16.
+        question: [N] rising from 0 on; every question has a path.
+        hops: [N] how many a path has.
+        step: [N, H] in `steps`.
+        entry: [N, H, C] in `entries`, -1 where there are fewer.
+        added: [N, H, C] what words and kinds add to their cosines.
+        topic: [N, H, C] which of the topics of the hop an entry is of; 0 in the first.
+        next: [N, H, C] which of the topics of the next hop is its target; `Scale.topics` if none.
+        target: [N, C] of the last hop.
+        right: [N, C] whether that is an answer.
+    """
+
+    steps: np.ndarray
+    entries: np.ndarray
+    question: np.ndarray
+    hops: np.ndarray
+    step: np.ndarray
+    entry: np.ndarray
+    added: np.ndarray
+    topic: np.ndarray
+    next: np.ndarray
+    target: np.ndarray
+    right: np.ndarray
+
+    def __len__(self) -> int:
+        """The number of questions."""
+        return int(self.question[-1]) + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How well questions are answered, of those whose answer is among their candidates: Hits@1, and the mean log weight of the answers."""
+
+    hits: float
+    log_weight: float
+
+
+def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> tuple[QuestionMap, Score, Score]:
+    """Learns from questions.
+
+    Returns:
+        The map; and the scores of the untrained and of the chosen way to learn, on questions that were left out.
+    """
+    count = len(candidates)
+    order = np.random.default_rng(seed).permutation(count)
+    folds = [fold for fold in np.array_split(order, min(FOLDS, count))][: 1 if count >= _MANY else None]
+    untrained = QuestionMap.untrained(candidates.steps.shape[1])
+    left_out = np.concatenate(folds)
+    before = score(untrained, candidates, scale, left_out)
+    best, chosen = before, None
+    for penalty in PENALTIES if count > 1 else ():
+        found = []
+        for fold in folds:
+            kept = np.setdiff1d(order, fold)
+            found.append(per_question(_descend(candidates, scale, kept, penalty, seed), candidates, scale, fold))
+        after = _mean(np.concatenate(found))
+        _log.info('penalty %g: Hits@1 %.3f, log weight %.3f', penalty, after.hits, after.log_weight)
+        if after.hits >= before.hits and after.log_weight > best.log_weight:
+            best, chosen = after, penalty
+    if chosen is None:
+        return untrained, before, before
+    return _descend(candidates, scale, order, chosen, seed), before, best
+
+
+def score(question_map: QuestionMap, candidates: Candidates, scale: Scale, questions) -> Score:
+    """The score of a map on some questions, by their numbers."""
+    return _mean(per_question(question_map, candidates, scale, questions))
+
+
+def _mean(found: np.ndarray) -> Score:
+    return Score(*map(float, found.mean(0)))
+
+
+def per_question(question_map: QuestionMap, candidates: Candidates, scale: Scale, questions) -> np.ndarray:
+    """Whether the best answer of each question is right, and the log weight of its answers: [n, 2]."""
+    params = _params(question_map)
+    found = np.empty((len(questions), 2))
+    for start in range(0, len(questions), _BATCH):
+        chosen = questions[start : start + _BATCH]
+        batch = _batch(candidates, chosen)
+        log_shares, mass = map(np.asarray, _paths(params, batch, scale))
+        for place in range(len(chosen)):
+            rows = np.flatnonzero(batch['segment'] == place)
+            shares = np.exp(log_shares[rows] - log_shares[rows].max())
+            weights = (shares / shares.sum())[:, None] * mass[rows]
+            targets, index = np.unique(batch['target'][rows], return_inverse=True)
+            totals = np.bincount(index.ravel(), weights.ravel(), len(targets))
+            right = batch['right'][rows]
+            found[start + place] = (
+                np.isin(targets[totals.argmax()], batch['target'][rows][right]),
+                np.log(max(float((weights * right).sum()), _FLOOR)),
+            )
+    return found
+
+
+def _params(question_map: QuestionMap) -> dict[str, jax.Array]:
+    return {field.name: jnp.asarray(getattr(question_map, field.name)) for field in dataclasses.fields(question_map)}
+
+
+def _descend(candidates: Candidates, scale: Scale, questions: np.ndarray, penalty: float, seed: int) -> QuestionMap:
+    """The map that gradient descent finds for some questions."""
+    params = _params(QuestionMap.untrained(candidates.steps.shape[1]))
+    optimizer = _optimizer()
+    state = optimizer.init(params)
+    rng = np.random.default_rng(seed)
+    size, steps = min(_BATCH, len(questions)), _STEPS
+    stream: list[int] = []
+    for _ in range(steps):
+        while len(stream) < size:
+            stream += rng.permutation(questions).tolist()
+        batch, stream = stream[:size], stream[size:]
+        params, state = _step(params, state, _batch(candidates, batch), scale, penalty)
+    return QuestionMap(np.asarray(params['change']), *(float(params[f.name]) for f in dataclasses.fields(QuestionMap)[1:]))
+
+
+def _optimizer() -> optax.GradientTransformation:
+    # The gradient is of low rank, and the change should be, too: nothing that treats its numbers one by one, as Adam does.
+    schedule = optax.cosine_decay_schedule(_LEARNING_RATE, _STEPS)
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(schedule, momentum=0.9))
+
+
+def _batch(candidates: Candidates, questions: Sequence[int]) -> dict[str, np.ndarray]:
+    """The paths of questions, filled up to a power of two."""
+    first = np.searchsorted(candidates.question, questions)
+    last = np.searchsorted(candidates.question, questions, side='right')
+    rows = np.concatenate([np.arange(a, b) for a, b in zip(first, last)])
+    segment = np.repeat(np.arange(len(questions)), last - first)
+    filled = np.pad(rows, (0, (1 << (len(rows) - 1).bit_length()) - len(rows)))
+    hops = int(candidates.hops[rows].max())
+    entry = candidates.entry[filled, :hops]
+    return {
+        'relations': candidates.steps[candidates.step[filled, :hops]],
+        'entries': candidates.entries[entry],
+        'there': entry >= 0,
+        'hops': candidates.hops[filled],
+        'added': candidates.added[filled, :hops],
+        'topic': candidates.topic[filled, :hops],
+        'next': candidates.next[filled, :hops],
+        'target': candidates.target[filled],
+        'right': candidates.right[filled],
+        'segment': np.pad(segment, (0, len(filled) - len(rows)), constant_values=-1),
+    }
+
+
+@functools.partial(jax.jit, static_argnames='scale')
+def _paths(params, batch, scale: Scale):
+    """The log share of each path [N], and the mass of the entries of its last hop [N, C]."""
+    relations = batch['relations'] + batch['relations'] @ params['change']
+    relations /= jnp.maximum(jnp.linalg.norm(relations, axis=-1, keepdims=True), 1e-12)
+    cosines = jnp.einsum('nhd,nhcd->nhc', relations, batch['entries'].astype(jnp.float32))
+    scores = params['cosine_weight'] * cosines + params['added_weight'] * batch['added']
+    scores = jnp.where(batch['there'], scores, -1e4)
+    worth = jnp.zeros(len(scores))
+    mass = prior = jnp.zeros_like(scores[:, 0])
+    for hop in range(scores.shape[1]):
+        used = hop < batch['hops']
+        logits = scale.softmax * (scores[:, hop] + prior)
+        mass = jnp.where(used[:, None], jax.nn.softmax(logits), mass)
+        worth += jnp.where(used, scores[:, hop].max(-1), 0)
+        weights = jnp.einsum('nc,nct->nt', mass, jax.nn.one_hot(batch['next'][:, hop], scale.topics))
+        if hop + 1 < scores.shape[1]:
+            of_topic = jnp.take_along_axis(weights, batch['topic'][:, hop + 1], 1)
+            prior = scale.commit * jnp.log(jnp.maximum(of_topic, 1e-9)) / scale.softmax
+    worth = worth / batch['hops'] + (scale.longer + params['longer']) * (batch['hops'] - 1)
+    return scale.softmax * (worth - 1), mass
+
+
+@functools.partial(jax.jit, static_argnames=('scale',))
+def _step(params, state, batch, scale: Scale, penalty: float):
+    """One step of descent."""
+
+    def loss(params):
+        log_shares, mass = _paths(params, batch, scale)
+        segment = jnp.where(batch['segment'] < 0, len(mass), batch['segment'])
+        shares = jnp.exp(log_shares - jax.lax.stop_gradient(log_shares.max()))
+        total = functools.partial(jax.ops.segment_sum, segment_ids=segment, num_segments=len(mass) + 1)
+        weight = total(shares * (mass * batch['right']).sum(-1)) / jnp.maximum(total(shares), 1e-30)
+        real = total(jnp.ones_like(shares)).at[-1].set(0) > 0
+        weight = jnp.where(real, weight, 1 - _FLOOR)
+        lost = -(jnp.log(weight + _FLOOR)).sum() / real.sum()
+        weights = (params['cosine_weight'] - 1) ** 2 + (params['added_weight'] - 1) ** 2 + params['longer'] ** 2
+        return lost + penalty * jnp.square(params['change']).sum() + _WEIGHT_PENALTY * weights
+
+    updates, state = _optimizer().update(jax.grad(loss)(params), state, params)
+    return optax.apply_updates(params, updates), state
