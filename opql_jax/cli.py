@@ -7,6 +7,7 @@ opql retrieve films.kb --questions questions.jsonl -k 5 --out passages.jsonl
 """
 
 import argparse
+import functools
 import json
 import logging
 import os
@@ -43,6 +44,12 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument(
         '--encoder', default='default', metavar='FOLDER', help='a released encoder, in place of the one that comes along'
     )
+    index.add_argument(
+        '--engine',
+        choices=['local', 'spark'],
+        default='local',
+        help='where text is read and encoded (default: on this machine)',
+    )
 
     ask = command('ask', _ask, 'answer a question, and say where that was read')
     ask.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
@@ -71,9 +78,15 @@ def _count(text: str) -> int:
 
 
 def _index(options) -> None:
-    from opql_jax.kb.index_text import index_text  # here, as `--help` should not wait for JAX
+    from opql_jax.corpus import spark  # here, as `--help` should not wait for JAX
+    from opql_jax.kb.index_text import index_text
 
-    index_text(options.sources, options.out, encoder=options.encoder)
+    if options.engine == 'local':
+        index_text(options.sources, options.out, encoder=options.encoder)
+        return
+    with spark.session('opql index') as session:
+        map_batches = functools.partial(spark.map_ordered, session)
+        index_text(options.sources, options.out, encoder=options.encoder, map_batches=map_batches)
 
 
 def _ask(options) -> None:

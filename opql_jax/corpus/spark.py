@@ -1,4 +1,6 @@
-"""Splitting documents and mining pairs on a Spark cluster, by the same functions and the same SQL as in one process.
+"""What is done for each document, and mining pairs, on a Spark cluster: by the same functions and the same SQL as in one process.
+
+`map_ordered` runs a stage over batches that this process has, as `opql index --engine spark` does. For a corpus that only the cluster holds:
 
     documents = spark.read.parquet('linked')                    # linking.LINKED and `number`, the place in the corpus
     split = functools.partial(splitting.split_batch, count_tokens=..., max_tokens=122)
@@ -13,14 +15,90 @@ Java 17 or later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import functools
+import importlib.util
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.pairs import MENTIONS, mention_rows, mutual_information_sql, pairs_sql
 
 # Spark numbers rows as partition << 33 | row of the partition.
 _PARTITION_BITS = 33
+# Batches that are handed out at a time, for each task that the cluster runs at once.
+_AHEAD = 2
+
+
+@contextlib.contextmanager
+def session(name: str) -> Iterator:
+    """A Spark session, with the settings of `spark-submit` or of Spark's own files; one that this process has already stays open.
+
+    Args:
+        name: of the application.
+
+    Raises:
+        InputError: pyspark is not installed, or Spark does not start.
+    """
+    if not importlib.util.find_spec('pyspark'):
+        raise InputError('pyspark is not installed: run `pip install opql_jax[spark]`')
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault('PYSPARK_PYTHON', sys.executable)
+    before = SparkSession.getActiveSession()
+    try:
+        made = before or SparkSession.builder.appName(name).getOrCreate()
+    except PySparkException as error:
+        raise InputError(f'Spark does not start: it needs Java 17 or later ({error})') from error
+    try:
+        yield made
+    finally:
+        if before is None:
+            made.stop()
+
+
+def map_ordered(session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]) -> Iterator:
+    """Yields `function(batch)` for every batch, in order; each batch goes to a worker as a whole, so that the results are those of one process.
+
+    Args:
+        session: of Spark.
+        function: can be pickled; the workers need this package and what the function uses.
+        batches: drawn as they are needed, some for each task that the cluster runs at once.
+
+    Raises:
+        InputError: the function raised it.
+    """
+    context = session.sparkContext
+    batches, call = iter(batches), functools.partial(_call, function)
+    while group := list(itertools.islice(batches, _AHEAD * context.defaultParallelism)):
+        for result in context.parallelize(map(_serialise, group), len(group)).map(call).collect():
+            if isinstance(result, InputError):
+                raise result
+            yield _deserialise(result)
+
+
+def _call(function: Callable, batch: bytes) -> bytes | InputError:
+    try:
+        return _serialise(function(_deserialise(batch)))
+    except InputError as error:
+        return error  # Spark would try again, and raise an error of its own
+
+
+def _serialise(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _deserialise(stored: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(stored) as reader:
+        return reader.read_next_batch()
 
 
 def map_batches(frame, stage: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema):

@@ -95,6 +95,8 @@ class PreparedPlan(manifest.Header, forbid_unknown_fields=True, kw_only=True):
 PREPARED = manifest.FolderFormat('opql-prepared', 1, 'a prepared folder', 'prepare', PreparedManifest)
 PLAN = manifest.FolderFormat('opql-prepared', 1, 'an unfinished prepared folder', 'prepare', PreparedPlan, 'plan.json')
 QUESTIONS = 'questions/*-hop/*.jsonl'
+# The folder in which a run keeps what it made until all is done.
+PARTS = 'parts'
 # The files of a prepared folder; others in it are left alone.
 CONTENTS = (
     'entities.parquet',

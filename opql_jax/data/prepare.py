@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from opql_jax.core import files, locks
-from opql_jax.core.batch_cache import BatchCache
+from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, check_files, is_folder_of, read_manifest, write_manifest
 from opql_jax.core.processes import map_ordered
@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 
 # Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
 BATCH_PASSAGES = 4096
-# Where a run keeps what it made until all is done, and what is to be raised when the same text makes other passages or records.
-PARTS, PARTS_VERSION = 'parts', 2
+# To be raised when the same text makes other passages or records.
+PARTS_VERSION = 2
 
 
 def prepare(
@@ -53,6 +53,7 @@ def prepare(
     nested: bool = False,
     extends: str | None = None,
     processes: int | None = 1,
+    map_batches: MapBatches | None = None,
     dry_run: bool = False,
 ) -> tables.PreparedManifest | None:
     """Prepares a corpus. A folder that was already prepared with the same settings is left as it is.
@@ -75,6 +76,7 @@ def prepare(
             given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file must
             list all that the new documents link to, old ones too.
         processes: that cut and tokenise the text; None for one per core. What is prepared does not depend on it.
+        map_batches: cuts and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
         dry_run: print the settings and return.
 
     Returns:
@@ -90,8 +92,9 @@ def prepare(
         raise InputError(
             f'max_tokens: {max_tokens}, but rows with their markup have {markup.MARKUP_ROOM + 1} to {max(batching.BUCKET_LENGTHS)} tokens'
         )
+    loaded = tokenizer if tokenizer in (None, 'minilm') else tokenizer_lib.load_tokenizer(tokenizer)
     settings: dict[str, Any] = {
-        'tokenizer': _identify(tokenizer),
+        'tokenizer': _identify(loaded),
         'wordpieces': wordpieces,
         'max_tokens': max_tokens,
         'title_prefix': title_prefix,
@@ -116,11 +119,18 @@ def prepare(
     settings |= readers.identity(reader)
     directory = files.require_local(folder.part(text, new=True))
     with locks.writer(directory):
-        return _prepare(directory, reader, settings, tokenizer, old, processes)
+        return _prepare(
+            directory, reader, settings, loaded, old, map_batches or functools.partial(map_ordered, processes=processes)
+        )
 
 
 def _prepare(
-    directory: pathlib.Path, reader, settings: dict, tokenizer: str | None, old: Prepared | None, processes: int | None
+    directory: pathlib.Path,
+    reader,
+    settings: dict,
+    tokenizer: Tokenizer | str | None,
+    old: Prepared | None,
+    map_batches: MapBatches,
 ) -> tables.PreparedManifest:
     """`prepare` with checked settings, while nobody else writes into the folder."""
     if (directory / MANIFEST).exists():
@@ -154,7 +164,7 @@ def _prepare(
     if old:
         wordpiece = old.tokenizer
     elif tokenizer:
-        wordpiece = _load(tokenizer)
+        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm()) if tokenizer == 'minilm' else tokenizer
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         question_texts = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)
@@ -172,15 +182,15 @@ def _prepare(
         max_tokens=settings['max_tokens'] - markup.MARKUP_ROOM,
         title_prefix=settings['title_prefix'],
     )
-    split_all = functools.partial(map_ordered, BatchCache(split, parts / 'passages'), processes=processes)
+    split_all = functools.partial(map_cached, map_batches, split, parts / 'passages')
     options = TableOptions(settings['pair_mode'], settings['drop_above_rate'], settings['nested'])
     statistics = build_tables(directory, documents, vocab, split_all, options, base)
     clock(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
-        tokenise = BatchCache(functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece), parts / 'records')
-        tokenised = map_ordered(tokenise, batches, processes)
+        tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=wordpiece)
+        tokenised = map_cached(map_batches, tokenise, parts / 'records', batches)
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         passage_records.write_passages(directory / passage_records.FILE_NAME, stored)
     clock('tokenised passages')
@@ -195,15 +205,11 @@ def _prepare(
     return manifest
 
 
-def _load(tokenizer: str) -> Tokenizer:
-    return tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm() if tokenizer == 'minilm' else tokenizer)
-
-
-def _identify(tokenizer: str | None) -> str | None:
+def _identify(tokenizer: Tokenizer | str | None) -> str | None:
     """What the settings state of a tokenizer: its content, wherever its file lies."""
-    if tokenizer in (None, 'minilm'):
+    if tokenizer is None or isinstance(tokenizer, str):
         return tokenizer
-    return f'sha256:{hashlib.sha256(_load(tokenizer).to_str().encode()).hexdigest()}'
+    return f'sha256:{hashlib.sha256(tokenizer.to_str().encode()).hexdigest()}'
 
 
 def _added(old: Prepared, questions: dict) -> dict:
@@ -240,7 +246,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
             leftover.unlink()
     elif any(not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)) for path in directory.iterdir()):
         raise InputError(f'{directory} holds other files and nothing prepared: give a new or empty folder')
-    files.remove_partials(directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{PARTS}/*/*/*')
+    files.remove_partials(directory, *tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*')
     write_manifest(directory, tables.PLAN, {'settings': settings})
 
 
@@ -248,7 +254,7 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
     """The folder of what is cut and tokenised with these settings, named by all that this depends on but the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
     depends = [program, wordpiece.to_str(), {name: settings[name] for name in tables.SharedSettings.__struct_fields__}]
-    parts = directory / PARTS / hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
+    parts = directory / tables.PARTS / hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
     for kind in ('passages', 'records'):
         (parts / kind).mkdir(parents=True, exist_ok=True)
     if found := len(list(parts.glob('*/*.arrow'))):
@@ -259,8 +265,8 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 def _finish(directory: pathlib.Path) -> None:
     """Removes what only a killed run would need; the plan last, with which the folder is known for one being prepared."""
     if is_folder_of(directory, tables.PLAN):
-        if (directory / PARTS).exists():
-            files.rmtree(directory / PARTS)
+        if (directory / tables.PARTS).exists():
+            files.rmtree(directory / tables.PARTS)
         (directory / tables.PLAN.file).unlink()
 
 

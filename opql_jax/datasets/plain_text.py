@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import hashlib
+import importlib.metadata
 import logging
 import pathlib
 import re
@@ -12,9 +15,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
-from opql_jax.corpus import recognition
+from opql_jax.corpus import recognition, tables
 from opql_jax.corpus.documents import Document, document_from_json, validate
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
@@ -62,13 +66,15 @@ class PlainText:
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones, those that are no text in UTF-8, or not
             English. Documents whose text is that of an earlier one are left out and do not count.
         processes: that recognise names; None for one per core.
+        map_batches: recognises names elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
     """
 
-    paths: ClassVar = ('sources',)
+    paths: ClassVar = ('sources', 'processes', 'map_batches')
     sources: tuple[str, ...]
     model: str | None = None
     max_reject_fraction: float = 0.01
     processes: int | None = 1
+    map_batches: MapBatches | None = None
 
     def files(self):
         """The files by the label that a document made of one has for its id."""
@@ -95,9 +101,12 @@ class PlainText:
         documents = self._documents(rejected_path)
         batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
         recognise = functools.partial(recognition.recognise_batch, model=self.model)
+        map_batches = self.map_batches or functools.partial(map_ordered, processes=self.processes)
+        parts = rejected_path.parent / tables.PARTS / _recognition_version(self.model) / 'spans'
+        parts.mkdir(parents=True, exist_ok=True)
         spans = [
             [recognition.Span(**span) for span in row]
-            for batch in map_ordered(recognise, batches, self.processes)
+            for batch in map_cached(map_batches, recognise, parts, batches)
             for row in batch['spans'].to_pylist()
         ]
         vocab, documents = resolve(documents, spans)
@@ -150,6 +159,15 @@ class PlainText:
             add_rejected(rejected_path, copies)
             _log.info('%d of %d documents have the text of an earlier one and are left out', len(copies), len(read))
         return documents
+
+
+def _recognition_version(model: str | None) -> str:
+    """The hash of all that recognised names depend on but the text: the rules, spaCy and its model."""
+    digest = hashlib.sha256(pathlib.Path(recognition.__file__).read_bytes())
+    for package in ('spacy', *([model] if model else recognition.MODELS)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            digest.update(f'{package} {importlib.metadata.version(package)}\n'.encode())
+    return digest.hexdigest()
 
 
 def _is_pdf(path: pathlib.Path) -> bool:

@@ -19,7 +19,7 @@ class Reader(Protocol):
     """A corpus.
 
     Attributes:
-        paths: names of the fields that are paths, which may change without changing the data.
+        paths: names of the fields that may change without changing the data: those that are paths, or say where work is done.
     """
 
     paths: ClassVar[tuple[str, ...]]
@@ -31,7 +31,7 @@ class Reader(Protocol):
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
         """The entities and the documents, which have a length and can be iterated again and again.
 
-        Bad records are added to `rejected_path`.
+        Bad records are added to `rejected_path`. What takes long is kept beside it, in a folder of `tables.PARTS`, until all is done.
         """
         ...
 

@@ -7,9 +7,11 @@ import time
 from collections.abc import Sequence
 
 from opql_jax.core import files, locks
+from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import is_folder_of
+from opql_jax.corpus import tables
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -33,7 +35,12 @@ MAX_TOKENS = 128
 
 
 def index_text(
-    sources: Sequence[str], kb: str | os.PathLike, *, encoder: str | os.PathLike = 'default', processes: int | None = None
+    sources: Sequence[str],
+    kb: str | os.PathLike,
+    *,
+    encoder: str | os.PathLike = 'default',
+    processes: int | None = None,
+    map_batches: MapBatches | None = None,
 ) -> None:
     """Builds a knowledge base, or goes on where a killed run of the same stopped.
 
@@ -42,17 +49,18 @@ def index_text(
         kb: the folder that is written.
         encoder: the folder of a released encoder, or 'default'.
         processes: that recognise names; one per core if None.
+        map_batches: does elsewhere what is done for each document and passage, see `corpus.spark.map_ordered`; on this machine if None.
 
     Raises:
         InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder.
     """
-    reader = PlainText(tuple(map(os.fspath, sources)), processes=processes)
+    reader = PlainText(tuple(map(os.fspath, sources)), processes=processes, map_batches=map_batches)
     reader.files()  # or says what is wrong with the sources
     folder = KBFolder(kb)
     _check_free(folder)
     part = files.require_local(folder.part(ENCODER, new=True))
     with locks.writer(part):  # one process makes all parts
-        _index(reader, kb, folder, copy_encoder(encoder, part), processes)
+        _index(reader, kb, folder, copy_encoder(encoder, part))
 
 
 def _check_free(folder: KBFolder) -> None:
@@ -62,7 +70,7 @@ def _check_free(folder: KBFolder) -> None:
         raise InputError(f'{path} holds other files, and no knowledge base: give a new or empty folder')
 
 
-def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder, processes: int | None) -> None:
+def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder) -> None:
     """`index_text`, while nobody else does."""
     started = time.monotonic()
     prepare(
@@ -72,11 +80,13 @@ def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder, processes
         tokenizer=os.fspath(folder.part(ENCODER) / released.TOKENIZER),
         max_tokens=MAX_TOKENS,
         pair_mode='all',
-        processes=processes,
+        processes=reader.processes,
+        map_batches=reader.map_batches,
     )
     prepared = Prepared(folder.part(TEXT))
     rows = select_pair_rows(prepared, PAIRS)
-    passages = PassageEncoder(used, prepared)
+    parts = files.require_local(folder.part(ENCODER)) / tables.PARTS
+    passages = PassageEncoder(used, prepared, parts, reader.map_batches or map)
     memory = build_lib.build(
         folder.part(MEMORY, new=True),
         entry_table(prepared, rows),
@@ -98,6 +108,7 @@ def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder, processes
     if not is_folder_of(index, retrieval_index.FORMAT):
         index_passages(index, prepared, passages)
     folder.write(text=TEXT, model=ENCODER, memory=MEMORY, retrieval=RETRIEVAL)
+    passages.clear()
     _log.info('%s: %d entries over %d entities, %.0f s', kb, len(memory), len(prepared.vocab), time.monotonic() - started)
 
 

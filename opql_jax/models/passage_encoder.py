@@ -1,62 +1,104 @@
-"""Encodes passages once for all that is read off them: relations of their pairs, and vectors of their sentences."""
+"""Encodes passages once for all that is read off them: relations of their pairs, and vectors of their sentences.
 
+`encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made is kept on disk until the last of
+it is used, so that a run that was killed encodes no passage twice.
+"""
+
+import functools
+import hashlib
+import itertools
+import logging
+import pathlib
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
 
+from opql_jax.core import files
+from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
-from opql_jax.data import batching, markup
+from opql_jax.core.hashing import params_hash
+from opql_jax.corpus import tables
+from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH, BatchedEncoder
-from opql_jax.models.encoder import PAD_ID
+from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH
 from opql_jax.models.text_encoder import TextEncoder, unit
 
-# Passages that are read and tokenised at a time.
-_READ = 1 << 10
-# Sentences of a passage that have vectors of their own; those after them share that of the last.
-_MOST_SENTENCES = 32
+_log = logging.getLogger(__name__)
+
+# Passages that are encoded at a time.
+BATCH_PASSAGES = 1 << 10
+# To be raised when the same passages get other vectors.
+_VERSION = 1
+# Of each passage the vectors of its mentions, and its own with those of its sentences: [n, hidden_size] float16, row by row.
+ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
+
+
+def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
+    """The vectors (`ENCODED`) of a batch of `tables.PASSAGES`, of which it reads `text`, `sentence_starts` and `mentions`."""
+    placed = [_place(row, encoder) for row in batch.to_pylist()]
+    encoded: list[Any] = [None] * len(placed)
+    for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
+        spans, sentences = placed[i]
+        mentions = (states[spans.first] + states[spans.last]) / 2
+        sums = np.stack([states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)])
+        vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+        encoded[i] = [array.astype('<f2').tobytes() for array in (mentions, vectors)]
+    arrays = [pa.array(column, pa.binary()) for column in zip(*encoded)] if encoded else [pa.array([], pa.binary())] * 2
+    return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
+
+
+def _place(row: dict, encoder: TextEncoder) -> tuple[markup.PlacedMentions, list[tuple[int, int]]]:
+    """A passage as input of the encoder, and the tokens `[first, end)` of each of its sentences there."""
+    mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+    passage, starts = markup.tokenise_sentences(encoder.tokenizer, row['text'], mentions, row['sentence_starts'])
+    borders = [1 + int(start) for start in [*starts, len(passage.tokens)]]  # after [CLS]
+    return markup.place_mentions(passage, encoder.special), list(itertools.pairwise(borders))
 
 
 class PassageEncoder:
-    """The passages of prepared text under a released encoder; each is encoded when something of it is first asked for.
+    """The passages of prepared text under a released encoder; all are encoded when something of one is first asked for.
 
-    Keeps a vector of each mention and each sentence encoded so far: [hidden_size] float16.
+    Holds a vector of each mention and each sentence: [hidden_size] float16.
+
+    Attributes:
+        first_vector: [passages + 1], where the rows of each passage begin in `vectors`.
     """
 
-    def __init__(self, encoder: TextEncoder, prepared: Prepared):
-        """Takes text that was prepared with the tokenizer of the encoder."""
+    def __init__(self, encoder: TextEncoder, prepared: Prepared, parts: pathlib.Path, map_batches: MapBatches = map):
+        """Takes text that was prepared with the tokenizer of the encoder.
+
+        Args:
+            encoder: a released one, opened from its folder if `map_batches` sends it to other processes.
+            prepared: the text.
+            parts: a folder, made if need be, that keeps what was encoded until `clear`.
+            map_batches: what runs `encode_batch`; this process if not given.
+
+        Raises:
+            InputError: the text was prepared with another tokenizer.
+        """
         if encoder.tokenizer.get_vocab() != prepared.tokenizer.get_vocab():
             raise InputError(
                 f'{prepared.directory} was prepared with another tokenizer than that of the encoder: prepare it again'
             )
-        self._encoder, self._prepared = encoder, prepared
+        self._encoder, self._prepared, self._parts, self._map_batches = encoder, prepared, parts, map_batches
         passages = prepared.passages
         count = lambda column: np.array([len(row) for row in passages[column]], np.int64)
         self._first_mention, self.first_vector = (
             np.append(0, np.cumsum(counts)) for counts in (count('mentions'), 1 + count('sentence_starts'))
         )
-        module, size = encoder.module, encoder.module.hidden_size
-        apply: Any = module.apply
-        self._mentions = np.zeros((self._first_mention[-1], size), np.float16)
-        self._vectors = np.zeros((self.first_vector[-1], size), np.float16)
-        self._is_encoded = np.zeros(len(passages), bool)
-        self._most_mentions = int(np.diff(self._first_mention).max(initial=1))
-
-        def encode(params, tokens, first, last, sentence):
-            hidden = apply({'params': params}, tokens, method=module.hidden).astype(jnp.float32)
-            pick = lambda positions: jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
-            used = (tokens != PAD_ID)[:, :, None]
-            member = jax.nn.one_hot(sentence, _MOST_SENTENCES)  # of no sentence: zeros
-            sentences = jnp.einsum('nls,nlh->nsh', member, hidden)
-            vectors = jnp.concatenate([(hidden * used).sum(axis=1, keepdims=True), sentences], axis=1)
-            return jnp.concatenate([(pick(first) + pick(last)) / 2, unit(vectors)], axis=1).astype(jnp.float16)
-
-        self._batched = BatchedEncoder(encode, encoder.params)
+        apply: Any = encoder.module.apply
         self._relate = jax.jit(
             lambda params, topic, target, backward: unit(
-                apply({'params': params}, topic[:, None], target[:, None], backward, 'span_pair', method=module.relate_spans)
+                apply(
+                    {'params': params},
+                    topic[:, None],
+                    target[:, None],
+                    backward,
+                    'span_pair',
+                    method=encoder.module.relate_spans,
+                )
             )
         )
 
@@ -64,14 +106,14 @@ class PassageEncoder:
         """The relations of rows of `Prepared.pairs` [n], [n, d_r] float32 of unit length."""
         rows, pairs = np.asarray(rows, np.int64), self._prepared.pairs
         passage, topic, target = (pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention'))
-        self._encode(np.unique(passage))
+        mentions, _ = self._encoded
         first = self._first_mention[passage]
         columns = first + topic, first + target, topic > target
         relations = [np.empty((0, self._encoder.dim), np.float32)]
         for start in range(0, len(rows), PAIRS_PER_BATCH):
             # Of one shape, so that one program is compiled.
             a, b, backward = (np.resize(column[start : start + PAIRS_PER_BATCH], PAIRS_PER_BATCH) for column in columns)
-            states = (self._mentions[at].astype(np.float32) for at in (a, b))
+            states = (mentions[at].astype(np.float32) for at in (a, b))
             relations.append(np.asarray(self._relate(self._encoder.params, *states, backward)))
         return np.concatenate(relations)[: len(rows)]
 
@@ -80,43 +122,33 @@ class PassageEncoder:
 
         Those of passage p begin at `first_vector[p]`: its own, and one for each of its `sentence_starts`.
         """
-        self._encode(np.arange(len(self._is_encoded)))
-        return self._vectors
+        return self._encoded[1]
 
-    def _encode(self, passages: np.ndarray) -> None:
-        passages = passages[~self._is_encoded[passages]]
-        for start in range(0, len(passages), _READ):
-            self._encode_some(passages[start : start + _READ])
+    def clear(self) -> None:
+        """Removes what was kept on disk."""
+        if self._parts.exists():
+            files.rmtree(self._parts)
 
-    def _encode_some(self, passages: np.ndarray) -> None:
-        placed = [self._place(row) for row in self._prepared.passages.take(passages).to_pylist()]
-
-        def make_batch(chosen, size, length):
-            tokens = batching.pad_tokens([placed[i][0].tokens for i in chosen], size, length, self._encoder.special)
-            first, last = np.zeros((2, size, self._most_mentions), np.int32)
-            sentence = np.full((size, length), -1, np.int32)
-            for row, i in enumerate(chosen):
-                spans, sentences = placed[i]
-                first[row, : len(spans.first)], last[row, : len(spans.first)] = spans.first, spans.last
-                sentence[row, : len(sentences)] = sentences
-            return tokens, first, last, sentence
-
-        lengths = np.array([len(spans.tokens) for spans, _ in placed], np.int64)
-        for chosen, found in self._batched(lengths, make_batch):
-            for i, row in zip(chosen, found):
-                passage = passages[i]
-                first, end = self._first_mention[passage : passage + 2]
-                self._mentions[first:end] = row[: end - first]
-                first, end = self.first_vector[passage : passage + 2]
-                at = np.minimum(np.arange(end - first), _MOST_SENTENCES)
-                self._vectors[first:end] = row[self._most_mentions + at]
-        self._is_encoded[passages] = True
-
-    def _place(self, row: dict) -> tuple[markup.PlacedMentions, np.ndarray]:
-        """A passage as input of the encoder, and the sentence of each of its tokens, -1 for [CLS] and [SEP]."""
-        mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
-        passage, starts = markup.tokenise_sentences(self._encoder.tokenizer, row['text'], mentions, row['sentence_starts'])
-        placed = markup.place_mentions(passage, self._encoder.special)
-        number = np.searchsorted(starts, np.arange(len(passage.tokens)), side='right') - 1
-        inside = np.clip(number, 0, _MOST_SENTENCES - 1)
-        return placed, np.concatenate([[-1], inside, [-1]])
+    @functools.cached_property
+    def _encoded(self) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of all mentions, and those of all passages and sentences."""
+        encoder, size = self._encoder, self._encoder.module.hidden_size
+        depends = f'{_VERSION}\n{params_hash(encoder.params)}\n{encoder.tokenizer.to_str()}'
+        folder = self._parts / hashlib.sha256(depends.encode()).hexdigest()
+        folder.mkdir(parents=True, exist_ok=True)
+        files.remove_partials(folder, '*')
+        columns = pa.schema([tables.PASSAGES.field(name) for name in ('text', 'sentence_starts', 'mentions')])
+        table = self._prepared.passages.select(columns.names).combine_chunks()
+        batches = table.to_batches(BATCH_PASSAGES)
+        both = np.empty((self._first_mention[-1], size), np.float16), np.empty((self.first_vector[-1], size), np.float16)
+        filled, passages = [0, 0], 0
+        stage = functools.partial(encode_batch, encoder=encoder)
+        for encoded in map_cached(self._map_batches, stage, folder, batches):
+            passages += len(encoded)
+            _log.info('%d/%d passages encoded', passages, len(table))
+            for side, (vectors, column) in enumerate(zip(both, encoded.columns)):
+                found = np.frombuffer(b''.join(column.to_pylist()), '<f2').reshape(-1, size)
+                vectors[filled[side] : filled[side] + len(found)] = found
+                filled[side] += len(found)
+        assert filled == [len(vectors) for vectors in both]
+        return both

@@ -7,8 +7,9 @@ that their inner product says how well a pair answers a question.
 An encoder is a folder in the form of Hugging Face's, see `models.released`.
 """
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
@@ -44,6 +46,7 @@ class TextEncoder:
         """Takes a module, its parameters, and the tokenizer that they were trained with."""
         self.module, self.params, self.dim = encoder, params, encoder.relation_dim
         self.tokenizer, self.special = tokenizer, tokenizer_lib.special_ids(tokenizer)
+        self._folder: str | None = None
 
         apply: Any = encoder.apply
 
@@ -69,7 +72,33 @@ class TextEncoder:
         Raises:
             InputError: there is none, or its files are not whole.
         """
-        return cls(*released.read(released.DEFAULT if folder == 'default' else folder))
+        encoder = cls(*released.read(released.DEFAULT if folder == 'default' else folder))
+        encoder._folder = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
+        return encoder
+
+    def __reduce__(self):
+        """Another process, on this or another machine, opens the folder that this encoder was opened from, once."""
+        if self._folder is None:
+            raise TypeError('this encoder was not opened from a folder, so that no other process can have it')
+        return _load_same, (self._folder, params_hash(self.params))
+
+    def token_states(self, rows: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+        """The last layer over rows of tokens: the number of each row, in any order, with [tokens, hidden_size] float32.
+
+        Args:
+            rows: tokens from [CLS] to [SEP], of at most `max(bulk_encoding.LENGTHS)`.
+        """
+        make_batch = lambda chosen, size, length: (batching.pad_tokens([rows[i] for i in chosen], size, length, self.special),)
+        for chosen, states in self._states(np.array([len(row) for row in rows], np.int64), make_batch):
+            for i, of_row in zip(chosen, states):
+                yield int(i), of_row[: len(rows[i])]
+
+    @functools.cached_property
+    def _states(self) -> BatchedEncoder:
+        apply: Any = self.module.apply
+        return BatchedEncoder(
+            lambda params, tokens: apply({'params': params}, tokens, method=self.module.hidden).astype(jnp.float32), self.params
+        )
 
     def encode_pairs(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan], target_spans: Sequence[CharacterSpan]
@@ -164,6 +193,15 @@ class TextEncoder:
         placed = markup.place_mentions(markup.around_pair(passage, _WINDOW), self.special)
         order = [0, 1] if topic < target else [1, 0]
         return placed.tokens, placed.first[order], placed.last[order]
+
+
+@functools.cache
+def _load_same(folder: str, expected: str) -> TextEncoder:
+    """The encoder in a folder; InputError unless its parameters have the hash that is expected."""
+    encoder = TextEncoder.load(folder)
+    if params_hash(encoder.params) != expected:
+        raise InputError(f'encoder {folder}: not the same here as where the run was started: give all machines the same')
+    return encoder
 
 
 def _rows(texts, **spans):

@@ -1,61 +1,25 @@
 """Spark gives what runs in process gives: the stages on passages, and pair mining from the same SQL."""
 
 import functools
-import os
-import re
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import linking, pairs, spark, splitting, tables
 from opql_jax.corpus.pairs import MODES
 from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic import pages, world
 
-JAVA = 17
-
-
-def java_version() -> int:
-    """The Java that Spark would start, 0 if none."""
-    home = os.environ.get('JAVA_HOME')
-    java = os.path.join(home, 'bin', 'java') if home else shutil.which('java')
-    if not java or not os.path.exists(java):
-        return 0
-    stated = subprocess.run([java, '-version'], capture_output=True, text=True).stderr
-    return int(re.search(r'version "(\d+)', stated)[1])
+import spark_session
 
 
 @pytest.fixture(scope='module')
 def session(tmp_path_factory):
-    """A Spark of one thread, on the loopback, without its web pages."""
-    sql = pytest.importorskip('pyspark.sql', reason="pyspark is not installed: the extra 'spark'")
-    if (found := java_version()) < JAVA:
-        pytest.skip(f'Spark needs Java {JAVA}, here is {found or "none"}')
-    folder = str(tmp_path_factory.mktemp('spark'))
-    settings = {
-        'spark.ui.enabled': 'false',
-        'spark.driver.host': '127.0.0.1',
-        'spark.driver.bindAddress': '127.0.0.1',
-        'spark.driver.memory': '1g',
-        'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC',
-        'spark.local.dir': folder,
-        'spark.sql.warehouse.dir': folder,
-        'spark.sql.shuffle.partitions': '2',
-        'spark.sql.adaptive.enabled': 'false',  # or so few rows would be put into one partition
-        'spark.ui.showConsoleProgress': 'false',
-    }
-    builder = sql.SparkSession.builder.master('local[1]')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('SPARK_LOCAL_IP', '127.0.0.1')
-        patch.setenv('PYSPARK_PYTHON', sys.executable)
-        made = builder.config(map=settings).getOrCreate()
+    with spark_session.start('local[1]', tmp_path_factory.mktemp('spark')) as made:
         yield made
-        made.stop()
 
 
 @pytest.fixture(scope='module')
@@ -93,6 +57,33 @@ def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit
     for name in ('low', 'high', 'passages'):
         assert found[name].to_numpy().tolist() == wanted[name].tolist()
     np.testing.assert_array_max_ulp(found['pmi'].to_numpy(), wanted['pmi'], maxulp=1)
+
+
+def test_batches_go_to_workers_whole_and_come_back_in_order_a_few_at_a_time(session):
+    drawn = []
+
+    def batches(*starts):
+        for start in starts:
+            drawn.append(start)
+            yield pa.RecordBatch.from_pydict({'n': pa.array(range(start, start + start % 5), pa.int64())})
+
+    # As the tests are no package that a worker has, the function is sent by value.
+    found = spark.map_ordered(
+        session, lambda batch: batch.take(pa.array(range(len(batch)), pa.int64())[::-1]), batches(*range(20, 30))
+    )
+    assert next(found)['n'].to_pylist() == []
+    assert len(drawn) == 2 * session.sparkContext.defaultParallelism
+    assert [batch['n'].to_pylist() for batch in found] == [
+        list(range(start, start + start % 5))[::-1] for start in range(21, 30)
+    ]
+
+
+def test_an_error_of_input_on_a_worker_is_raised_here(session):
+    def refuse(batch):
+        raise InputError('line 13: no such row; take 12')
+
+    with pytest.raises(InputError, match='^line 13: no such row; take 12$'):
+        list(spark.map_ordered(session, refuse, [pa.RecordBatch.from_pydict({'n': [1]})]))
 
 
 def test_the_stages_of_a_cluster_are_those_of_one_machine(session):

@@ -7,6 +7,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
+from opql_jax.models import passage_encoder
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 
@@ -27,8 +28,8 @@ def rows(prepared):
 
 
 @pytest.fixture(scope='module')
-def encoded(prepared):
-    return PassageEncoder(ENCODER, prepared)
+def encoded(prepared, tmp_path_factory):
+    return PassageEncoder(ENCODER, prepared, tmp_path_factory.mktemp('parts'))
 
 
 def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows):
@@ -46,19 +47,38 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
     np.testing.assert_allclose(found, ENCODER.encode_pairs(texts, *spans), atol=4e-3)
 
 
-def test_in_any_order_and_by_parts_they_are_the_same_and_a_passage_is_encoded_once(prepared, encoded, rows, monkeypatch):
-    whole, again, placed = encoded.relations(rows), PassageEncoder(ENCODER, prepared), []
+def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypatch, tmp_path):
+    monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 2)
+    whole, vectors, placed = encoded.relations(rows), encoded.vectors(), []
     place = markup.place_mentions
-    monkeypatch.setattr(markup, 'place_mentions', lambda *arguments: placed.append(1) or place(*arguments))
-    again.relations(rows[:3])
-    assert len(placed) == len(set(prepared.pairs['passage'][rows[:3]].tolist()))
+
+    def place_five(*arguments):
+        if len(placed) == 5:
+            raise KeyboardInterrupt
+        placed.append(arguments)
+        return place(*arguments)
+
+    monkeypatch.setattr(markup, 'place_mentions', place_five)
+    killed = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
+    with pytest.raises(KeyboardInterrupt):
+        killed.relations(rows[:3])
+    placed.clear()
+    placed += [None] * 6  # the guard is off
+    again = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
+    # In other batches than before, in any order, and by parts.
     parts = [again.relations(rows[start : start + 7]) for start in range(0, len(rows), 7)]
+    assert len(placed) - 6 == len(prepared.passages) - 4
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=4e-3)
-    vectors = again.vectors()
-    assert len(placed) == len(prepared.passages)
-    np.testing.assert_allclose(vectors, encoded.vectors(), atol=2e-3)
+    np.testing.assert_allclose(again.vectors(), vectors, atol=2e-3)
     np.testing.assert_array_equal(encoded.relations(rows[::-1]), whole[::-1])
     assert encoded.relations(rows[:0]).shape == (0, ENCODER.dim)
+    # What is damaged is encoded again; then all is removed.
+    [damaged, *_] = sorted((tmp_path / 'parts').rglob('*.arrow'))
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b'x')
+    np.testing.assert_array_equal(PassageEncoder(ENCODER, prepared, tmp_path / 'parts').vectors(), again.vectors())
+    assert len(prepared.passages) - 4 < len(placed) - 6 <= len(prepared.passages) - 2
+    again.clear()
+    assert not (tmp_path / 'parts').exists()
 
 
 def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepared, encoded):
@@ -72,11 +92,9 @@ def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepare
         states = hidden(ENCODER, [ENCODER.special.cls, *plain.tokens, ENCODER.special.sep])
         expected = [states.mean(axis=0)]
         # Tokens of the text up to each sentence; no token is of two.
-        cuts = [len(tokens_before(row['text'], start, mentions)) for start in row['sentence_starts'][:32]]
+        cuts = [len(tokens_before(row['text'], start, mentions)) for start in row['sentence_starts']]
         for first, last in zip(cuts, [*cuts[1:], len(plain.tokens)]):
             expected.append(states[1 + first : 1 + last].mean(axis=0))
-        # Sentences after the 32nd share its vector.
-        expected += [expected[-1]] * (end - begin - len(expected))
         expected = np.stack(expected)
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(vectors[begin:end], expected, atol=2e-3)
@@ -87,9 +105,9 @@ def tokens_before(text, start, mentions):
     return markup.tokenise_passage(ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]).tokens
 
 
-def test_text_of_another_tokenizer_is_refused(prepared):
+def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
     other = TextEncoder(ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60))
     with pytest.raises(
         InputError, match=r'text was prepared with another tokenizer than that of the encoder: prepare it again'
     ):
-        PassageEncoder(other, prepared)
+        PassageEncoder(other, prepared, tmp_path)
