@@ -17,6 +17,7 @@ TINY = {
     'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
     'entity_softmax': ('--entities 50 --dim 8 --mentions 4 --num_sampled 8 --calls 1', 'chunked_over_dense_seconds'),
     'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
+    'index_text': ('--passages 12', 'documents_per_cpu_second'),
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
@@ -47,6 +48,8 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
         pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
         pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
     options, field = TINY[name]
+    if name == 'index_text':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
     if name == 'recognition':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'

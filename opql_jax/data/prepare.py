@@ -163,8 +163,10 @@ def _prepare(
     write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
     if old:
         wordpiece = old.tokenizer
-    elif tokenizer:
-        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm()) if tokenizer == 'minilm' else tokenizer
+    elif isinstance(tokenizer, Tokenizer):
+        wordpiece = tokenizer
+    elif tokenizer == 'minilm':
+        wordpiece = tokenizer_lib.load_tokenizer(tokenizer_lib.find_minilm())
     else:
         # Training questions too: their words must not fall apart. Passages may begin with "{title}: ".
         question_texts = (q.text for name, qs in questions.items() if name.endswith('/train') for q in qs)

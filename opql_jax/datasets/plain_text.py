@@ -33,6 +33,8 @@ _PDF_ADVICE = 'convert PDFs to text first, as with `pdftotext FILE.pdf`'
 BATCH_DOCUMENTS = 256
 # A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
+# Characters of a text by which it is judged.
+JUDGED_CHARACTERS = 100_000
 _ENGLISH = frozenset(
     'the of and to in a is was that for as with on by it he his from at be are were this an or which had has'.split()
 )
@@ -110,27 +112,35 @@ class PlainText:
             for row in batch['spans'].to_pylist()
         ]
         vocab, documents = resolve(documents, spans)
-        if not any(document.mentions for document in documents):
+        named = [document for document in documents if document.mentions]
+        if not named:
             raise InputError(
-                f'{", ".join(self.sources)}: no name was recognised in {len(documents)} documents: is this English prose?'
+                f'{", ".join(self.sources)}: no name was recognised in {len(documents)} documents, so that nothing can be asked of them:'
+                ' is this English prose? Give text that names people, places or things'
             )
+        in_names = sum(mention.end - mention.start for document in named for mention in document.mentions or ())
+        share = in_names / sum(len(document.text) for document in documents)
+        message = '%d of %d documents mention names, dates or quantities, which are %.1f%% of their characters'
+        tell = _log.warning if len(named) < len(documents) / 2 else _log.info
+        tell(message, len(named), len(documents), 100 * share)
         return vocab, documents
 
     def questions(self, vocab, rejected_path):
         return {}
 
     def _documents(self, rejected_path: pathlib.Path) -> list[Document]:
-        """All documents, each text once."""
-        read: list[Document] = []
+        """All documents, each text and each id once."""
+        read: list[tuple[str, Document]] = []  # with where each was read
         bad: list[tuple[str, str]] = []
         texts = 0
         for label, path in self.files().items():
             if path.suffix.lower() == '.jsonl':
-                read += convert_lines(path, _from_line, rejected_path, self.max_reject_fraction)
+                convert = lambda number, record: (f'{path.name}, line {number}', _from_line(record))
+                read += convert_lines(path, convert, rejected_path, self.max_reject_fraction)
                 continue
             texts += 1
             try:
-                read.append(_from_file(label, path))
+                read.append((label, _from_file(label, path)))
             except InputError as error:
                 bad.append((label, str(error)))
         add_rejected(rejected_path, bad)
@@ -144,20 +154,27 @@ class PlainText:
         )
         documents: list[Document] = []
         copies: list[tuple[str, str]] = []
-        id_of_text: dict[str, str] = {}
-        ids: set[str] = set()
-        for document in read:
-            if document.id in ids:
-                raise InputError(f'document id {shown(document.id)} is used more than once')
-            ids.add(document.id)
-            first = id_of_text.setdefault(document.text, document.id)
-            if first == document.id:
-                documents.append(document)
+        others: list[tuple[str, str]] = []
+        place_of_text: dict[str, str] = {}
+        place_of_id: dict[str, str] = {}
+        for place, document in read:
+            if document.text in place_of_text:
+                copies.append((place, f'the text of {place_of_text[document.text]}'))
+            elif document.id in place_of_id:
+                before = place_of_id[document.id]
+                others.append((place, f'id: {shown(document.id)} was already used in {before} for another text, which is kept'))
             else:
-                copies.append((document.id, f'the text of {first}'))
+                documents.append(document)
+                place_of_text[document.text] = place_of_id[document.id] = place
         if copies:
-            add_rejected(rejected_path, copies)
             _log.info('%d of %d documents have the text of an earlier one and are left out', len(copies), len(read))
+        if others:
+            _log.warning(
+                '%d of %d documents have the id of another one and are left out, see %s: give each its own id',
+                *(len(others), len(read), rejected_path),
+            )
+        add_rejected(rejected_path, [*copies, *others])
+        _warn_unless_english([document.text for document in documents])
         return documents
 
 
@@ -174,7 +191,7 @@ def _is_pdf(path: pathlib.Path) -> bool:
     return path.suffix.lower() == '.pdf' and path.is_file()
 
 
-def _from_line(number: int, record: object) -> Document:
+def _from_line(record: object) -> Document:
     """The document of a line of a .jsonl file, about the entity of its title."""
     document = document_from_json(record)
     document = dataclasses.replace(document, mentions=None, title_entity=document.title)
@@ -204,16 +221,36 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
 
 
 def _check_english(text: str) -> None:
-    words = _WORD.findall(text.lower())
-    if len(words) < JUDGED_FROM:
-        return
-    latin = sum(word.isascii() for word in words)
-    english, other = (sum(word in frequent for word in words) for frequent in (_ENGLISH, _OTHER))
-    if latin < len(words) / 2 or (other > english and other > FREQUENT_SHARE * len(words)):
-        raise InputError(
-            f'text: not English: of its {len(words)} words {latin / len(words):.0%} are in Latin letters, {english / len(words):.0%} frequent'
-            f' words of English and {other / len(words):.0%} of other languages. Names are recognised in English'
-        )
+    if shares := _other_language([text]):
+        raise InputError(f'text: not English: {shares}. Names are recognised in English')
+
+
+def _warn_unless_english(texts: Sequence[str]) -> None:
+    """Says if texts that are too short to be judged, such as single sentences, are not English together."""
+    short = [text for text in texts if len(_words(text)) < JUDGED_FROM]
+    if shares := _other_language(short):
+        _log.warning('%d short documents are not English: %s. Few names will be recognised in them', len(short), shares)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text[:JUDGED_CHARACTERS].lower())
+
+
+def _other_language(texts: Sequence[str]) -> str:
+    """By which shares of words texts are not English; '' if they seem to be, or have too few words to tell."""
+    count = latin = english = other = 0
+    for text in texts:
+        words = _words(text)
+        count += len(words)
+        latin += sum(word.isascii() for word in words)
+        english += sum(word in _ENGLISH for word in words)
+        other += sum(word in _OTHER for word in words)
+    if count < JUDGED_FROM or not (latin < count / 2 or (other > english and other > FREQUENT_SHARE * count)):
+        return ''
+    return (
+        f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} frequent words of English and'
+        f' {other / count:.0%} of other languages'
+    )
 
 
 def _batch(documents: Sequence[Document]) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import is_folder_of
+from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.questions import Question, parse_bracketed
@@ -110,8 +110,16 @@ class VirtualKB:
         folder = KBFolder(kb)
         parts = folder.choose(text=text, model=model, memory=memory)
         prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
-        if is_folder_of(model_dir, released.FORMAT):
-            released_encoder = TextEncoder.load(model_dir)
+        is_plain_text = model is None and folder.read().get('retrieval') is not None
+        if is_plain_text or is_folder_of(model_dir, released.FORMAT):
+            try:
+                released_encoder = TextEncoder.load(model_dir)
+            except ManifestError as error:
+                if not is_plain_text:
+                    raise
+                raise ManifestError(
+                    f'{error}, or run `opql index` again with the same sources, which writes it anew'
+                ) from error
             encoder_hash = params_hash(released_encoder.params)
             found = Memory.open(folder.part(parts['memory']), encoder_hash)
             found.check_vocabulary(prepared.vocab)
@@ -197,6 +205,9 @@ class VirtualKB:
 
     def question(self, text: str, hops: int = 1) -> Question:
         """The question that `ask` answers."""
+        check_string('the question', text)
+        if not isinstance(hops, int | np.integer) or hops < 1:
+            raise InputError(f'hops: expected a number of at least 1, found {shown(hops)}')
         if isinstance(self._answerer, TextAnswerer) and not (text.count('[') == text.count(']') == 1):
             return self._linked(text)
         text, topic = parse_bracketed(text)
@@ -214,6 +225,10 @@ class VirtualKB:
         """
         if self._retriever is None:
             raise InputError('this knowledge base has no index of its passages: make one of its text with `opql index`')
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise InputError(f'k: expected a number of at least 1, found {shown(k)}')
+        if not isinstance(questions, str) and not hasattr(questions, '__len__'):
+            raise InputError(f'questions: expected a string or a list of them, found {shown(questions)}')
         texts = [questions] if isinstance(questions, str) else list(questions)
         asked = []
         for text in texts:
@@ -224,7 +239,6 @@ class VirtualKB:
 
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics."""
-        check_string('the question', text)
         if not (found := self._linker.link(text)):
             raise InputError(f'the question mentions no name that the text has: {shown(text)}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))

@@ -21,7 +21,7 @@ import safetensors.numpy
 from flax import traverse_util
 from tokenizers import Tokenizer
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
@@ -70,16 +70,22 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
         card: the model card in Markdown.
 
     Raises:
-        InputError: the folder holds something else, or a parameter is not finite.
+        InputError: the folder holds something else, another process writes there, or a parameter is not finite.
     """
     folder = files.require_local(folder)
-    if folder.exists() and any(folder.iterdir()) and not manifest_lib.is_folder_of(folder, FORMAT):
-        raise InputError(f'{folder} holds other files: give a new or empty folder')
+    with locks.writer(folder):
+        others = [path for path in folder.iterdir() if not locks.is_lock(path)]
+        if others and not manifest_lib.is_folder_of(folder, FORMAT):
+            raise InputError(f'{folder} holds other files: give a new or empty folder')
+        _write(folder, encoder, params, tokenizer, card)
+
+
+def _write(folder: pathlib.Path, encoder: RelationEncoder, params, tokenizer: str, card: str) -> None:
+    """`write`, while nobody else does."""
     tensors: dict[str, np.ndarray] = {}
     for name, value in traverse_util.flatten_dict(params, sep='.').items():
         if not name.startswith('w_e.'):
             tensors |= _rounded(name, np.asarray(value, np.float32))
-    folder.mkdir(parents=True, exist_ok=True)
     digests = {}
     for name, content in (
         (WEIGHTS, safetensors.numpy.save(tensors)),

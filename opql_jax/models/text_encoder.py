@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
+from opql_jax.corpus.json_lines import shown
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
@@ -166,6 +167,7 @@ class TextEncoder:
         Args:
             texts: sentences or passages, of which the first tokens are read.
         """
+        _check_texts(texts)
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         ends = self.special.cls, self.special.sep
         rows = [np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32) for encoding in encodings]
@@ -205,14 +207,28 @@ def _load_same(folder: str, expected: str) -> TextEncoder:
 
 
 def _rows(texts, **spans):
-    """Each text with its spans; InputError if there are not as many of each."""
+    """Each text with its spans; InputError if these are no lists, or not as many of each."""
+    _check_texts(texts)
     for name, column in spans.items():
+        if isinstance(column, str) or not hasattr(column, '__len__'):
+            raise InputError(f'{name}: expected a list of (start, end), found {shown(column)}')
         if len(column) != len(texts):
             raise InputError(f'{name}: {len(column)} for {len(texts)} texts')
     return zip(texts, *spans.values())
 
 
+def _check_texts(texts) -> None:
+    if isinstance(texts, str) or not hasattr(texts, '__len__'):
+        raise InputError(f'texts: expected a list of strings, found {shown(texts)}')
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f'texts: text {number}: expected a string, found {shown(text)}')
+
+
 def _check_span(number: int, name: str, text: str, span: CharacterSpan) -> None:
+    is_pair = hasattr(span, '__len__') and len(span) == 2 and all(isinstance(place, int | np.integer) for place in span)
+    if not is_pair:
+        raise InputError(f'{name}: text {number}: expected (start, end), two integers, found {shown(span)}')
     if not 0 <= span[0] < span[1] <= len(text):
         raise InputError(f'{name}: text {number} has {len(text)} characters, and no span {tuple(span)}')
 

@@ -7,8 +7,10 @@ import re
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus import recognition
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets import plain_text
 from opql_jax.datasets.plain_text import PlainText
 
 GERMAN = 'Der Zug fuhr durch die Nacht und niemand sprach ein Wort, weil alle müde waren und schlafen wollten. ' * 5
@@ -104,6 +106,77 @@ def test_the_same_text_is_read_once(tmp_path):
     _, documents = read(tmp_path)
     assert documents.keys() == {'texts/a.txt', 'texts/c.txt'}
     assert rejected(tmp_path) == {'texts/b.txt': 'the text of texts/a.txt'}
+
+
+def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplog):
+    line = lambda id, text: json.dumps({'id': id, 'title': 'Train', 'text': text}) + '\n'
+    other, third = ENGLISH + 'It rained.', ENGLISH + 'It snowed.'
+    write(tmp_path, a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH), b__jsonl=line(8, other) + line('7', third))
+    with caplog.at_level('INFO'):
+        _, documents = read(tmp_path)
+    assert {name: document.text for name, document in documents.items()} == {'7': ENGLISH, '8': other}
+    assert rejected(tmp_path) == {
+        'a.jsonl, line 3': 'the text of a.jsonl, line 1',
+        'b.jsonl, line 2': "id: '7' was already used in a.jsonl, line 1 for another text, which is kept",
+    }
+    assert '1 of 4 documents have the text of an earlier one' in caplog.text
+    assert '1 of 4 documents have the id of another one and are left out, see' in caplog.text
+
+
+def test_short_texts_are_judged_together(tmp_path, caplog):
+    words = GERMAN.split()
+    lines = [' '.join(words[i : i + 10]) for i in range(0, len(words), 10)]
+    write(
+        tmp_path,
+        a__jsonl=''.join(json.dumps({'id': i, 'title': 'Zug', 'text': f'{i} {t}'}) + '\n' for i, t in enumerate(lines)),
+    )
+    read(tmp_path)
+    assert '9 short documents are not English: of its 99 words' in caplog.text
+    caplog.clear()
+    write(
+        tmp_path, a__jsonl=''.join(json.dumps({'id': i, 'title': 'Train', 'text': f'{i} {ENGLISH}'}) + '\n' for i in range(9))
+    )
+    read(tmp_path)
+    assert 'not English' not in caplog.text
+
+
+def test_how_much_of_the_text_names_something_is_told(tmp_path, caplog):
+    write(tmp_path, a__txt=ENGLISH, b__txt='it was raining and they were at home.', c__txt='nobody came, so they slept.')
+    read(tmp_path)
+    assert re.search(
+        r'1 of 3 documents mention names, dates or quantities, which are \d+\.\d% of their characters', caplog.text
+    )
+
+
+@pytest.mark.parametrize('page', [f'<title>Train</title>{ENGLISH}', f'{ENGLISH}<p>', f'<html><head></head>{ENGLISH}'])
+def test_a_page_without_a_body_is_read(tmp_path, page):
+    write(tmp_path, a__html=page)
+    _, documents = read(tmp_path)
+    assert documents['texts/a.html'].text == ENGLISH.strip()
+
+
+def test_names_are_recognised_once_though_a_run_was_killed(tmp_path, monkeypatch):
+    """Whatever number of processes goes on."""
+    write(tmp_path, **LOVELACE)
+    monkeypatch.setattr(plain_text, 'BATCH_DOCUMENTS', 1)
+    recognise, seen = recognition.recognise_batch, []
+
+    def killed(batch, **options):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(batch['id'].to_pylist())
+        return recognise(batch, **options)
+
+    monkeypatch.setattr(recognition, 'recognise_batch', killed)
+    settings = {'kb': str(tmp_path / 'kb'), 'wordpieces': 500}
+    with pytest.raises(KeyboardInterrupt):
+        prepare(reader=PlainText((str(tmp_path / 'texts'),)), **settings)
+    monkeypatch.setattr(
+        recognition, 'recognise_batch', lambda batch, **_: seen.append(batch['id'].to_pylist()) or recognise(batch)
+    )
+    prepare(reader=PlainText((str(tmp_path / 'texts'),), processes=None, map_batches=map), **settings)
+    assert seen == [['texts/ada.txt'], ['texts/babbage.txt'], ['texts/byron.md']]
+    assert not (tmp_path / 'kb/text/parts').exists()
 
 
 BAD = {

@@ -13,6 +13,7 @@ from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.index_text import index_text
 from opql_jax.kb.verify import verify
+from opql_jax.models.passage_encoder import PassageEncoder
 
 from trios import TRIOS
 
@@ -91,6 +92,40 @@ def test_a_question_without_a_name_is_told(kb):
         kb.ask('who wrote it?')
 
 
+@pytest.mark.parametrize('question', [None, 7, '', ' ', ['Who is Ada Lovelace?'], 'Ada\0'])
+def test_what_is_no_question_is_told(kb, question):
+    with pytest.raises(InputError, match='question: '):
+        kb.ask(question)
+    if not isinstance(question, list):
+        with pytest.raises(InputError, match='question'):
+            kb.retrieve(question)
+
+
+def test_numbers_that_are_none_are_told(kb):
+    for k in (0, -1, None, '5', 1.5):
+        with pytest.raises(InputError, match='k: expected a number of at least 1'):
+            kb.retrieve('Who is Ada Lovelace?', k=k)
+    for hops in (0, None, '2'):
+        with pytest.raises(InputError, match='hops: expected a number of at least 1'):
+            kb.ask('Who is Ada Lovelace?', hops=hops)
+
+
+@pytest.mark.parametrize('damage', ['no folder', 'no configuration', 'cut'])
+def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
+    shutil.copytree(folder / 'kb', tmp_path / 'kb')
+    encoder = tmp_path / 'kb' / 'encoder'
+    if damage == 'no folder':
+        shutil.rmtree(encoder)
+    elif damage == 'no configuration':
+        (encoder / 'config.json').unlink()
+    else:
+        (encoder / 'model.safetensors').write_bytes(b'')
+    with pytest.raises(ManifestError, match='kb/encoder.*run `opql index` again with the same sources, which writes it anew'):
+        opql_jax.open(tmp_path / 'kb')
+    index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
+    assert content(tmp_path / 'kb') == content(folder / 'kb')
+
+
 def test_passages_are_retrieved_over_two_hops(kb):
     found = kb.retrieve('Where did the father of Ada Lovelace die?', k=3)
     assert {passage.document for passage in found} == {f'articles/{fold(title)}.txt' for title in ENGINE.documents}
@@ -116,12 +151,13 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
     from opql_jax.kb import index_text as module
 
     whole = content(folder / 'kb')
-    for name in ('prepare', 'select_pair_rows', 'index_passages'):
+    steps = [(module, name) for name in ('prepare', 'select_pair_rows', 'index_passages')]
+    for owner, name in [*steps, (PassageEncoder, 'clear')]:
 
         def cut_off(*arguments, **options):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(module, name, cut_off)
+        monkeypatch.setattr(owner, name, cut_off)
         with pytest.raises(KeyboardInterrupt):
             index_text([folder / 'articles'], tmp_path / name, processes=1)
         monkeypatch.undo()

@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 from flax import traverse_util
 
-from opql_jax.core import files
+from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.models import released
@@ -134,6 +134,12 @@ def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
     with pytest.raises(InputError, match='holds other files: give a new or empty folder'):
         write(tmp_path)
     assert content(tmp_path) == {name: b'{"mine": 1}'}
+
+
+def test_one_process_writes_at_a_time(tmp_path):
+    with locks.writer(tmp_path / 'a'), pytest.raises(InputError, match='is being written'):
+        write(tmp_path / 'a')
+    assert content(tmp_path / 'a') == {}
 
 
 def test_a_release_takes_the_place_of_another(tmp_path):
