@@ -7,6 +7,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import read_manifest, write_manifest
 from opql_jax.corpus import tables
+from opql_jax.data import tokenizer
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
@@ -47,6 +48,15 @@ def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stay
     prepared = Prepared(tmp_path / 'out')
     found = [[prepared.vocab.names[m['entity']] for m in row['mentions']] for row in prepared.passages.to_pylist()]
     assert found == [['Up', 'Ann'], ['Bob', 'Ann'], []]
+
+
+def test_a_tokenizer_that_is_given_is_read_once_and_is_that_of_the_folder(corpus, tmp_path, monkeypatch):
+    run(corpus, tmp_path / 'first')
+    read, load = [], tokenizer.load_tokenizer
+    monkeypatch.setattr(tokenizer, 'load_tokenizer', lambda path: read.append(path) or load(path))
+    run(corpus, tmp_path / 'out', tokenizer=str(tmp_path / 'first' / 'tokenizer.json'))
+    assert len(read) == 1
+    assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == (tmp_path / 'first' / 'tokenizer.json').read_bytes()
 
 
 def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_path):

@@ -130,6 +130,11 @@ def test_the_lineage_tells_files_of_sentences_from_one_another(text, corpus, tmp
     other.write_text(content.replace('again', 'never'), encoding='utf-8')
     assert lineage(corpus) == lineage((str(copy), corpus[1])) != lineage((str(other), corpus[1]))
     assert lineage(corpus)['objective'] == 'TextRelations'
+    # Names, too, decide which relations are left out, and which are one.
+    (tmp_path / 'names.json').write_text('{"P1": "another"}')
+    assert lineage(corpus) != lineage((corpus[0], str(tmp_path / 'names.json')))
+    (tmp_path / 'names.json').write_text('{"P1": "one"}')
+    assert lineage(corpus) == lineage((corpus[0], str(tmp_path / 'names.json')))
 
 
 @pytest.fixture(scope='module')

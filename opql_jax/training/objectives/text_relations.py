@@ -49,7 +49,9 @@ class TextRelations(TextRelationSettings, Objective):
             source=TextRelationSource(prepared, self, seed),
             loss=functools.partial(self.loss, encoder),
             trainable=self.trainable,
-            lineage=self.lineage(sentences=[files.sha256(path) for path in self.sentences], names=''),
+            lineage=self.lineage(
+                sentences=[files.sha256(path) for path in self.sentences], names=files.sha256(self.names) if self.names else ''
+            ),
             memory=teacher,
         )
 
