@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from opql_jax.kb.index_text import index_text
-
 from trios import TRIOS
 
 STAGES = ('recognise_batch', 'split_batch', 'tokenise_batch', 'encode_batch')
@@ -50,14 +48,14 @@ def test_no_stage_does_again_what_was_done(tmp_path):
     for name in ('engine', 'river'):
         for title, text in TRIOS[name].documents.items():
             (tmp_path / 'articles' / f'{title}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
-    for killed_in in (*STAGES, ''):
-        ran = subprocess.run(
-            [sys.executable, '-c', SCRIPT, tmp_path / 'articles', tmp_path / 'kb', tmp_path / 'begun', killed_in],
-            env=os.environ | {'PYTHONPATH': str(REPO)},
-        )
-        assert ran.returncode == (-signal.SIGKILL if killed_in else 0)
-    begun = (tmp_path / 'begun').read_text().splitlines()
+
+    def run(kb, killed_in=''):
+        arguments = tmp_path / 'articles', tmp_path / kb, tmp_path / f'{kb}.begun', killed_in
+        return subprocess.run([sys.executable, '-c', SCRIPT, *arguments], env=os.environ | {'PYTHONPATH': str(REPO)}).returncode
+
+    assert [run('kb', stage) for stage in STAGES] == [-signal.SIGKILL] * 4
+    assert run('kb') == run('whole') == 0
+    begun, whole = ((tmp_path / f'{kb}.begun').read_text().splitlines() for kb in ('kb', 'whole'))
     for stage in STAGES:
-        assert begun.count(stage) == 3 + 1, stage  # six documents of a passage each, and the batch of the kill twice
-    index_text([tmp_path / 'articles'], tmp_path / 'whole', processes=1)
+        assert begun.count(stage) == whole.count(stage) + 1 == 3 + 1  # the batch of the kill twice
     assert content(tmp_path / 'kb') == content(tmp_path / 'whole')
