@@ -45,6 +45,13 @@ def _parser() -> argparse.ArgumentParser:
         '--encoder', default='default', metavar='FOLDER', help='a released encoder, in place of the one that comes along'
     )
     index.add_argument(
+        '--max_reject_fraction',
+        type=_fraction,
+        default=0.01,
+        metavar='SHARE',
+        help='share of bad files, or lines of a file, above which nothing is made (default: 0.01)',
+    )
+    index.add_argument(
         '--engine',
         choices=['local', 'spark'],
         default='local',
@@ -77,16 +84,28 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f'{text}: give a number from 0 to 1')
+    return value
+
+
 def _index(options) -> None:
     from opql_jax.corpus import spark  # here, as `--help` should not wait for JAX
     from opql_jax.kb.index_text import index_text
 
+    make = functools.partial(
+        index_text, options.sources, options.out, encoder=options.encoder, max_reject_fraction=options.max_reject_fraction
+    )
     if options.engine == 'local':
-        index_text(options.sources, options.out, encoder=options.encoder)
+        make()
         return
     with spark.session('opql index') as session:
-        map_batches = functools.partial(spark.map_ordered, session)
-        index_text(options.sources, options.out, encoder=options.encoder, map_batches=map_batches)
+        make(map_batches=functools.partial(spark.map_ordered, session))
 
 
 def _ask(options) -> None:

@@ -39,6 +39,7 @@ def index_text(
     kb: str | os.PathLike,
     *,
     encoder: str | os.PathLike = 'default',
+    max_reject_fraction: float = 0.01,
     processes: int | None = None,
     map_batches: MapBatches | None = None,
 ) -> None:
@@ -48,13 +49,19 @@ def index_text(
         sources: text files and folders, see `PlainText`.
         kb: the folder that is written.
         encoder: the folder of a released encoder, or 'default'.
+        max_reject_fraction: share of bad files, or lines of a file, above which nothing is made, see `PlainText`.
         processes: that recognise names; one per core if None.
         map_batches: does elsewhere what is done for each document and passage, see `corpus.spark.map_ordered`; on this machine if None.
 
     Raises:
         InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder.
     """
-    reader = PlainText(tuple(map(os.fspath, sources)), processes=processes, map_batches=map_batches)
+    reader = PlainText(
+        tuple(map(os.fspath, sources)),
+        max_reject_fraction=max_reject_fraction,
+        processes=processes,
+        map_batches=map_batches,
+    )
     reader.files()  # or says what is wrong with the sources
     folder = KBFolder(kb)
     _check_free(folder)
