@@ -7,6 +7,8 @@ A phrase that holds the topic may stand for an entity that is to be found first:
 import re
 from typing import NamedTuple
 
+from opql_jax.retrieval.words import words_of
+
 # Where a phrase may begin, and words at which it may end.
 _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}?[a-z-]+)\b")
@@ -89,23 +91,43 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
     return list(dict.fromkeys(found))
 
 
-def wanted_kinds(text: str) -> tuple[str, ...]:
-    """The kinds of entity that a question asks for by its question word; none if any will do."""
+class Wanted(NamedTuple):
+    """What a question asks for.
+
+    Attributes:
+        kinds: the kinds of entity that its question word asks for; none if it does not say.
+        nouns: the words that may be the noun that it asks for, as `words.words_of` gives them.
+        is_year: whether it asks for a year by that word.
+    """
+
+    kinds: tuple[str, ...]
+    nouns: frozenset[str]
+    is_year: bool
+
+
+def wanted(text: str) -> Wanted:
+    """What a question asks for, by its question word and the noun after it."""
     if phrase := _HEAD.match(text):  # "the father of it" rather than a question
         text = f'which {phrase.group(1)}'
-    for pattern, kinds in _WANTED:
-        if pattern.search(text):
-            return kinds
-    return ()
+    kinds = next((kinds for pattern, kinds in _WANTED if pattern.search(text)), ())
+    asked = _ASKED.search(text)
+    nouns = frozenset(_SYNONYMS.get(word, word) for word in words_of(asked[1])) if asked else frozenset()
+    return Wanted(kinds, nouns, bool(_YEAR.search(text)))
 
 
 _HEAD = re.compile(
-    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)\s+(?:of|in|from|by|who|whom|that|which|whose|where|with)\b',
+    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)(?:\s+\w+e[dn])?\s+(?:of|in|from|by|who|whom|that|which|whose|where|with)\b',
     re.IGNORECASE,
 )
 
 
 # "which city", "what was the largest city"
+_ASKED = re.compile(
+    r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?((?:(?!(?:did|do|does|is|are|was|were|has|have|had|of|in|by)\b)[\w-]+\s*){1,3})',
+    re.IGNORECASE,
+)
+# Nouns for the same things, stemmed.
+_SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
 _NOUN = r'\b(?:what|which|whose)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'
 _PERSON = (
     'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child|children|brother|sister|siblings?'
@@ -116,15 +138,19 @@ _PLACE = (
     'city|cities|town|country|countries|state|county|place|village|region|continent|province|island|district|capital|birthplace'
 )
 _GROUP = 'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
+_WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
+_YEAR = re.compile(_NOUN % 'years?', re.IGNORECASE)
 _WANTED = tuple(
     (re.compile(pattern, re.IGNORECASE), kinds)
     for pattern, kinds in (
-        (r'\bwhen\b|' + _NOUN % 'year|date|day|month|decade|century', ('date',)),
+        (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
         (
             r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old)\b|' + _NOUN % 'percentage|number|population',
             ('quantity', 'date'),
         ),
         (_NOUN % 'languages?', ('language', 'group')),
+        (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
+        (_NOUN % _WORK, ('work',)),
         (_NOUN % _GROUP, ('organisation', 'group', 'person')),
         (r'\bwhere\b|' + _NOUN % _PLACE, ('place', 'organisation')),
         (r'\bwho(?:m|se)?\b|' + _NOUN % _PERSON, ('person', 'organisation', 'group')),

@@ -1,20 +1,24 @@
 """Answers questions over text that nothing was trained on, with a released encoder: relations are followed as the question is worded.
 
 Every plan of a question (`question_plans`) is tried. A hop scores the entries of its topics by the cosine of the step's relation and theirs,
-with something added where the target is of the kind that the step asks for, and where the sentences have its words. Their softmax is the
+with something added where the target is what the step asks for, by its kind or by what its document calls it, and where words of the step
+stand near it. Their softmax is the
 weight of the entries, and of their targets the weight of the next topics. A plan is worth the mean of the scores of its hops' best entries.
 The answers of all plans, of all topics, are added up by the softmax of these; what is shown of a topic is its best plan.
 """
 
 import collections
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.questions import Question
+from opql_jax.corpus.recognition import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import question_plans
 from opql_jax.kb.answers import Answer, Hop
@@ -28,14 +32,19 @@ from opql_jax.retrieval.words import words_of
 TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
 # Cosines are multiplied by this before the softmax, as in training.
 SCALE = 20.0
-# What is added to the cosine of an entry whose target is of the kind that is asked for, or of no known kind, and taken from the others.
+# What is added to the cosine of an entry whose target is what is asked for, as far as one can tell, and taken from that of the others.
 _KIND = 0.15
-# What is added if the sentences of an entry have the words of the step, and these are rare.
-_WORDS = 0.2
+# What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
+_WORDS, _ANYWHERE = 0.3, 0.3
+# What a word after the target counts of one before it: English says 'directed by Solberg, written by Lind'.
+_AFTER = 0.5
 # What a plan is worth more for each hop after the first: that a phrase stands for something is rarely an accident.
 LONGER = 0.04
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
+# Kinds that no question is answered by unless it asks for them.
+_UNASKED = (*sorted(VALUES), 'group')
+_YEAR = re.compile(r'\d{4}')
 
 
 class Entries(NamedTuple):
@@ -91,13 +100,18 @@ class TextAnswerer:
         """Puts them together; the map is that of a knowledge base that was trained with questions."""
         self.map = question_map or QuestionMap.untrained(encoder.dim)
         self._encoder, self._memory, self._index = encoder, memory, index
+        titles = prepared.passages['title_entity'].to_numpy()
+        about, first = np.unique(titles, return_index=True)
+        self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
+        self._definitions: dict[int, frozenset[str]] = {}
+        self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds, self._texts = np.array(prepared.vocab.kinds), prepared.passages['text'].combine_chunks()
 
     @property
     def settings(self) -> str:
         """What answers depend on besides parameters, memory and tokenizer."""
-        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {LONGER} {COMMIT} {self.map.hash()}'
+        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_AFTER} {LONGER} {COMMIT} {self.map.hash()}'
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere."""
@@ -169,10 +183,7 @@ class TextAnswerer:
         if not len(rows):
             return None
         cosines = self._memory.relations(rows).astype(np.float32) @ relation
-        added = np.zeros_like(cosines)
-        if wanted := question_plans.wanted_kinds(step.text):
-            kinds = self._kinds[target]
-            added += np.where(np.isin(kinds, (*wanted, UNKNOWN_KIND)), _KIND, -_KIND)
+        added = _KIND * self._fits(question_plans.wanted(step.text), target)
         topic = self._memory.topic[rows]
         prior = COMMIT * np.log(np.maximum(weights, 1e-9))[_index_of(topic, topics)] / SCALE
         kept = np.argsort(-(self.map.score(cosines, added) + prior), kind='stable')[:KEPT]
@@ -192,21 +203,56 @@ class TextAnswerer:
         ids = self._memory.ids[entries.rows[order]]
         return Hop(found[best], total[best], ids, mass.astype(np.float32)), float(scores.max())
 
-    def _shares_of_words(self, step: question_plans.Step, rows) -> np.ndarray:
-        """What the words of a step, its topic aside, weigh together that the sentences of memory entries have: [n] in 0 .. 1.
+    def _fits(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
+        """Whether entities are what a question asks for: [n] float32, 1 if so, -1 if not, 0 if there is no telling."""
+        kinds = self._kinds[targets]
+        if not wanted.kinds:
+            fits = np.where(np.isin(kinds, _UNASKED), -1, 0)
+        else:
+            # Values are always recognised as such.
+            unknown = () if wanted.kinds[0] in VALUES else (UNKNOWN_KIND,)
+            fits = np.where(np.isin(kinds, (*wanted.kinds, *unknown)), 1, -1)
+        if wanted.is_year:
+            years = [bool(_YEAR.fullmatch(self._names[target])) for target in targets.tolist()]
+            fits = np.where((kinds == 'date') & years, 1, np.minimum(fits, 0))
+        elif wanted.nouns:
+            fits[[bool(wanted.nouns & self._defined_as(target)) for target in targets.tolist()]] = 1
+        return fits.astype(np.float32)
 
-        A word weighs its inverse document frequency; the rarest there may be weighs 1.
+    def _defined_as(self, entity: int) -> frozenset[str]:
+        """The words by which the document about an entity says what it is."""
+        if (words := self._definitions.get(entity)) is None:
+            passage = self._about.get(entity)
+            text = '' if passage is None else self._texts[passage].as_py()
+            words = frozenset(word for start, end in definition(text) for word in words_of(text[start:end]))
+            self._definitions[entity] = words
+        return words
+
+    def _shares_of_words(self, step: question_plans.Step, rows) -> np.ndarray:
+        """How much the sentences of memory entries have of the words of a step, its topic aside: [n] in 0 .. 1.
+
+        A word weighs its inverse document frequency, and more the closer it stands to the target, see `_nearness`.
         """
         asked = {word: self._rarity(word) for word in words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])}
         if not asked:
             return np.zeros(len(rows))
         mentions = self._memory.mentions(rows)
-        columns = ('passage', 'topic_sentence_start', 'topic_sentence_end', 'target_sentence_start', 'target_sentence_end')
+        names = 'topic', 'target', 'topic_sentence', 'target_sentence'
+        columns = ('passage', *(f'{name}_{side}' for name in names for side in ('start', 'end')))
         shares = np.empty(len(rows))
         for place, (passage, *spans) in enumerate(zip(*(mentions[name].tolist() for name in columns))):
             text = self._texts[passage].as_py()
-            said = {word for start, end in (spans[:2], spans[2:]) for word in words_of(text[start:end])}
-            shares[place] = sum(weight for word, weight in asked.items() if any(_alike(word, other) for other in said))
+            topic, target, *sentences = zip(spans[::2], spans[1::2])
+            said = {word for sentence in sentences for word in words_of(text[slice(*sentence)])}
+            near = _nearness(text, target, sentences[1])
+            shares[place] = sum(
+                weight
+                * (
+                    _ANYWHERE * any(_alike(word, other) for other in said)
+                    + max((at for other, at in near.items() if _alike(word, other)), default=0)
+                )
+                for word, weight in asked.items()
+            )
         return np.minimum(shares, 1)
 
     def _rarity(self, word: str) -> float:
@@ -214,6 +260,25 @@ class TextAnswerer:
         column = self._index.word_ids.get(word)
         having = 0 if column is None else int(np.diff(self._index.words.indptr[column : column + 2])[0])
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
+
+
+_SAID = re.compile(r"\w[\w'’-]*|,")
+_JOINS = frozenset((',', 'and', 'or'))
+
+
+def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
+    """How close the words of a sentence stand to a mention: by stem, 1 at its side, 1/2 with a word in between, 1/3 with two, ...
+
+    Before it, names and what joins them do not count: in 'starring A, B and C' all three are at the side of 'starring'. What
+    stands after it counts `_AFTER` as much.
+    """
+    before = [word for word in _SAID.findall(text[sentence[0] : target[0]]) if word not in _JOINS and not word[0].isupper()]
+    near: dict[str, float] = {}
+    for words, factor in ((before[::-1], 1.0), (_SAID.findall(text[target[1] : sentence[1]]), _AFTER)):
+        for between, word in enumerate(words):
+            for stem in words_of(word):
+                near[stem] = max(near.get(stem, 0), factor / (1 + between))
+    return near
 
 
 def _alike(word: str, other: str) -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opql_jax.kb.question_plans import out_of_reach, plans, wanted_kinds
+from opql_jax.kb.question_plans import out_of_reach, plans, wanted
 
 
 def plans_of(question, **options):
@@ -97,15 +97,34 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         ('to whom was it sold', 'person'),
         ('which actor stars in it', 'person'),
         ('what company made it', 'organisation'),
+        ('which films did it inspire', 'work'),
+        ('the novels written by it', 'work'),
+        ('what nationality is she', 'group'),
     ],
 )
 def test_question_words_say_which_kind_is_asked_for(question, kinds):
-    assert wanted_kinds(question)[0] == kinds
+    assert wanted(question).kinds[0] == kinds
 
 
 @pytest.mark.parametrize('question', ['what did it cause', 'name its founder', 'which of them', 'somewhere whenever'])
 def test_other_questions_ask_for_any_kind(question):
-    assert wanted_kinds(question) == ()
+    assert wanted(question).kinds == ()
+
+
+@pytest.mark.parametrize(
+    'question, noun',
+    [('which bridge did it build', 'bridg'), ('what is the river it joins', 'riv'), ('the bridges designed by it', 'bridg')],
+)
+def test_the_noun_that_is_asked_for_is_read(question, noun):
+    assert noun in wanted(question).nouns
+
+
+def test_movies_are_asked_for_as_films_are():
+    assert 'film' in wanted('what movies did it make').nouns & wanted('what films did it make').nouns
+
+
+def test_only_the_word_asks_for_a_year():
+    assert wanted('in which year did it open').is_year and not wanted('when did it open').is_year
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+import pytest
+
+from opql_jax.corpus.definitions import definition
+
+
+@pytest.mark.parametrize(
+    'text, words',
+    [
+        ('Fatso is a 1980 American comedy film written and directed by Anne Bancroft.', '1980 American comedy film'),
+        ('The Isar is a river in Bavaria.', 'river'),
+        ('Ada Lovelace was an English mathematician and writer, born in London.', 'English mathematician writer'),
+        ('They are two rock bands that tour.', 'rock bands'),
+        ('Coraline is an animated film starring Teri Hatcher.', 'animated film'),
+        ('She met a man.', ''),
+        ('It is over.', ''),
+        ('It is a', ''),
+        ('', ''),
+    ],
+)
+def test_the_words_of_a_definition_end_where_its_noun_phrase_does(text, words):
+    assert ' '.join(text[start:end] for start, end in definition(text)) == words
+
+
+def test_only_the_beginning_defines():
+    assert not list(definition('Much was said of it. ' * 30 + 'It is a river.'))
