@@ -148,7 +148,8 @@ class KBFolder:
         parts |= {'retrieval': self._own_name(retrieval)} if retrieval else {}
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated()
-            if before and parts == {name: value for name, value in before.items() if name != 'question_map'}:
+            learnt = (before or {}).get('question_map')
+            if learnt and before == parts | {'question_map': learnt} and (self.path / learnt).is_dir():
                 parts = before
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):
                 self._state(parts)

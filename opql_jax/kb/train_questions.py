@@ -126,27 +126,31 @@ def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most
     stated = folder.read()
     part = files.require_local(folder.part(QUESTION_MAP, new=True))
     opened = VirtualKB.open(kb)
-    answerer = opened.text_answerer
     with locks.writer(part):
-        started = time.monotonic()
-        answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
-        linked, counts = _linked(opened, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
-        found = candidates(answerer, linked)
-        used = 0 if found is None else len(found)
-        before = after = None
-        if found is not None:
-            learnt, before, after = fit_question_map.fit(found, SCALE, seed)
-            learnt.write(part, answerer.encoder_hash, used)
+        learnt, report = learn(opened, pairs, most, seed)
+        if report.used:
+            learnt.write(part, opened.text_answerer.encoder_hash, report.used)
             folder.add_question_map(QUESTION_MAP, stated)
-        return Report(
-            read=len(pairs),
-            used=used,
-            not_reached=len(linked) - used,
-            before=before,
-            after=after,
-            seconds=time.monotonic() - started,
-            **counts,
-        )
+    return report
+
+
+def learn(
+    kb: VirtualKB, pairs: Sequence[tuple[str, tuple[str, ...]]], most: int = MOST, seed: int = 0
+) -> tuple[QuestionMap, Report]:
+    """`train_questions` for a knowledge base that is open, which is untrained afterwards; writes nothing."""
+    answerer = kb.text_answerer
+    started = time.monotonic()
+    learnt = answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
+    linked, counts = _linked(kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
+    found = candidates(answerer, linked)
+    used, before, after = 0, None, None
+    if found is not None:
+        used = len(found)
+        learnt, before, after = fit_question_map.fit(found, SCALE, seed)
+    seconds = time.monotonic() - started
+    return learnt, Report(
+        len(pairs), used, **counts, not_reached=len(linked) - used, before=before, after=after, seconds=seconds
+    )
 
 
 def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[tuple[Question, set[int]]], dict[str, int]]:

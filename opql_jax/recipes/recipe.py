@@ -124,7 +124,7 @@ class Function:
 
     Attributes:
         name, output: as of `Step`.
-        function: called with the arguments; its output must appear whole or not at all.
+        function: called with the arguments; its output must appear whole or not at all. What it returns are metrics.
         arguments: '{out}' in a string stands for the output folder.
     """
 
@@ -148,8 +148,8 @@ class Function:
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
         started = time.monotonic()
         place = lambda value: value.replace('{out}', str(out)) if isinstance(value, str) else value
-        self.function(**{name: place(value) for name, value in self.arguments.items()})
-        record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started)
+        metrics = self.function(**{name: place(value) for name, value in self.arguments.items()})
+        record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started, metrics=metrics)
 
 
 def _inputs(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:

@@ -1,0 +1,157 @@
+"""A little training: the same knowledge base of plain text answers after 0, 32, 256 and all training questions.
+
+Which questions are drawn depends on `--seed`; `--percent` scales the number of questions that are held out and, where all are learnt from,
+how many. MetaQA is asked questions of one and of two hops over its passages. WebQuestionsSP is asked over the beginnings of those articles
+of Wikispeedia that are about a topic of a question; every fourth of the questions about these is held out.
+"""
+
+import functools
+import json
+import os
+import pathlib
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
+from opql_jax.corpus.json_lines import read_json_lines, read_lines
+from opql_jax.corpus.name_resolution import fold
+from opql_jax.datasets import wikispeedia
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.train_questions import MOST, learn
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.recipes.recipe import Function, Options, Recipe
+
+TRAINED_WITH = (0, 32, 256, 'all')
+HELD_OUT = 1000
+# Of an article, characters: its lead and some more.
+_BEGINNING = 5000
+
+
+def metaqa_questions(source: str, folder: str) -> None:
+    """Writes questions of one and two hops, without brackets around their topics: train.jsonl, 1-hop.jsonl and 2-hop.jsonl."""
+    train = []
+    for hops in (1, 2):
+        parts = {
+            part: _metaqa(pathlib.Path(source, f'{hops}-hop', f'{part}.txt'), f'{hops}-hop-{part}') for part in ('dev', 'train')
+        }
+        train += parts['train']
+        _write(folder, f'{hops}-hop', parts['dev'])
+    _write(folder, 'train', train)
+
+
+def _metaqa(path: pathlib.Path, name: str) -> list[dict]:
+    rows = [line.split('\t') for _, line in read_lines(path) if line]
+    return [
+        {'id': f'{name}-{i}', 'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')}
+        for i, row in enumerate(rows)
+    ]
+
+
+def webqsp_questions(articles: str, questions: str, folder: str) -> None:
+    """Writes the text and the questions of WebQuestionsSP: articles.jsonl, train.jsonl and dev.jsonl."""
+    asked = [record for _, record in read_json_lines(questions) if record['answers']]
+    names = [{fold(name) for name in (r['topic'].get('label'), *r['topic'].get('alternatives', ())) if name} for r in asked]
+    wanted, about = set().union(*names), []
+    for document in wikispeedia.documents(articles, wikispeedia.entity_vocab(articles)):
+        if fold(document.title) in wanted:
+            text = document.text[:_BEGINNING]
+            whole = text if len(text) == len(document.text) else text[: text.rfind('\n')]
+            about.append({'id': document.id, 'title': document.title, 'text': whole})
+    titles = {fold(document['title']) for document in about}
+    kept = [{'id': r['qId'], 'question': r['question'], 'answers': r['answers']} for r, of in zip(asked, names) if of & titles]
+    _write(folder, 'articles', about)
+    _write(folder, 'train', [question for i, question in enumerate(kept) if i % 4])
+    _write(folder, 'dev', kept[::4])
+
+
+def _write(folder: str, name: str, records: list[dict]) -> None:
+    with atomic_path(pathlib.Path(folder, f'{name}.jsonl')) as partial:
+        partial.write_text(''.join(json.dumps(record, ensure_ascii=False) + '\n' for record in records), encoding='utf-8')
+
+
+def index(source: str, kb: str) -> None:
+    """The knowledge base of a file of documents."""
+    index_text([source], kb)
+
+
+def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: int, most: int, seed: int, output: str) -> dict:
+    """Learns from some of the training questions, and answers the first held-out questions in some order, the same for all.
+
+    Returns:
+        {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out questions, the number of these, that of the
+        training questions that were learnt from, and the seconds that took.
+    """
+    opened, metrics = VirtualKB.open(kb), {}
+    used, seconds = 0, 0.0
+    if trained_with:
+        pairs = [(r['question'], tuple(r['answers'])) for r in _read(folder, 'train')]
+        order = np.random.default_rng(seed).permutation(len(pairs))
+        chosen = [pairs[i] for i in order[: None if trained_with == 'all' else trained_with]]
+        opened.text_answerer.map, report = learn(opened, chosen, most, seed)
+        used, seconds = report.used, report.seconds
+    for name in sets:
+        records = _read(folder, name)
+        records = [records[i] for i in np.random.default_rng(0).permutation(len(records))[:held_out]]
+        metrics[name] = {
+            'hits@1': float(np.mean([_is_right(opened, record) for record in records])),
+            'questions': len(records),
+            'learnt_from': used,
+            'seconds': round(seconds, 1),
+        }
+    os.makedirs(output, exist_ok=True)
+    with atomic_path(pathlib.Path(output, 'metrics.json')) as partial:
+        partial.write_text(json.dumps(metrics, indent=2), encoding='utf-8')
+    return metrics
+
+
+def _read(folder: str, name: str) -> list[dict]:
+    return [record for _, record in read_json_lines(pathlib.Path(folder, f'{name}.jsonl'))]
+
+
+def _is_right(kb: VirtualKB, record: dict) -> bool:
+    """Whether the best answer is one that is right; a question that mentions no name has none."""
+    try:
+        question = kb.question(record['question'])
+    except InputError:
+        return False
+    best = kb.answer([question])[0].entities[:1]
+    return bool(len(best)) and fold(kb.vocab.names[best[0]]) in {fold(name) for name in record['answers']}
+
+
+def steps(options: Options, data: str, trained_with: int | str) -> list[Function]:
+    """The steps of one point of a curve."""
+    folder, kb = f'{{out}}/{data}-questions', f'{{out}}/{data}.kb'
+    if data == 'metaqa':
+        text, sets = options.file('metaqa/passages.jsonl'), ('1-hop', '2-hop')
+        questions = Function(
+            'metaqa-questions', metaqa_questions, {'source': options.file('metaqa'), 'folder': folder}, 'metaqa-questions'
+        )
+    else:
+        text, sets = f'{folder}/articles.jsonl', ('dev',)
+        sources = {
+            'articles': options.file('wikispeedia'),
+            'questions': options.file('openqa/webqsp_train.jsonl'),
+            'folder': folder,
+        }
+        questions = Function('webqsp-questions', webqsp_questions, sources, 'webqsp-questions')
+    scaled = lambda count: max(round(count * options.percent / 100), 4)
+    name = f'results/{data}-{trained_with}-seed-{options.seed}'
+    arguments = {'kb': kb, 'folder': folder, 'sets': sets, 'trained_with': trained_with, 'output': f'{{out}}/{name}'}
+    numbers = {'held_out': scaled(HELD_OUT), 'most': scaled(MOST) if trained_with == 'all' else MOST, 'seed': options.seed}
+    return [
+        questions,
+        Function(f'{data}.kb', index, {'source': text, 'kb': kb}, f'{data}.kb/manifest.json'),
+        Function(name, answer, arguments | numbers, name),
+    ]
+
+
+RECIPES = [
+    Recipe(
+        f'little-training/{data}-{count}',
+        f'plain text and {count} training questions, {title}',
+        functools.partial(steps, data=data, trained_with=count),
+    )
+    for data, title in (('metaqa', 'MetaQA'), ('webqsp', 'WebQuestionsSP'))
+    for count in TRAINED_WITH
+]

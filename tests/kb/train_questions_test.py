@@ -1,0 +1,193 @@
+"""Questions with answers train a knowledge base of plain text: what it learns it answers with, and bad files are refused by line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import ManifestError
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
+from opql_jax.kb.verify import verify
+from opql_jax.models.question_map import QuestionMap
+from opql_jax.training.fit_question_map import per_question
+
+# Who was born where, taught whom and wrote what.
+PEOPLE = [
+    ('Anna', 'Berg'),
+    ('Carl', 'Dorn'),
+    ('Emma', 'Falk'),
+    ('Georg', 'Hahn'),
+    ('Ida', 'Jung'),
+    ('Karl', 'Lang'),
+    ('Maria', 'Nold'),
+]
+PLACES = ['Vienna', 'Berlin', 'Munich', 'Hamburg', 'Dresden', 'Leipzig', 'Cologne']
+NAMES = [' '.join(person) for person in PEOPLE]
+
+
+def rows():
+    """Questions in words that nobody uses: 'zorp' is the place of birth."""
+    return [
+        {'id': f'q{i}', 'question': f'the zorp of {name}', 'answers': [place]}
+        for i, (name, place) in enumerate(zip(NAMES, PLACES))
+    ]
+
+
+def write(path, records):
+    path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
+    return path
+
+
+@pytest.fixture(scope='module')
+def original(tmp_path_factory):
+    """A knowledge base of a document for each person."""
+    root = tmp_path_factory.mktemp('people')
+    (root / 'articles').mkdir()
+    for i, (name, place) in enumerate(zip(NAMES, PLACES)):
+        died, teacher = PLACES[(i + 3) % 7], NAMES[(i + 1) % 7]
+        text = (
+            f'{name} was a painter, born in {place} in {1801 + i}. {teacher} was the teacher of {name}. {name} died in {died}.'
+        )
+        (root / 'articles' / f'{i}.txt').write_text(f'{name}\n\n{text}\n', encoding='utf-8')
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+@pytest.fixture
+def kb(original, tmp_path):
+    return shutil.copytree(original, tmp_path / 'kb')
+
+
+@pytest.fixture(scope='module')
+def trained(original, tmp_path_factory):
+    """The same, trained with all questions, and the report."""
+    root = tmp_path_factory.mktemp('trained')
+    kb = shutil.copytree(original, root / 'kb')
+    return kb, train_questions(kb, write(root / 'q.jsonl', rows()))
+
+
+def hits(kb):
+    opened = opql_jax.open(kb)
+    answers = [opened.ask(row['question']) for row in rows()]
+    return np.mean([opened.vocab.names[a.entities[0]] == row['answers'][0] for a, row in zip(answers, rows())])
+
+
+def test_what_was_learnt_is_what_answers(original, trained):
+    kb, report = trained
+    assert report.used == report.read == len(NAMES)
+    assert hits(original) < 0.5 < hits(kb)
+    assert report.after.hits > report.before.hits
+    assert f'learnt from {len(NAMES)} of {len(NAMES)} questions' in str(report)
+    assert opql_jax.open(kb).identity != opql_jax.open(original).identity
+    assert not verify(kb, lambda _: None)
+
+
+def test_training_scores_paths_as_the_answerer_does(trained):
+    kb, _ = trained
+    opened = opql_jax.open(kb)
+    learnt = opened.text_answerer.map
+    linked = [(opened.question(row['question']), {opened.vocab.id(row['answers'][0])}) for row in rows()]
+    found = candidates(opened.text_answerer, linked)
+    scores = per_question(learnt, found, SCALE, np.arange(len(linked)))
+    for (question, (right,)), (_, log_weight) in zip(linked, scores):
+        (answer,) = opened.answer([question])
+        np.testing.assert_allclose(answer.weights[answer.entities == right], np.exp(log_weight), rtol=1e-2)
+
+
+def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
+    others = [
+        {'id': 'topic', 'question': 'who knows', 'answers': ['Vienna']},
+        {'id': 'answer', 'question': 'the zorp of Anna Berg', 'answers': ['Atlantis']},
+        {'id': 'far', 'question': 'the zorp of Anna Berg', 'answers': ['Ida Jung']},
+    ]
+    report = train_questions(kb, write(tmp_path / 'q.jsonl', [*rows(), *others]))
+    assert (report.no_topic, report.no_answer, report.not_reached, report.used) == (1, 1, 1, len(NAMES))
+    for words in ('1 mention no name', '1 have no answer', '1 have an answer that is not found'):
+        assert words in str(report)
+    none = train_questions(kb, write(tmp_path / 'none.jsonl', others))
+    assert none.used == 0 and 'nothing was learnt' in str(none)
+    assert train_questions(kb, tmp_path / 'q.jsonl', most=3).not_needed > 0
+
+
+def test_names_match_without_case_or_accents(kb, tmp_path):
+    asked = [row | {'answers': [f'The {row["answers"][0].upper()}']} for row in rows()]
+    assert train_questions(kb, write(tmp_path / 'q.jsonl', asked)).used == len(NAMES)
+
+
+@pytest.mark.parametrize(
+    'line, message',
+    [
+        ('{"id": "a", "question": "x"}', 'answers: missing'),
+        ('{"id": "a", "question": "x", "answers": []}', 'at least one name'),
+        ('{"id": "a", "question": "x", "answers": "Vienna"}', 'expected a list'),
+        ('{"id": "a", "question": " ", "answers": ["Vienna"]}', 'question: expected a string'),
+        ('{"id": "a", "question": "x", "answers": [3]}', r'answers\[0\]'),
+        ('{"id": "q0", "question": "x", "answers": ["y"]}', "'q0' is already that of line 1"),
+        ('[]', 'expected an object'),
+        ('{"id"', 'not a JSON value'),
+    ],
+)
+def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path, line, message):
+    path = write(tmp_path / 'q.jsonl', rows()[:1])
+    path.write_text(path.read_text() + line + '\n')
+    with pytest.raises(InputError, match=rf'q\.jsonl:2: .*{message}'):
+        train_questions(kb, path)
+    assert not (kb / QUESTION_MAP).exists()
+
+
+def test_an_empty_file_is_refused(kb, tmp_path):
+    with pytest.raises(InputError, match='no question in the file'):
+        train_questions(kb, write(tmp_path / 'q.jsonl', []))
+
+
+def test_damage_of_what_was_learnt_is_found(trained, tmp_path):
+    kb = shutil.copytree(trained[0], tmp_path / 'kb')
+    (file,) = (kb / QUESTION_MAP).glob('*.safetensors')
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(ManifestError, match='truncated or overwritten'):
+        opql_jax.open(kb)
+    assert any(file.name in problem for problem in verify(kb, lambda _: None))
+    shutil.rmtree(kb / QUESTION_MAP)
+    with pytest.raises(ManifestError, match='run `opql train` again|did not end'):
+        opql_jax.open(kb)
+
+
+def test_killed_half_way_it_answers_as_before(kb, tmp_path, monkeypatch):
+    before = opql_jax.open(kb).identity
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr('opql_jax.models.question_map.write_manifest', killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_questions(kb, write(tmp_path / 'q.jsonl', rows()))
+    assert opql_jax.open(kb).identity == before
+    train_questions(kb, tmp_path / 'q.jsonl')
+    assert opql_jax.open(kb).identity != before
+
+
+def test_another_encoders_map_is_refused(kb):
+    QuestionMap.untrained(opql_jax.open(kb).text_answerer.map.change.shape[0]).write(kb / QUESTION_MAP, 'other', 1)
+    folder = KBFolder(kb)
+    folder.add_question_map(QUESTION_MAP, folder.read())
+    with pytest.raises(ManifestError, match='another encoder'):
+        opql_jax.open(kb)
+
+
+def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(original, tmp_path, capsys):
+    kb = shutil.copytree(original, tmp_path / 'kb')
+    cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])
+    assert 'untrained' in capsys.readouterr().out
+    learnt = opql_jax.open(kb).identity
+    index_text([original.parent / 'articles'], kb, processes=1)
+    assert opql_jax.open(kb).identity == learnt
+    shutil.rmtree(kb / QUESTION_MAP)
+    index_text([original.parent / 'articles'], kb, processes=1)
+    assert opql_jax.open(kb).identity == opql_jax.open(original).identity

@@ -1,0 +1,78 @@
+"""A map of questions is learnt where there is something to learn, and left untrained where there is not."""
+
+import numpy as np
+
+from opql_jax.models.question_map import QuestionMap
+from opql_jax.training import fit_question_map
+from opql_jax.training.fit_question_map import Candidates, Scale, fit, score
+
+SCALE = Scale(softmax=20.0, longer=0.04, commit=3.0, topics=2)
+DIM, RELATIONS, ENTRIES = 16, 6, 8
+
+
+def unit(values):
+    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def one_hop(questions: int, learnable: bool, seed: int = 0) -> Candidates:
+    """Questions of a few relations, whose words the encoder takes for those of other relations; or whose answers are any entries."""
+    rng = np.random.default_rng(seed)
+    relations, asked = unit(rng.normal(size=(2, RELATIONS, DIM)))
+    which = rng.integers(RELATIONS, size=(questions, ENTRIES))
+    answers = np.arange(questions) % ENTRIES if learnable else rng.integers(ENTRIES, size=questions)
+    kind = np.arange(questions) % RELATIONS
+    which[which == kind[:, None]] = (kind[0] + 1) % RELATIONS
+    which[np.arange(questions), answers] = kind if learnable else which[np.arange(questions), answers]
+    if learnable:
+        others = np.arange(ENTRIES)[None] != answers[:, None]
+        which[others & (which == kind[:, None])] += 1
+        which %= RELATIONS
+    entries = unit(relations[which] + 0.1 * rng.normal(size=(questions, ENTRIES, DIM))).reshape(-1, DIM)
+    shape = questions, 1, ENTRIES
+    return Candidates(
+        steps=unit(asked[kind] + 0.05 * rng.normal(size=(questions, DIM))),
+        entries=entries.astype(np.float16),
+        question=np.arange(questions),
+        hops=np.ones(questions, np.int32),
+        step=np.arange(questions)[:, None],
+        entry=np.arange(len(entries)).reshape(shape),
+        added=np.zeros(shape, np.float32),
+        topic=np.zeros(shape, np.int32),
+        next=np.full(shape, SCALE.topics),
+        target=np.tile(np.arange(ENTRIES), (questions, 1)),
+        right=np.arange(ENTRIES)[None] == answers[:, None],
+    )
+
+
+def test_what_is_asked_for_is_learnt_and_holds_for_questions_left_out():
+    # The first 60 are trained on; the others share their relations and words.
+    found = one_hop(120, learnable=True)
+    first = fit_question_map._descend(found, SCALE, np.arange(60), 0.01, seed=0)
+    untrained = score(QuestionMap.untrained(DIM), found, SCALE, np.arange(60, 120))
+    assert untrained.hits < 0.5
+    assert score(first, found, SCALE, np.arange(60, 120)).hits > 0.9
+    learnt, before, after = fit(found, SCALE)
+    assert before.hits < 0.5 and after.hits > 0.9
+    assert learnt.change.any()
+
+
+def test_where_answers_follow_no_rule_nothing_is_learnt():
+    found = one_hop(24, learnable=False)
+    learnt, before, after = fit(found, SCALE)
+    assert after.hits >= before.hits and after.log_weight >= before.log_weight
+    if before == after:
+        assert learnt.hash() == QuestionMap.untrained(DIM).hash()
+    # By heart they can be learnt, which is why the choice is made on others.
+    by_heart = fit_question_map._descend(found, SCALE, np.arange(24), 1e-4, seed=0)
+    assert score(by_heart, found, SCALE, np.arange(24)).hits > before.hits + 0.3
+
+
+def test_a_single_question_leaves_the_map_untrained():
+    learnt, before, after = fit(one_hop(1, learnable=True), SCALE)
+    assert before == after and not learnt.change.any()
+
+
+def test_the_same_seed_gives_the_same_map():
+    found = one_hop(30, learnable=True)
+    maps = [fit(found, SCALE, seed=3)[0].hash() for _ in range(2)]
+    assert maps[0] == maps[1]
