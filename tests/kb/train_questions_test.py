@@ -15,6 +15,7 @@ from opql_jax.kb.index_text import index_text
 from opql_jax.kb.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
 from opql_jax.kb.verify import verify
 from opql_jax.models.question_map import QuestionMap
+from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import per_question
 
 # Who was born where, taught whom and wrote what.
@@ -60,7 +61,9 @@ def original(tmp_path_factory):
 
 
 @pytest.fixture
-def kb(original, tmp_path):
+def kb(original, tmp_path, monkeypatch):
+    """A copy, which is trained for less long."""
+    monkeypatch.setattr(fit_question_map, '_STEPS', 30)
     return shutil.copytree(original, tmp_path / 'kb')
 
 

@@ -17,16 +17,13 @@ def unit(values):
 def one_hop(questions: int, learnable: bool, seed: int = 0) -> Candidates:
     """Questions of a few relations, whose words the encoder takes for those of other relations; or whose answers are any entries."""
     rng = np.random.default_rng(seed)
-    relations, asked = unit(rng.normal(size=(2, RELATIONS, DIM)))
-    which = rng.integers(RELATIONS, size=(questions, ENTRIES))
-    answers = np.arange(questions) % ENTRIES if learnable else rng.integers(ENTRIES, size=questions)
+    relations = unit(rng.normal(size=(RELATIONS, DIM)))
+    asked = np.roll(relations, 1, axis=0)
     kind = np.arange(questions) % RELATIONS
-    which[which == kind[:, None]] = (kind[0] + 1) % RELATIONS
-    which[np.arange(questions), answers] = kind if learnable else which[np.arange(questions), answers]
+    which = (kind[:, None] + rng.integers(1, RELATIONS, size=(questions, ENTRIES))) % RELATIONS  # none is of the kind asked for
+    answers = rng.integers(ENTRIES, size=questions)
     if learnable:
-        others = np.arange(ENTRIES)[None] != answers[:, None]
-        which[others & (which == kind[:, None])] += 1
-        which %= RELATIONS
+        which[np.arange(questions), answers] = kind
     entries = unit(relations[which] + 0.1 * rng.normal(size=(questions, ENTRIES, DIM))).reshape(-1, DIM)
     shape = questions, 1, ENTRIES
     return Candidates(
