@@ -1,9 +1,10 @@
 """Passages that answer questions, of a knowledge base of plain text: what is indexed for it, and how it is asked."""
 
 import collections
+import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +12,16 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
+from opql_jax.corpus.question_linking import Named
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.retrieval.baselines import BASELINES, Baseline
 from opql_jax.retrieval.index import Corpus, RetrievalIndex, build
-from opql_jax.retrieval.rank import Question, Ranked, Ranker
+from opql_jax.retrieval.rank import Question, Ranked, Ranker, best
+
+# Entities that a name in a question may mean, at most.
+_CANDIDATES = 3
 
 
 def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder) -> RetrievalIndex:
@@ -43,7 +49,7 @@ def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: Passa
         texts=texts,
         title_entities=np.array(title_entities, np.int32),
         mentions=np.array(mentions, np.int64).reshape(-1, 4),
-        num_entities=len(prepared.vocab),
+        names=prepared.vocab.names,
         sentence_starts=starts,
         passage_vectors=vectors[of_passage],
         sentence_vectors=vectors[~of_passage],
@@ -68,38 +74,79 @@ class Retrieved(NamedTuple):
     why: str
 
 
+# A way to rank documents: of texts of questions and k, the ids of the k best documents for each.
+Ranking = Callable[[Sequence[str], int], list[list[str]]]
+
+
 class Retriever:
-    """Ranks the passages of a knowledge base of plain text."""
+    """Ranks the documents of a knowledge base of plain text.
 
-    def __init__(self, index: RetrievalIndex, prepared: Prepared, encoder: TextEncoder):
-        self._ranker, self._index, self._encoder = Ranker(index), index, encoder
-        self._documents, self._names = prepared.passages['doc_id'].to_pylist(), prepared.vocab.names
+    Attributes:
+        index: of the passages.
+        documents: the id of the document of each passage.
+        texts: of the documents, by id; of a document of several passages these, one after the other.
+    """
+
+    def __init__(self, index: RetrievalIndex, prepared: Prepared, encoder: TextEncoder, link: Callable[[str], Sequence[Named]]):
+        """Takes the index of the passages of `prepared`, and what finds the names in a question."""
+        self._ranker, self.index, self._encoder, self._link = Ranker(index), index, encoder, link
+        self.documents, self._names = prepared.passages['doc_id'].to_pylist(), prepared.vocab.names
         # As many passages of one document as may stand before the next document.
-        self._most = max(collections.Counter(self._documents).values())
+        self._most = max(collections.Counter(self.documents).values())
 
-    def retrieve(self, questions: Sequence[tuple[str, Sequence[int]]], k: int) -> list[list[Retrieved]]:
-        """The k best documents for questions, each with the entities that it names; best first."""
-        if not questions:
-            return []
-        vectors = self._encoder.encode_texts([text for text, _ in questions])
-        found = []
-        for (text, entities), vector in zip(questions, vectors):
-            ranked = self._ranker.rank(Question(text, list(entities), vector), k * self._most)
-            best: dict[str, Retrieved] = {}
-            for passage in ranked:
-                best.setdefault(self._documents[passage.passage], self._retrieved(passage))
-            found.append(list(best.values())[:k])
-        return found
+    @functools.cached_property
+    def texts(self) -> Mapping[str, str]:
+        texts: dict[str, list[str]] = {}
+        for document, text in zip(self.documents, self.index.texts):
+            texts.setdefault(document, []).append(text)
+        return {document: ' '.join(parts) for document, parts in texts.items()}
+
+    def retrieve(self, questions: Sequence[str], k: int) -> list[list[Retrieved]]:
+        """The k best documents for questions, best first."""
+        return [self.best_documents(self._ranker, question, k) for question in self.questions(questions)]
+
+    def compare(self) -> dict[str, Ranking]:
+        """By name `retrieve` itself, as a ranking, without following links, and what it is compared with."""
+
+        def ours(ranker: Ranker) -> Ranking:
+            return lambda texts, k: [
+                [found.document for found in self.best_documents(ranker, question, k)] for question in self.questions(texts)
+            ]
+
+        def other(baseline: Baseline) -> Ranking:
+            return lambda texts, k: [
+                list(dict.fromkeys(self.documents[passage] for passage in best(scores, k * self._most)))[:k]
+                for scores in baseline(self.index, self.questions(texts))
+            ]
+
+        return {
+            **{name: other(baseline) for name, baseline in BASELINES.items()},
+            'without following links': ours(Ranker(self.index, links=False)),
+            'opql retrieve': ours(self._ranker),
+        }
+
+    def questions(self, texts: Sequence[str]) -> list[Question]:
+        """Questions as they are ranked for."""
+        vectors = self._encoder.encode_texts(texts) if texts else []
+        entities = lambda text: [entity for named in self._link(text) for entity in named.entities[:_CANDIDATES]]
+        return [Question(text, entities(text), vector) for text, vector in zip(texts, vectors)]
+
+    def best_documents(self, ranker: Ranker, question: Question, k: int) -> list[Retrieved]:
+        """The k best documents for a question by any ranker of the index, best first."""
+        found: dict[str, Retrieved] = {}
+        for passage in ranker.rank(question, k * self._most):
+            found.setdefault(self.documents[passage.passage], self._retrieved(passage))
+        return list(found.values())[:k]
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:
         at, reason = ranked.passage, ranked.reason
         if reason.previous is None or reason.entity is None:
             why = 'suits the question'
         else:
-            why = f'{self._names[reason.entity]}, from “{self._index.titles[reason.previous]}”'
+            why = f'{self._names[reason.entity]}, from “{self.index.titles[reason.previous]}”'
             if reason.sentence:
-                why += f': {self._index.texts[reason.previous][slice(*reason.sentence)].strip()}'
-        return Retrieved(self._documents[at], self._index.titles[at], self._index.texts[at], ranked.score, why)
+                why += f': {self.index.texts[reason.previous][slice(*reason.sentence)].strip()}'
+        return Retrieved(self.documents[at], self.index.titles[at], self.index.texts[at], ranked.score, why)
 
 
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:

@@ -34,8 +34,6 @@ from opql_jax.training.checkpoints import CheckpointError
 
 # Questions answered together.
 _BATCH = 64
-# Entities that a name in a question may mean, at most, as far as retrieval goes.
-_CANDIDATES = 3
 
 
 class VirtualKB:
@@ -68,7 +66,7 @@ class VirtualKB:
         if objective is None:
             assert memory is not None and index is not None  # `index_text` writes both
             self._answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
-            self._retriever = Retriever(index, prepared, encoder)
+            self._retriever = Retriever(index, prepared, encoder, lambda text: self._linker.link(text))
         else:
             answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
             self._answerer = answerer(prepared, encoder, params, memory, objective)
@@ -223,19 +221,27 @@ class VirtualKB:
         Raises:
             InputError: the knowledge base has no index of its passages, a question is blank, or k is below 1.
         """
-        if self._retriever is None:
-            raise InputError('this knowledge base has no index of its passages: make one of its text with `opql index`')
+        retriever = self.retriever
         if not isinstance(k, int | np.integer) or k < 1:
             raise InputError(f'k: expected a number of at least 1, found {shown(k)}')
         if not isinstance(questions, str) and not hasattr(questions, '__len__'):
             raise InputError(f'questions: expected a string or a list of them, found {shown(questions)}')
         texts = [questions] if isinstance(questions, str) else list(questions)
-        asked = []
         for text in texts:
             check_string('question', text)
-            asked.append((text, [entity for named in self._linker.link(text) for entity in named.entities[:_CANDIDATES]]))
-        found = self._retriever.retrieve(asked, k)
+        found = retriever.retrieve(texts, k)
         return found[0] if isinstance(questions, str) else found
+
+    @property
+    def retriever(self) -> Retriever:
+        """What ranks passages.
+
+        Raises:
+            InputError: the knowledge base has no index of its passages.
+        """
+        if self._retriever is None:
+            raise InputError('this knowledge base has no index of its passages: make one of its text with `opql index`')
+        return self._retriever
 
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics."""

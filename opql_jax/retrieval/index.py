@@ -5,9 +5,11 @@
 - `passages.parquet`: a row per passage: `id`, `title`, `text`, and `title_entity`, the entity that the title names or -1;
 - `sentence_counts.npy` [passages] and `sentence_starts.npy` [sentences] int32: where sentences start, passage by passage;
 - `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit length;
-- `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, rising, each pair once;
+- `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of another name, rising, each pair
+  once; the first sentence also has the names inside of the title;
 - `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the passages that have it, with their BM25
-  scores (float32), as the columns of a sparse matrix.
+  scores (float32), as the columns of a sparse matrix;
+- `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the same form.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import io
+import itertools
 import os
 import pathlib
 import tempfile
@@ -39,6 +42,7 @@ from opql_jax.core.manifest import (
     read_manifest,
     write_manifest,
 )
+from opql_jax.retrieval.inner_names import inner_names
 from opql_jax.retrieval.words import words_of
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -68,6 +72,8 @@ _ARRAYS = {
     'word_starts': (np.int64, 1),
     'word_passages': (np.int32, 1),
     'word_scores': (np.float32, 1),
+    'word_sentence_starts': (np.int64, 1),
+    'word_sentences': (np.int32, 1),
 }
 # BM25 (Robertson and Zaragoza, 2009). A title counts twice, as if it stood twice before its text.
 _K1, _B = 1.2, 0.75
@@ -82,7 +88,7 @@ class Corpus:
         ids, titles, texts: of the passages; ids are unique, a title may be empty.
         title_entities: [passages] the entity that each title names, or -1.
         mentions: [mentions, 4] passage, start and end (code points of its text) and entity, in any order; mentions may overlap.
-        num_entities: entities are 0 to num_entities - 1.
+        names: of the entities, which are known by their places here.
         sentence_starts: for each passage where its sentences start, rising (`corpus.sentences.sentence_starts`).
         passage_vectors: [passages, d], of any length but finite; zero for an empty passage.
         sentence_vectors: [sentences, d], passage by passage.
@@ -93,7 +99,7 @@ class Corpus:
     texts: Sequence[str]
     title_entities: np.ndarray
     mentions: np.ndarray
-    num_entities: int
+    names: Sequence[str]
     sentence_starts: Sequence[Sequence[int]]
     passage_vectors: np.ndarray
     sentence_vectors: np.ndarray
@@ -126,14 +132,14 @@ class Corpus:
             raise InputError(f'mentions: shape {self.mentions.shape}, expected [mentions, 4]')
         passage, start, end, entity = self.mentions.T
         lengths = np.array([len(text) for text in self.texts])
-        wrong = (passage < 0) | (passage >= count) | (entity < 0) | (entity >= self.num_entities) | (start < 0) | (end <= start)
+        wrong = (passage < 0) | (passage >= count) | (entity < 0) | (entity >= len(self.names)) | (start < 0) | (end <= start)
         wrong |= end > lengths[np.where(wrong, 0, passage)]
         if wrong.any():
             row = np.flatnonzero(wrong)[0]
             raise InputError(f'mentions[{row}]: {self.mentions[row].tolist()} is no span of a passage with an entity')
         titles = np.asarray(self.title_entities)
-        if ((titles < -1) | (titles >= self.num_entities)).any():
-            raise InputError(f'title_entities: must be -1 or less than num_entities ({self.num_entities})')
+        if ((titles < -1) | (titles >= len(self.names))).any():
+            raise InputError(f'title_entities: must be -1 or the place of one of {len(self.names)} names')
 
 
 def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
@@ -148,16 +154,23 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         raise InputError(f'{target}: exists; name a new folder for the index')
     counts = np.array([len(starts) for starts in corpus.sentence_starts], np.int32)
     starts = np.array([start for each in corpus.sentence_starts for start in each], np.int32)
-    words, matrix = _bm25(corpus.titles, corpus.texts)
+    in_sentences = [
+        [words_of(text[a:b]) for a, b in itertools.pairwise([*rising, len(text)])]
+        for text, rising in zip(corpus.texts, corpus.sentence_starts)
+    ]
+    words, matrix = _bm25(corpus.titles, [[word for sentence in each for word in sentence] for each in in_sentences])
+    of_sentences = _words_of_sentences(words, list(itertools.chain(*in_sentences)))
     arrays = {
         'sentence_counts': counts,
         'sentence_starts': starts,
         'passage_vectors': _unit(corpus.passage_vectors),
         'sentence_vectors': _unit(corpus.sentence_vectors),
-        'mentions': _mentions_of_sentences(corpus.mentions, counts, starts),
+        'mentions': _mentions_of_sentences(_with_inner_names(corpus), counts, starts),
         'word_starts': matrix.indptr.astype(np.int64),
         'word_passages': matrix.indices.astype(np.int32),
         'word_scores': matrix.data,
+        'word_sentence_starts': of_sentences.indptr.astype(np.int64),
+        'word_sentences': of_sentences.indices.astype(np.int32),
     }
     passages = [list(corpus.ids), list(corpus.titles), list(corpus.texts), np.asarray(corpus.title_entities, np.int32)]
     tables = {
@@ -178,7 +191,7 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         stated = {
             'passages': len(counts),
             'sentences': len(starts),
-            'entities': corpus.num_entities,
+            'entities': len(corpus.names),
             'dim': corpus.passage_vectors.shape[1],
         }
         write_manifest(whole, FORMAT, stated, {file.name: files.digest(file) for file in whole.iterdir()})
@@ -202,6 +215,8 @@ class RetrievalIndex:
         passages_naming: the former without the latter.
         word_ids: word -> column of `words`.
         words: [passages, words] sparse by columns, BM25 scores.
+        words_of_sentence: [sentences, words] sparse by columns, 1 where a sentence has a word.
+        sentences_of_entity: `entities_of_sentence` by columns.
     """
 
     def __init__(self, passages: pa.Table, words: pa.Table, num_entities: int, arrays: dict[str, np.ndarray]):
@@ -217,6 +232,7 @@ class RetrievalIndex:
         self.entities_of_sentence = sp.csr_matrix(
             (np.ones(len(entity), np.float32), (sentence, entity)), (len(self.sentence_starts), num_entities)
         )
+        self.sentences_of_entity = self.entities_of_sentence.tocsc()
         titled = np.flatnonzero(self.title_entity >= 0)
         self.passages_titled = _incidence(titled, self.title_entity[titled], shape)
         passage = np.repeat(np.arange(len(counts)), counts)[sentence]
@@ -228,6 +244,10 @@ class RetrievalIndex:
         self.word_ids = {word: column for column, word in enumerate(words['word'].to_pylist())}
         self.words = sp.csc_matrix(
             (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']), (len(self.ids), len(self.word_ids))
+        )
+        ones = np.ones(len(arrays['word_sentences']), np.float32)
+        self.words_of_sentence = sp.csc_matrix(
+            (ones, arrays['word_sentences'], arrays['word_sentence_starts']), (len(self.sentence_starts), len(self.word_ids))
         )
 
     @classmethod
@@ -268,6 +288,19 @@ def _incidence(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) ->
     return matrix
 
 
+def _with_inner_names(corpus: Corpus) -> np.ndarray:
+    """The mentions of a corpus, [n, 4], with those inside of them, and those inside of titles, as if at the beginning of the text."""
+    inner = inner_names(corpus.names)
+    inside = [(*span, name) for *span, entity in corpus.mentions.tolist() for name in inner[entity]]
+    titles = [
+        (passage, start[0], start[0] + 1, name)
+        for passage, (entity, start) in enumerate(zip(corpus.title_entities, corpus.sentence_starts))
+        if entity >= 0 and len(start)
+        for name in inner[entity]
+    ]
+    return np.concatenate([corpus.mentions.reshape(-1, 4), np.array(inside + titles, np.int64).reshape(-1, 4)])
+
+
 def _mentions_of_sentences(mentions: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """[n, 2] the sentence in which each mention starts and its entity, rising, each pair once."""
     passage, start, _, entity = mentions.astype(np.int64).reshape(-1, 4).T
@@ -283,9 +316,17 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.where(norms > 0, norms, 1)).astype(np.float16)
 
 
-def _bm25(titles: Sequence[str], texts: Sequence[str]) -> tuple[list[str], sp.csc_matrix]:
-    """The words of a corpus, sorted, and [passages, words] their BM25 scores."""
-    passages = [collections.Counter(words_of(title) * _TITLE_TIMES + words_of(text)) for title, text in zip(titles, texts)]
+def _words_of_sentences(words: list[str], sentences: list[list[str]]) -> sp.csc_matrix:
+    """[sentences, words], by columns, 1 where a sentence has a word."""
+    ids = {word: column for column, word in enumerate(words)}
+    columns = np.array([ids[word] for sentence in sentences for word in sentence], np.int32)
+    rows = np.repeat(np.arange(len(sentences), dtype=np.int32), [len(sentence) for sentence in sentences])
+    return _incidence(rows, columns, (len(sentences), len(words)))
+
+
+def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str], sp.csc_matrix]:
+    """The words of a corpus, sorted, and [passages, words] their BM25 scores; of each text its words."""
+    passages = [collections.Counter(words_of(title) * _TITLE_TIMES + text) for title, text in zip(titles, texts)]
     words = sorted({word for counts in passages for word in counts})
     ids = {word: column for column, word in enumerate(words)}
     columns = np.array([ids[word] for counts in passages for word in counts], np.int32)

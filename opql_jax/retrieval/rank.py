@@ -1,14 +1,15 @@
 """Ranks passages for a question that may take several hops, by following chains of passages; nothing is trained.
 
-A chain begins at a passage that suits the question and goes on to passages linked to it, each step with a probability:
+A chain begins at a passage that suits the question and goes on to passages linked to it. Its weight is
 
-    P(p1, p2, ... | q) = P(p1 | q) P(p2 | p1, q) ...
+    W(p1, p2, ... | q) = P(p1 | q)^c exp(b . g(p1 -> p2)) ...
 
-Each factor is a softmax over what can come next, of a weighted sum of a few quantities (`FIRST` and `NEXT` list them). A passage can come
+where P is a softmax over passages of a . f(p1), with a few quantities f of a first passage and g of a step (`FIRST` and `NEXT` list
+them). Weights of all chains of one length are divided by their sum, so that a passage which suits the question by itself, but leads nowhere, begins no probable chain. A passage can come
 next because the last ones name what its title says (`to_title`), because it names what their title says (`from_title`), because both
 name an entity (`shared`), or because it suits the question by itself (`direct`); ways to one passage add up. Words and entities
-of the question count once: what a chain has covered adds nothing in its next passage. The score of a passage is the expected
-number of times that it is in a chain of up to `max_passages`, of which the most probable ones are followed.
+of the question count once: what a chain has covered adds nothing in its next passage. The score of a passage is the mean over lengths, up
+to `max_passages`, of the probability that it is in a chain; the most probable chains are followed.
 """
 
 from __future__ import annotations
@@ -29,35 +30,38 @@ from opql_jax.retrieval.words import words_of
 FIRST = ('words', 'named', 'titled', 'sentence', 'passage')
 # What a next one is chosen by. The same for what the chain has not covered, and `words_share`, in proportion to the candidate that
 # covers most; how it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well
-# the sentence suits the question that names it, compared with the best of its passage, and whether the question names it too; and,
-# without a link, the log-probability as first passage.
+# the sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
+# without a link, the log-probability as first passage; and of the sentence of the next passage that names the entity, or of its best one
+# if the title does, how well it suits the question, compared likewise, and the uncovered words that it has.
 NEXT = (
     'words', 'words_share', 'named', 'titled', 'sentence', 'passage',
-    'direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior',
+    'direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'target', 'target_words',
 )  # fmt: skip
 Link = Literal['direct', 'to_title', 'from_title', 'shared']
 _LINKS: tuple[Link, ...] = ('direct', 'to_title', 'from_title', 'shared')
 _COLUMN = {name: column for column, name in enumerate(NEXT)}
 # Passages that suit the question, as beginnings and as direct next ones; chains that are followed; next passages of each.
-_ROOTS, _BEAM, _NEXT_KEPT = 30, 10, 8
+_ROOTS, _BEAM, _NEXT_KEPT = 24, 10, 8
 # An entity is no link to more passages than this.
 _MAX_SPREAD = 200
 
 
 class Weights(NamedTuple):
-    """The weights of the quantities in FIRST and NEXT, by name. Those below were fitted by `benchmarks/retrieval.py --fit`."""
+    """The weights a and b of the quantities in FIRST and NEXT, by name, and c; fitted by `benchmarks/retrieval.py --fit`."""
 
     first: Mapping[str, float]
     next: Mapping[str, float]
+    begin: float
 
 
 WEIGHTS = Weights(
-    first={'words': 11.84, 'named': 2.19, 'titled': 1.81, 'sentence': 1.35, 'passage': 0.28},
+    first={'words': 17.05, 'named': 0.96, 'titled': 1.75, 'sentence': 1.75, 'passage': -0.35},
     next={
-        'words': 6.77, 'words_share': 2.85, 'named': 1.2, 'titled': 1.9, 'sentence': 0.03, 'passage': 0.43,
-        'direct': 1.7, 'to_title': 0.86, 'from_title': -0.74, 'shared': -1.65, 'rarity': 8.87, 'spread': -0.56,
-        'source': 1.74, 'asked': -3.75, 'prior': 0.21,
+        'words': 8.78, 'words_share': 0.8, 'named': 2.36, 'titled': 0.39, 'sentence': 0.67, 'passage': -0.32,
+        'direct': 1.16, 'to_title': 1.17, 'from_title': -1.03, 'shared': -1.16, 'rarity': 12.38, 'spread': -0.32,
+        'source': 2.04, 'asked': -7.52, 'prior': -0.08, 'target': 2.99, 'target_words': 2.63,
     },
+    begin=0.9,
 )  # fmt: skip
 
 
@@ -103,12 +107,13 @@ class Ranked(NamedTuple):
 
 
 class _Edges(NamedTuple):
-    """Ways to next passages: `quantities` [n, len(NEXT)], the entity, and the row of the sentence that names it, or -1 for none."""
+    """Ways to next passages: `quantities` [n, len(NEXT)], the entity, and the rows of the sentences that name it here and there; -1: none."""
 
     passages: np.ndarray
     quantities: np.ndarray
     entities: np.ndarray
     sentences: np.ndarray
+    targets: np.ndarray
 
 
 class Candidates(NamedTuple):
@@ -123,14 +128,14 @@ class Candidates(NamedTuple):
 class Ranker:
     """Ranks the passages of an index."""
 
-    def __init__(self, index: RetrievalIndex, weights: Weights = WEIGHTS, max_passages: int = 3):
-        """Takes the index, the weights, and the most passages that a chain has."""
+    def __init__(self, index: RetrievalIndex, weights: Weights = WEIGHTS, max_passages: int = 3, links: bool = True):
+        """Takes the index, the weights, the most passages that a chain has, and whether links are followed."""
         if max_passages < 1:
             raise InputError(f'max_passages: {max_passages}; a chain has at least one passage')
         self.index = index
-        self.max_passages = max_passages
+        self.max_passages, self._follow = max_passages, links
         self._first = np.array([weights.first[name] for name in FIRST])
-        self._next = np.array([weights.next[name] for name in NEXT])
+        self.next, self._begin = np.array([weights.next[name] for name in NEXT]), weights.begin
         count = len(index.ids)
         named_by = np.diff(index.passages_of_entity.indptr)
         self._idf = np.log((count + 1) / (named_by + 0.5)) / np.log((count + 1) / 0.5)
@@ -152,30 +157,34 @@ class Ranker:
         scores, strongest = first.copy(), first.copy()
         steps: list[tuple[Candidates, np.ndarray]] = []
         step_to = np.full(len(first), -1)  # the most probable step to each passage, -1 for the first one
-        beam = [((int(passage),), first[passage]) for passage in view.roots[:_BEAM]]
+        beam = [((int(passage),), first[passage] ** self._begin) for passage in view.roots]
         for _ in range(self.max_passages - 1):
-            total = sum(share for _, share in beam)
+            found = [self.candidates(view, chain) for chain, _ in beam]
+            logits = [each.edges.quantities @ self.next + np.log(share + 1e-300) for each, (_, share) in zip(found, beam)]
+            highest = max((each.max() for each in logits if len(each)), default=None)
+            if highest is None:
+                break
+            ways = [np.exp(each - highest) for each in logits]
+            total = sum(each.sum() for each in ways)
             longer: dict[tuple[int, ...], float] = {}
-            for chain, share in beam:
-                found = self.candidates(view, chain)
-                if not len(found.passages):
-                    continue
-                logits = found.edges.quantities @ self._next
-                ways = np.exp(logits - logits.max())
-                ways *= share / total / ways.sum()
-                shares = np.bincount(found.place, ways, len(found.passages))
-                scores[found.passages] += shares
-                stronger = found.passages[shares > strongest[found.passages]]
-                strongest[found.passages] = np.maximum(strongest[found.passages], shares)
-                step_to[stronger] = len(steps)
-                steps.append((found, ways))
-                for place in _best(shares, _NEXT_KEPT):
-                    extended = tuple(sorted((*chain, int(found.passages[place]))))
+            for (chain, _), candidates, way in zip(beam, found, ways):
+                way /= total
+                shares = np.bincount(candidates.place, way, len(candidates.passages))
+                scores[candidates.passages] += shares
+                scores[list(chain)] += shares.sum()
+                stronger = shares > strongest[candidates.passages]
+                reached = candidates.passages[stronger]
+                strongest[reached] = shares[stronger]
+                step_to[reached] = len(steps)
+                steps.append((candidates, way))
+                for place in best(shares, _NEXT_KEPT):
+                    extended = tuple(sorted((*chain, int(candidates.passages[place]))))
                     longer[extended] = longer.get(extended, 0.0) + shares[place]
             beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
+        scores /= self.max_passages
         return [
             Ranked(p, float(scores[p]), self._reason(p, *steps[step_to[p]]) if step_to[p] >= 0 else Reason('direct'))
-            for p in _best(scores, k).tolist()
+            for p in best(scores, k).tolist()
         ]
 
     def view(self, question: Question) -> View:
@@ -188,14 +197,16 @@ class Ranker:
 
     def candidates(self, view: View, chain: tuple[int, ...]) -> Candidates:
         """What can come after a chain, and by what it is chosen."""
-        parts = [view.direct(), *(view.links(passage) for passage in chain)]
+        sources = chain if self._follow else ()
+        parts = [view.direct(), *(view.links(passage) for passage in sources)]
         edges = _Edges(*(np.concatenate(column) for column in zip(*parts)))
-        previous = np.repeat([-1, *chain], [len(part.passages) for part in parts])
+        previous = np.repeat([-1, *sources], [len(part.passages) for part in parts])
         kept = ~np.isin(edges.passages, chain)
         edges = _Edges(*(column[kept] for column in edges))
         passages, place = np.unique(edges.passages, return_inverse=True)
         if len(passages):
             edges.quantities[:, : _COLUMN['direct']] = view.uncovered(chain, passages)[place]
+            edges.quantities[:, _COLUMN['target_words']] = view.uncovered_words(chain, edges.targets)
         return Candidates(passages, place, edges, previous[kept])
 
     def _reason(self, passage: int, found: Candidates, ways: np.ndarray) -> Reason:
@@ -227,6 +238,9 @@ class View:
         # [words, passages]; [entities of the question, passages], once for what is named anywhere, once for titles.
         words = index.words[:, columns].toarray().T
         self._words = words / max(words.max(1, initial=0).sum(), 1e-6)
+        # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is of no sentence.
+        in_sentence = index.words_of_sentence[:, columns].toarray().T * self._words.max(1, initial=0)[:, None]
+        self._in_sentence = np.pad(in_sentence, ((0, 0), (0, 1)))
         rarity = idf[self._asked, None].astype(np.float32)
         self._named = index.passages_of_entity[:, self._asked].toarray().T * rarity
         self._titled = index.passages_titled[:, self._asked].toarray().T * rarity
@@ -237,6 +251,12 @@ class View:
         self._best = self._passage.copy()
         np.maximum.at(self._best, np.repeat(np.arange(count), np.diff(index.first_sentence)), self._sentence)
         self._links: dict[int, _Edges] = {}
+        # Of each passage the row of the sentence that suits the question best, or -1, and how well.
+        self._passage_of = np.repeat(np.arange(count), np.diff(index.first_sentence))
+        order = np.argsort(self._sentence, kind='stable')
+        self._best_row = np.full(count, -1)
+        self._best_row[self._passage_of[order]] = order
+        self._best_sentence = np.where(self._best_row >= 0, self._sentence[self._best_row], 0)
 
     def first(self) -> np.ndarray:
         """The quantities of all passages as first ones, [passages, len(FIRST)]."""
@@ -245,12 +265,12 @@ class View:
     def begin(self, first: np.ndarray) -> None:
         """Notes the probabilities of first passages [passages], of which the best are the roots."""
         self.probabilities = first
-        self.roots = _best(first, _ROOTS)
+        self.roots = best(first, _ROOTS)
         quantities = np.zeros((len(self.roots), len(NEXT)))
         quantities[:, _COLUMN['direct']] = 1
         quantities[:, _COLUMN['prior']] = np.log(first[self.roots] + 1e-12)
         none = np.full(len(self.roots), -1)
-        self._direct = _Edges(self.roots, quantities, none, none)
+        self._direct = _Edges(self.roots, quantities, none, none, none)
 
     def direct(self) -> _Edges:
         """The ways to passages that suit the question by themselves."""
@@ -297,7 +317,23 @@ class View:
         if named.any():
             first, last = self.index.first_sentence[passage : passage + 2]
             through[named, _COLUMN['source']] = self._sentence[sentences[named]] - self._sentence[first:last].max()
-        return _Edges(targets, through[which], entities[which], sentences[which])
+        quantities, ends = through[which], self._ends(link, entities[which], targets)
+        linked = ends >= 0
+        quantities[linked, _COLUMN['target']] = self._sentence[ends[linked]] - self._best_sentence[targets[linked]]
+        return _Edges(targets, quantities, entities[which], sentences[which], ends)
+
+    def _ends(self, link: Link, entities: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """For each link the row of the sentence of its target that suits the question best, of those that name its entity, or -1."""
+        if link == 'to_title':
+            return self._best_row[targets]
+        table, ends = self.index.sentences_of_entity, np.full(len(targets), -1)
+        for entity in np.unique(entities):
+            rows = table.indices[table.indptr[entity] : table.indptr[entity + 1]]
+            rows = rows[np.argsort(self._sentence[rows], kind='stable')]
+            best_of = dict(zip(self._passage_of[rows].tolist(), rows.tolist()))  # the last one stays
+            places = np.flatnonzero(entities == entity)
+            ends[places] = [best_of.get(target, -1) for target in targets[places].tolist()]
+        return ends
 
     def uncovered(self, chain: tuple[int, ...], passages: np.ndarray) -> np.ndarray:
         """The quantities of next passages [n, 6] that the chain covers no part of: 'words' to 'passage'."""
@@ -309,7 +345,11 @@ class View:
         share = words / (words.max() + 0.02)
         return np.stack([words, share, named, titled, self._best[passages], self._passage[passages]], 1)
 
+    def uncovered_words(self, chain: tuple[int, ...], sentences: np.ndarray) -> np.ndarray:
+        """What the words of sentences (rows, -1 for none) are worth that the chain does not cover."""
+        return np.maximum(self._in_sentence[:, sentences] - self._words[:, list(chain)].max(1)[:, None], 0).sum(0)
 
-def _best(scores: np.ndarray, k: int) -> np.ndarray:
+
+def best(scores: np.ndarray, k: int) -> np.ndarray:
     """The places of the k highest scores, highest first; equal ones by place."""
     return np.argsort(-scores, kind='stable')[:k]

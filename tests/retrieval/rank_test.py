@@ -73,7 +73,7 @@ def test_three_hops_are_followed_and_no_more_than_asked_for(index):
     question = ask(index, 'In which town did the inventor of the machine that would have read paper with holes live?')
     three = [each.score for each in sorted(Ranker(index).rank(question, 9))]
     one = [each.score for each in sorted(Ranker(index, max_passages=1).rank(question, 9))]
-    assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx(3)
+    assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx((1 + 2 + 3) / 3)
     assert titles(index, Ranker(index).rank(question, 3)) == ['Punched card', 'Analytical Engine', 'Charles Babbage']
 
 
@@ -102,6 +102,12 @@ def test_a_question_without_a_known_word_name_or_vector_is_ranked(index):
 def test_what_cannot_be_asked_is_told(index, question, k, message):
     with pytest.raises(InputError, match=message):
         Ranker(index).rank(question, k)
+
+
+def test_links_are_not_followed_unless_wanted(index):
+    question = ask(index, 'Where did the father of Ada Lovelace, whose daughter she was, end?', 'Ada Lovelace')
+    assert {each.reason.link for each in Ranker(index).rank(question, 9)} > {'direct'}
+    assert {each.reason.link for each in Ranker(index, links=False).rank(question, 9)} == {'direct'}
 
 
 def test_a_chain_has_a_passage(index):
@@ -152,7 +158,7 @@ def _by_definition(index, question) -> list[float]:
         weights = {way: math.exp(logit) for way, logit in logits.items()}
         return {way: weight / sum(weights.values()) for way, weight in weights.items()}
 
-    a, b = rank.WEIGHTS
+    a, b, c = rank.WEIGHTS
     first = softmax(
         {
             p: a['words'] * w + a['named'] * n + a['titled'] * t + a['sentence'] * best[p] + a['passage'] * similar[p]
@@ -160,6 +166,15 @@ def _by_definition(index, question) -> list[float]:
             for w, n, t in [covers(p, ())]
         }
     )
+
+    ends = {}  # of each way the sentence of its target that names the entity
+
+    def gained_there(way, chain):
+        """The words of that sentence which the chain does not cover."""
+        if way not in ends:
+            return 0
+        in_it = [c for c in columns if index.words_of_sentence[ends[way], c]]
+        return sum(max(table[:, c].max() - max(table[o, c] for o in chain), 0) for c in in_it) / highest
 
     def ways(previous):
         """(passage, entity, link) -> logit of the links out of a passage."""
@@ -174,6 +189,11 @@ def _by_definition(index, question) -> list[float]:
             if entity == topic:
                 links = {'from_title': links['shared']}
             for link, targets in links.items():
+                sentences_naming = lambda t: [
+                    r
+                    for r in range(*index.first_sentence[t : t + 2])
+                    if link == 'to_title' or index.entities_of_sentence[r, entity]
+                ]
                 source = (
                     max((similar[count + r] for r in rows), default=0) - max(sentence[previous]) if link != 'from_title' else 0
                 )
@@ -185,12 +205,15 @@ def _by_definition(index, question) -> list[float]:
                         + b['source'] * source
                         + b['asked'] * (entity in question.entities)
                     )
+                    end = max(sentences_naming(target), key=lambda r: similar[count + r])
+                    found[target, entity, link, previous] += b['target'] * (similar[count + end] - max(sentence[target]))
+                    ends[target, entity, link, previous] = end
         return found
 
     scores = dict(first)
-    beam = {(p,): share for p, share in first.items()}
+    beam = {(p,): share**c for p, share in first.items()}
     for _ in range(2):
-        longer = {}
+        chains = {}
         for chain, share in beam.items():
             found = {(p, None, 'direct', None): b['direct'] + b['prior'] * math.log(first[p] + 1e-12) for p in range(count)}
             for previous in chain:
@@ -202,9 +225,12 @@ def _by_definition(index, question) -> list[float]:
                 words, names, title = gains[way[0]]
                 found[way] += b['words'] * words + b['words_share'] * words / most + b['named'] * names + b['titled'] * title
                 found[way] += b['sentence'] * best[way[0]] + b['passage'] * similar[way[0]]
-            for way, probability in softmax(found).items():
-                scores[way[0]] += share * probability
-                key = tuple(sorted((*chain, way[0])))
-                longer[key] = longer.get(key, 0) + share * probability
-        beam = longer
-    return [scores[p] for p in range(count)]
+                found[way] += b['target_words'] * gained_there(way, chain)
+                chains[chain, way] = math.log(share) + found[way]
+        beam = {}
+        for (chain, way), probability in softmax(chains).items():
+            extended = (*chain, way[0])
+            for p in extended:
+                scores[p] += probability
+            beam[tuple(sorted(extended))] = beam.get(tuple(sorted(extended)), 0) + probability
+    return [scores[p] / 3 for p in range(count)]

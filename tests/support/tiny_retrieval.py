@@ -38,7 +38,7 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         texts=texts,
         title_entities=np.arange(len(passages)),
         mentions=np.array(mentions, np.int32).reshape(-1, 4),
-        num_entities=len(entities),
+        names=list(entities),
         sentence_starts=starts,
         passage_vectors=np.stack([vector_of(f'{title}. {text}') for title, text in zip(passages, texts)]),
         sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),

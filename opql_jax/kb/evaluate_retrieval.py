@@ -1,0 +1,107 @@
+"""Scores `opql retrieve` on questions whose supporting documents are known, beside what it is compared with and without its parts."""
+
+import json
+import os
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.files import atomic_path
+from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field, string_list_field
+from opql_jax.kb.virtual_kb import VirtualKB
+
+# The most documents that are looked at.
+K = 5
+
+
+class Asked(NamedTuple):
+    """A question, the ids of the documents that support its answer, and the ways to write that."""
+
+    text: str
+    supporting: frozenset[str]
+    answers: tuple[str, ...]
+
+
+def evaluate_retrieval(kb: str | os.PathLike, questions: str | os.PathLike, output: str | os.PathLike) -> dict[str, dict]:
+    """Ranks documents for each question of a file in several ways (`Retriever.compare`), prints a table and writes `metrics.json`.
+
+    Args:
+        kb: a knowledge base of plain text.
+        questions: JSON Lines `{"question", "supporting": [ids of documents], "answer", "aliases"}`.
+        output: the folder of `metrics.json`.
+
+    Returns:
+        For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are among so many; answer@5, the
+        share of questions of which one of five documents has an answer in its text; recall@5 by the number of supporting
+        documents; the number of questions; and the milliseconds that a question took.
+
+    Raises:
+        InputError: a line is not such, or a supporting document is not in the knowledge base.
+    """
+    retriever = VirtualKB.open(kb).retriever
+    asked = read_questions(questions)
+    if absent := sorted({name for one in asked for name in one.supporting} - retriever.texts.keys()):
+        raise InputError(f'{questions}: the document {absent[0]} supports a question, but {kb} has none of that id')
+    metrics = {}
+    for name, ranking in retriever.compare().items():
+        started = time.perf_counter()
+        found = ranking([one.text for one in asked], K)
+        spent = time.perf_counter() - started
+        metrics[name] = scores(asked, found, retriever.texts) | {'ms_per_question': round(1e3 * spent / len(asked), 1)}
+    with atomic_path(pathlib.Path(output) / 'metrics.json') as partial:
+        partial.write_text(json.dumps(metrics, indent=2), encoding='utf-8')
+    print(table(metrics))
+    return metrics
+
+
+def read_questions(path: str | os.PathLike) -> list[Asked]:
+    """The questions of a file; InputError if there is none, or a line is not such."""
+    asked = [record for _, record in map_records(path, read_json_lines(path), _asked)]
+    if not asked:
+        raise InputError(f'{path}: no question in the file')
+    return asked
+
+
+def scores(asked: Sequence[Asked], found: Sequence[Sequence[str]], texts: Mapping[str, str]) -> dict:
+    """The scores of a ranking, of which `found` has the ids of the best documents for each question."""
+    recall = {k: [len({*ids[:k]} & one.supporting) / len(one.supporting) for one, ids in zip(asked, found)] for k in (2, K)}
+    answered = [
+        any(answer.casefold() in texts[name].casefold() for answer in one.answers for name in ids)
+        for one, ids in zip(asked, found)
+    ]
+    by_count: dict[int, list[float]] = {}
+    for one, share in zip(asked, recall[K]):
+        by_count.setdefault(len(one.supporting), []).append(share)
+    return {
+        **{f'recall@{k}': _mean(shares) for k, shares in recall.items()},
+        f'answer@{K}': _mean(answered),
+        'by_supporting': {str(n): {f'recall@{K}': _mean(by_count[n]), 'questions': len(by_count[n])} for n in sorted(by_count)},
+        'questions': len(asked),
+    }
+
+
+def table(metrics: Mapping[str, Mapping]) -> str:
+    """Metrics as lines of text."""
+    names = ('recall@2', f'recall@{K}', f'answer@{K}', 'ms_per_question')
+    lines = [' ' * 36 + ''.join(f'{name:>16}' for name in names)]
+    for ranking, row in metrics.items():
+        lines.append(f'{ranking:36}' + ''.join(f'{row[name]:16.3f}' for name in names))
+    return '\n'.join(lines)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(float(np.mean(values)), 4)
+
+
+def _asked(record: object) -> Asked:
+    if not isinstance(record, dict):
+        raise InputError('expected {"question", "supporting", "answer", "aliases"}')
+    question, answer = string_field(record, 'question'), string_field(record, 'answer')
+    supporting, aliases = string_list_field(record, 'supporting'), string_list_field(record, 'aliases')
+    if not supporting:
+        raise InputError('supporting: empty; name the documents that the answer rests on')
+    return Asked(question, frozenset(supporting), (answer, *aliases))

@@ -1,0 +1,35 @@
+"""Names inside of names: 'Daewoo Heavy Industries' speaks of Daewoo, and 'History of Mississippi' of Mississippi."""
+
+import collections
+import re
+from collections.abc import Sequence
+
+from opql_jax.corpus.name_resolution import fold
+
+# Entities of one spelling that it may mean.
+_MOST = 3
+_LETTER = re.compile(r'[^\W\d_]')
+
+
+def inner_names(names: Sequence[str]) -> list[tuple[int, ...]]:
+    """For each name the entities, by their place among the names, whose whole names are some of its words; rising.
+
+    An inner name begins with a capital in both, and has a letter. Words count as `name_resolution.fold` leaves them.
+    """
+    spelt = collections.defaultdict(list)
+    for entity, name in enumerate(names):
+        if name[:1].isupper() and len(folded := fold(name)) > 1:
+            spelt[folded].append(entity)
+    longest = max((spelling.count(' ') + 1 for spelling in spelt), default=0)
+    found = []
+    for entity, name in enumerate(names):
+        words = [word for word in re.split(r'[\s,;:()/–-]+', name) if word]
+        inner: set[int] = set()
+        for first, word in enumerate(words):
+            if not word[0].isupper() or len(words) == 1:
+                continue
+            for end in range(first + 1, min(len(words), first + longest) + 1):
+                if end - first < len(words):
+                    inner.update(spelt.get(fold(' '.join(words[first:end])), ())[:_MOST])
+        found.append(tuple(sorted(inner - {entity})))
+    return found

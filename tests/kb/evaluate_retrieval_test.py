@@ -1,0 +1,75 @@
+"""Retrieval is scored by the documents that support questions."""
+
+import json
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb.evaluate_retrieval import Asked, evaluate_retrieval, scores, table
+from opql_jax.kb.index_text import index_text
+
+from trios import TRIOS
+
+TEXTS = {'a': 'Ada died in London.', 'b': 'Byron died.', 'c': 'Beer.', 'd': '', 'e': '', 'f': 'nothing'}
+
+
+def test_recall_and_answers_are_counted():
+    asked = [Asked('?', frozenset('ab'), ('LONDON', 'x')), Asked('?', frozenset('abf'), ('beer',))]
+    found = scores(asked, [['a', 'c', 'b', 'd', 'e'], ['b', 'a', 'd', 'e', 'f']], TEXTS)
+    assert found == {
+        'recall@2': pytest.approx((1 / 2 + 2 / 3) / 2, abs=1e-4),
+        'recall@5': 1.0,
+        'answer@5': 0.5,
+        'by_supporting': {'2': {'recall@5': 1.0, 'questions': 1}, '3': {'recall@5': 1.0, 'questions': 1}},
+        'questions': 2,
+    }
+    lines = table({'ours': found | {'ms_per_question': 1.5}}).splitlines()
+    assert lines[0].split() == ['recall@2', 'recall@5', 'answer@5', 'ms_per_question']
+    assert lines[1].split() == ['ours', '0.583', '1.000', '0.500', '1.500']
+
+
+@pytest.fixture(scope='module')
+def kb(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('engine')
+    lines = [{'id': name, 'title': name, 'text': text} for name, text in TRIOS['engine'].documents.items()]
+    (folder / 'documents.jsonl').write_text('\n'.join(map(json.dumps, lines)))
+    index_text([folder / 'documents.jsonl'], folder / 'kb', processes=1)
+    return folder / 'kb'
+
+
+def ask(folder, *records):
+    (folder / 'questions.jsonl').write_text('\n'.join(map(json.dumps, records)))
+    return folder / 'questions.jsonl'
+
+
+def test_a_knowledge_base_is_scored_beside_what_it_is_compared_with(kb, tmp_path, capsys):
+    names = list(TRIOS['engine'].documents)
+    record = {'question': TRIOS['engine'].asked[0].question, 'supporting': names, 'answer': 'no such answer', 'aliases': []}
+    metrics = evaluate_retrieval(kb, ask(tmp_path, record), tmp_path / 'results')
+    assert list(metrics) == ['BM25', 'dense', 'BM25 + dense', 'graph', 'without following links', 'opql retrieve']
+    for row in metrics.values():
+        assert (row['recall@2'], row['recall@5'], row['answer@5'], row['questions']) == (0.6667, 1.0, 0.0, 1)
+        assert row['ms_per_question'] > 0
+    assert json.loads((tmp_path / 'results/metrics.json').read_text()) == metrics
+    assert table(metrics) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    'record, message',
+    [
+        ({'question': 'Who?', 'supporting': ['nowhere'], 'answer': 'a'}, 'the document nowhere supports a question'),
+        ({'question': 'Who?', 'supporting': [], 'answer': 'a'}, 'supporting: empty'),
+        ({'question': 'Who?', 'supporting': 'a', 'answer': 'a'}, 'supporting: expected a list of strings'),
+        ({'question': 'Who?', 'supporting': ['a']}, 'answer: expected a string'),
+        ([], 'expected {"question"'),
+    ],
+)
+def test_questions_that_cannot_be_scored_are_told(kb, tmp_path, record, message):
+    with pytest.raises(InputError, match=message):
+        evaluate_retrieval(kb, ask(tmp_path, record), tmp_path / 'results')
+
+
+def test_a_file_without_questions_is_told(kb, tmp_path):
+    (tmp_path / 'questions.jsonl').write_text('')
+    with pytest.raises(InputError, match='no question in the file'):
+        evaluate_retrieval(kb, tmp_path / 'questions.jsonl', tmp_path / 'results')

@@ -1,0 +1,74 @@
+"""The recipe of retrieval runs for real on a few documents, and selects text that supports its questions."""
+
+import json
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.recipes import catalog, recipe, record
+from opql_jax.recipes.recipe import Options, run
+from opql_jax.recipes.retrieval import select
+
+from trios import TRIOS
+
+
+def write(path, records):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('\n'.join(map(json.dumps, records)), encoding='utf-8')
+
+
+@pytest.fixture
+def data(tmp_path):
+    documents, questions = [], []
+    for name, trio in TRIOS.items():
+        ids = [f'{name}-{place}' for place in range(len(trio.documents))]
+        documents += [{'id': i, 'title': t, 'text': text} for i, (t, text) in zip(ids, trio.documents.items())]
+        questions += [
+            {'id': a.question, 'question': a.question, 'supporting': ids[:2], 'answer': a.answer, 'aliases': []}
+            for a in trio.asked
+        ]
+    for name in ('musique', 'hotpotqa'):
+        write(tmp_path / f'data/multihop/{name}_corpus.jsonl', documents)
+        write(tmp_path / f'data/multihop/{name}_questions.jsonl', questions)
+    return tmp_path / 'data'
+
+
+def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
+    options = Options(tmp_path / 'out', data, percent=20)
+    steps = catalog.find('retrieval').build(options)
+    run(steps, options)
+    for row in ('musique', 'musique-untitled', 'hotpotqa'):
+        metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
+        (step,) = [step for step in steps if step.name == f'results/{row}']
+        assert record.read(recipe.run_json_of(step, options.out))['metrics'] == metrics
+        assert {'BM25', 'dense', 'BM25 + dense', 'graph', 'without following links', 'opql retrieve'} == metrics.keys()
+        assert metrics['opql retrieve']['questions'] == 4 and metrics['opql retrieve']['recall@5'] > 0.5
+    assert 'opql retrieve' in capsys.readouterr().out
+    assert {recipe.state_of(step, options.out) for step in steps} == {'done'}
+
+
+def select_from(tmp_path, titles, percent, first='0'):
+    write(tmp_path / 'corpus.jsonl', [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in (first, *'123456789')])
+    asked = [{'question': 'Why?', 'supporting': [str(i)], 'answer': '1', 'aliases': []} for i in (8, 9, 7)]
+    write(tmp_path / 'asked.jsonl', asked)
+    select(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'asked.jsonl'), str(tmp_path / 'text'), percent, titles)
+    return [json.loads(line) for line in (tmp_path / 'text/questions.jsonl').read_text().splitlines()]
+
+
+def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_path):
+    asked = select_from(tmp_path, True, 20)
+    documents = [json.loads(line) for line in (tmp_path / 'text/documents.jsonl').read_text().splitlines()]
+    assert [one['supporting'] for one in asked] == [['8'], ['9']]
+    assert [document['id'] for document in documents] == ['0', '1', '8', '9'] and documents[2]['title'] == 'T8'
+
+
+def test_without_titles_nothing_names_a_document(tmp_path):
+    asked = select_from(tmp_path, False, 20)
+    assert [one['supporting'] for one in asked] == [['8.txt'], ['9.txt']]
+    contents = {path.name: path.read_text() for path in (tmp_path / 'text/documents').iterdir()}
+    assert contents == {f'{i}.txt': f'Text {i}.' for i in (0, 1, 8, 9)}
+
+
+def test_an_id_that_is_no_name_of_a_file_is_told(tmp_path):
+    with pytest.raises(InputError, match="id 'a/b' is no name of a file"):
+        select_from(tmp_path, False, 20, first='a/b')
