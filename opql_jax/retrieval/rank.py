@@ -55,13 +55,13 @@ class Weights(NamedTuple):
 
 
 WEIGHTS = Weights(
-    first={'words': 17.05, 'named': 0.96, 'titled': 1.75, 'sentence': 1.75, 'passage': -0.35},
+    first={'words': 15.18, 'named': 1.84, 'titled': 1.63, 'sentence': 1.44, 'passage': 0.07},
     next={
-        'words': 8.78, 'words_share': 0.8, 'named': 2.36, 'titled': 0.39, 'sentence': 0.67, 'passage': -0.32,
-        'direct': 1.16, 'to_title': 1.17, 'from_title': -1.03, 'shared': -1.16, 'rarity': 12.38, 'spread': -0.32,
-        'source': 2.04, 'asked': -7.52, 'prior': -0.08, 'target': 2.99, 'target_words': 2.63,
+        'words': 13.77, 'words_share': 0.21, 'named': 2.38, 'titled': 0.41, 'sentence': 1.02, 'passage': -0.64,
+        'direct': 0.66, 'to_title': 1.39, 'from_title': -0.42, 'shared': -0.78, 'rarity': 10.66, 'spread': -0.64,
+        'source': 1.95, 'asked': -7.98, 'prior': 0.05, 'target': 2.66, 'target_words': 1.86,
     },
-    begin=0.9,
+    begin=0.89,
 )  # fmt: skip
 
 
@@ -300,13 +300,9 @@ class View:
 
     def _link(self, link: Link, passage: int, entities: np.ndarray, sentences: np.ndarray, table: sp.csc_matrix) -> _Edges:
         """The ways from a passage through entities, which these of its sentences name, to the passages in their columns of a table."""
-        lengths = np.diff(table.indptr)[entities]
-        few = lengths <= _MAX_SPREAD
-        entities, sentences, lengths = entities[few], sentences[few], lengths[few]
-        which = np.repeat(np.arange(len(entities)), lengths)
-        targets = table.indices[
-            np.arange(len(which)) + np.repeat(table.indptr[entities] - (np.cumsum(lengths) - lengths), lengths)
-        ]
+        few = np.diff(table.indptr)[entities] <= _MAX_SPREAD
+        entities, sentences = entities[few], sentences[few]
+        which, targets = _columns(table, entities)
         which, targets = which[targets != passage], targets[targets != passage]
         spread = np.bincount(which, minlength=len(entities))
         named, through = sentences >= 0, np.zeros((len(entities), len(NEXT)))
@@ -317,23 +313,24 @@ class View:
         if named.any():
             first, last = self.index.first_sentence[passage : passage + 2]
             through[named, _COLUMN['source']] = self._sentence[sentences[named]] - self._sentence[first:last].max()
-        quantities, ends = through[which], self._ends(link, entities[which], targets)
+        quantities, ends = through[which], self._ends(link, entities, which, targets)
         linked = ends >= 0
         quantities[linked, _COLUMN['target']] = self._sentence[ends[linked]] - self._best_sentence[targets[linked]]
         return _Edges(targets, quantities, entities[which], sentences[which], ends)
 
-    def _ends(self, link: Link, entities: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def _ends(self, link: Link, entities: np.ndarray, which: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """For each link the row of the sentence of its target that suits the question best, of those that name its entity, or -1."""
         if link == 'to_title':
             return self._best_row[targets]
-        table, ends = self.index.sentences_of_entity, np.full(len(targets), -1)
-        for entity in np.unique(entities):
-            rows = table.indices[table.indptr[entity] : table.indptr[entity + 1]]
-            rows = rows[np.argsort(self._sentence[rows], kind='stable')]
-            best_of = dict(zip(self._passage_of[rows].tolist(), rows.tolist()))  # the last one stays
-            places = np.flatnonzero(entities == entity)
-            ends[places] = [best_of.get(target, -1) for target in targets[places].tolist()]
-        return ends
+        # By entity and passage; of each the best sentence comes last.
+        of, rows = _columns(self.index.sentences_of_entity, entities)
+        order = np.lexsort((self._sentence[rows], self._passage_of[rows], of))
+        rows, count = rows[order], len(self._passage)
+        keys, wanted = of[order] * count + self._passage_of[rows], which * count + targets
+        if not len(keys):
+            return np.full(len(targets), -1)
+        at = np.searchsorted(keys, wanted, side='right') - 1
+        return np.where((at >= 0) & (keys[at] == wanted), rows[at], -1)
 
     def uncovered(self, chain: tuple[int, ...], passages: np.ndarray) -> np.ndarray:
         """The quantities of next passages [n, 6] that the chain covers no part of: 'words' to 'passage'."""
@@ -348,6 +345,14 @@ class View:
     def uncovered_words(self, chain: tuple[int, ...], sentences: np.ndarray) -> np.ndarray:
         """What the words of sentences (rows, -1 for none) are worth that the chain does not cover."""
         return np.maximum(self._in_sentence[:, sentences] - self._words[:, list(chain)].max(1)[:, None], 0).sum(0)
+
+
+def _columns(table: sp.csc_matrix, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of columns of a table, column by column: the place of each one's column in `columns`, and its row."""
+    lengths = np.diff(table.indptr)[columns]
+    which = np.repeat(np.arange(len(columns)), lengths)
+    places = np.arange(len(which)) + np.repeat(table.indptr[columns] - (np.cumsum(lengths) - lengths), lengths)
+    return which, table.indices[places]
 
 
 def best(scores: np.ndarray, k: int) -> np.ndarray:
