@@ -97,9 +97,7 @@ def _mean(values: Sequence[float]) -> float:
     return round(float(np.mean(values)), 4)
 
 
-def _asked(record: object) -> Asked:
-    if not isinstance(record, dict):
-        raise InputError('expected {"question", "supporting", "answer", "aliases"}')
+def _asked(record: dict) -> Asked:
     question, answer = string_field(record, 'question'), string_field(record, 'answer')
     supporting, aliases = string_list_field(record, 'supporting'), string_list_field(record, 'aliases')
     if not supporting:

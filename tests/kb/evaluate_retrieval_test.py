@@ -61,7 +61,7 @@ def test_a_knowledge_base_is_scored_beside_what_it_is_compared_with(kb, tmp_path
         ({'question': 'Who?', 'supporting': [], 'answer': 'a'}, 'supporting: empty'),
         ({'question': 'Who?', 'supporting': 'a', 'answer': 'a'}, 'supporting: expected a list of strings'),
         ({'question': 'Who?', 'supporting': ['a']}, 'answer: expected a string'),
-        ([], 'expected {"question"'),
+        ([], 'expected an object'),
     ],
 )
 def test_questions_that_cannot_be_scored_are_told(kb, tmp_path, record, message):
