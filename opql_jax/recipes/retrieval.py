@@ -79,8 +79,8 @@ def steps_of(options: Options, name: str, titles: bool) -> list[Function]:
 
 
 def retrieval(options: Options) -> list[Function]:
-    """MuSiQue with and without the titles of its passages, and HotpotQA."""
-    rows = [('musique', True), ('musique', False), ('hotpotqa', True)]
+    """MuSiQue and HotpotQA."""
+    rows = [('musique', True), ('hotpotqa', True)]
     return [step for name, titles in rows for step in steps_of(options, name, titles)]
 
 

@@ -37,7 +37,7 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     options = Options(tmp_path / 'out', data, percent=20)
     steps = catalog.find('retrieval').build(options)
     run(steps, options)
-    for row in ('musique', 'musique-untitled', 'hotpotqa'):
+    for row in ('musique', 'hotpotqa'):
         metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
         (step,) = [step for step in steps if step.name == f'results/{row}']
         assert record.read(recipe.run_json_of(step, options.out))['metrics'] == metrics
