@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.recipes import catalog, recipe, record
 from opql_jax.recipes.recipe import Options, run
 from opql_jax.recipes.retrieval import select
@@ -47,28 +46,14 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     assert {recipe.state_of(step, options.out) for step in steps} == {'done'}
 
 
-def select_from(tmp_path, titles, percent, first='0'):
-    write(tmp_path / 'corpus.jsonl', [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in (first, *'123456789')])
+def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_path):
+    write(tmp_path / 'corpus.jsonl', [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in '0123456789'])
     asked = [{'question': 'Why?', 'supporting': [str(i)], 'answer': '1', 'aliases': []} for i in (8, 9, 7)]
     write(tmp_path / 'asked.jsonl', asked)
-    select(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'asked.jsonl'), str(tmp_path / 'text'), percent, titles)
-    return [json.loads(line) for line in (tmp_path / 'text/questions.jsonl').read_text().splitlines()]
-
-
-def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_path):
-    asked = select_from(tmp_path, True, 20)
-    documents = [json.loads(line) for line in (tmp_path / 'text/documents.jsonl').read_text().splitlines()]
+    select(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'asked.jsonl'), str(tmp_path / 'text'), 20)
+    asked, documents = (
+        [json.loads(line) for line in (tmp_path / 'text' / name).read_text().splitlines()]
+        for name in ('questions.jsonl', 'documents.jsonl')
+    )
     assert [one['supporting'] for one in asked] == [['8'], ['9']]
     assert [document['id'] for document in documents] == ['0', '1', '8', '9'] and documents[2]['title'] == 'T8'
-
-
-def test_without_titles_nothing_names_a_document(tmp_path):
-    asked = select_from(tmp_path, False, 20)
-    assert [one['supporting'] for one in asked] == [['8.txt'], ['9.txt']]
-    contents = {path.name: path.read_text() for path in (tmp_path / 'text/documents').iterdir()}
-    assert contents == {f'{i}.txt': f'Text {i}.' for i in (0, 1, 8, 9)}
-
-
-def test_an_id_that_is_no_name_of_a_file_is_told(tmp_path):
-    with pytest.raises(InputError, match="id 'a/b' is no name of a file"):
-        select_from(tmp_path, False, 20, first='a/b')
