@@ -76,6 +76,10 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
             key = surface if span.kind in VALUES else keys.entity(span, surface)
+            if span.kind == 'group' and (
+                _ARTICLE.match(titles.name.get(key, '').lower()) and not _ARTICLE.match(surface.lower())
+            ):
+                key = surface  # an American is not "The American"
             spellings.setdefault(key, collections.Counter())[surface] += 1
             kinds.setdefault(key, collections.Counter())[span.kind] += 1
             mentions.append(Mention(span.start, span.end, key))

@@ -260,10 +260,17 @@ FUNCTION_WORDS = frozenset(
 )
 
 
+# "Directed by X, the film ..." and "Set in Oslo, it ..." begin with no name.
+_OPENING = re.compile(
+    r'(?:[A-Z][a-z]+(?:ed|ing)|Written|Shot|Set|Made|Born|Built|Known|Told) (?:as|at|between|by|for|from|in|on|to|upon|with)\b'
+)
+
+
 def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     """Runs of capitalised words that spaCy missed.
 
-    A single word at the start of a sentence is left out if the text has it in lower case, too.
+    A single word at the start of a sentence is left out if the text has it in lower case, too, or if it is a participle before a
+    preposition.
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
     ends = [0, *(span.end for span in spans)]
@@ -276,7 +283,8 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             begins = begins_sentence(text, start)
             while words and words[0] in FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
-            if words and (len(words) > 1 or not begins or words[0].lower() not in lower) and end - start > 1:
+            first = begins and len(words) == 1 and (words[0].lower() in lower or _OPENING.match(text, start))
+            if words and not first and end - start > 1:
                 runs.append(Span(start, end, UNKNOWN_KIND))
     return [_without_office(text, span) for span in _joined(text, [*spans, *runs])]
 

@@ -127,6 +127,12 @@ def test_a_title_in_brackets_that_shares_its_name_with_none_is_that_name():
     assert mentions == [('Hello Love', 'Hello Love (song)')]
 
 
+def test_a_group_is_not_the_title_that_has_an_article_before_it():
+    documents = ('The American', 'It is about an [American].'), ('B', 'It cites [The American] and an [American].')
+    _, mentions = read(*documents, kinds={'American': 'group'})
+    assert mentions == [('The American', 'The American'), ('American', 'American')]
+
+
 def test_values_are_entities_as_they_are_written():
     [mentions] = read(('A', 'born in [1815], died in [1852]'), kinds={'1815': 'date', '1852': 'date'})
     assert mentions == [('1815', '1815'), ('1852', '1852')]

@@ -111,6 +111,11 @@ def test_capitalised_words_that_were_missed_are_names():
     assert after(recognition.capitalised, 'It was a day of rain. Rain fell. However, Kuno stayed.') == ['Kuno']
 
 
+def test_a_participle_that_begins_a_sentence_is_no_name():
+    text = 'Directed by [Kuno], it won. Set in [Bern], it lost. Written in ink. Hastings in [May] was Redford at Ease.'
+    assert after(recognition.capitalised, text) == ['Kuno', 'Bern', 'Hastings', 'May', 'Redford', 'Ease']
+
+
 def test_a_name_of_which_a_part_was_missed_is_whole():
     assert after(recognition.capitalised, 'on [BBC] Radio Kent') == ['BBC Radio Kent']
     assert after(recognition.capitalised, 'Elizabeth [Barrett] wrote', kinds={'Barrett': 'person'}) == ['Elizabeth Barrett']
