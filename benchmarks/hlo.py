@@ -19,3 +19,11 @@ def received_bytes(compiled, devices: int) -> dict[str, int]:
             size = int(bits or 8) // 8 * int(np.prod([int(n) for n in dims.split(',') if n]))
             received[kind] = received.get(kind, 0) + round(times * size)
     return received
+
+
+def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    """(kind of collective, shape) of each array that a program exchanges, from the text of the compiled program."""
+    found = []
+    for shapes, kind in _COLLECTIVE.findall(text):
+        found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in _ARRAY.findall(shapes)]
+    return found

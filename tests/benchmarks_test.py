@@ -25,6 +25,11 @@ TINY = {
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
+    'tpu_compile': (
+        '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --rows 2'
+        ' --length 16 --k 4',
+        'compile_seconds',
+    ),
     'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }
 
@@ -44,6 +49,8 @@ def test_every_benchmark_is_tried():
 def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
+    if name == 'tpu_compile' and not importlib.util.find_spec('libtpu'):
+        pytest.skip("the TPU compiler is not installed: pip install -e '.[tpu-aot]'")
     if name == 'train_step':
         pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
         pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)

@@ -4,11 +4,11 @@ import pytest
 
 pytest.importorskip('spacy', reason='spaCy is not installed')
 
+from three_corpora import ABSTRACTS, STORY, WIKI
+
 import opql_jax
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.index_text import index_text
-
-from three_corpora import ABSTRACTS, STORY, WIKI
 
 # How many of the questions of each are answered right by the first entity. What is wrong in the story is who "her" and "she" are.
 RIGHT = {'story': 3, 'wiki': 7, 'abstracts': 5}

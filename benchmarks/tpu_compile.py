@@ -1,0 +1,326 @@
+"""What the TPU compiler makes of our programs, on a machine without a TPU: bytes of a chip, what chips exchange, and the time at best.
+
+python -m pip install -e '.[tpu-aot]'
+python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,follow --queries 1,64,1024 --json
+
+Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed for it:
+
+`argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory; `received_bytes`, what a chip
+receives in one run, by kind of collective; `largest_collective`, the numbers in the largest array that is exchanged;
+`roofline_seconds`, the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could undercut, which for
+a search is the larger of reading the memory once and of its products, and for a step its FLOPs by `models.flops` at the peak; `ratio`,
+the one over the other; `estimated_cycles`, summed over the instructions that have an estimate; `compile_seconds`.
+
+Beware: the compiler counts the body of a loop once, in the roofline and in the cycles; `loops` says how many there are. A product that is
+fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
+null where the compiler cannot tell.
+"""
+
+import os
+
+# A TPU that is only compiled for must not be looked for.
+os.environ.update(
+    JAX_PLATFORMS='cpu', TPU_SKIP_MDS_QUERY='1', TPU_WORKER_HOSTNAMES='localhost', TPU_ACCELERATOR_TYPE='v5litepod-8'
+)
+
+import functools
+import importlib.util
+import math
+import re
+import sys
+import time
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import lm_step
+import numpy as np
+from command_line import integers, make_parser, show
+from hlo import arrays_exchanged, received_bytes
+from inputs import make_encoder
+from jax.experimental import topologies
+from jax.sharding import NamedSharding, PartitionSpec
+from train_program import make_task
+from train_step import VOCABULARY, random_batch
+
+from opql_jax.memory import search
+from opql_jax.memory.follow import MemoryArrays, Queries
+from opql_jax.memory.sharding import ShardedMemory
+from opql_jax.models.encoder import init_params
+from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops
+from opql_jax.models.follower import Follower
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import BATCH, MESH_AXES, ROWS
+from opql_jax.training import state, trainer
+from opql_jax.training.objectives import Cloze, Relations
+
+WHOLE = PartitionSpec()
+
+
+class Chip(NamedTuple):
+    """A kind of chip, from its data sheet: bfloat16 FLOP/s, bytes of memory, and bytes per second to and from it."""
+
+    flops: float
+    memory: float
+    bandwidth: float
+
+
+CHIPS = {
+    'v4': Chip(275e12, 32e9, 1228e9),
+    'v5e': Chip(197e12, 16e9, 819e9),
+    'v5p': Chip(459e12, 95e9, 2765e9),
+    'v6e': Chip(918e12, 32e9, 1640e9),
+}
+# Chips, as their mesh (data, model) and as the compiler names them.
+TOPOLOGIES = {
+    'v5e-8': ((2, 4), dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1))),
+    'v6e-8': ((2, 4), dict(topology_name='v6e:2x4', chips_per_host_bounds=(2, 4, 1))),
+    'v5p-16': ((4, 4), dict(topology_name='v5p:2x2x4')),
+    'v4-64': ((8, 8), dict(topology_name='v4:4x4x4', chip_config_name='megacore')),
+}
+
+
+class Program(NamedTuple):
+    """What is compiled: a function, the shapes of its arguments as a chip mesh holds them, and what no program could undercut.
+
+    Attributes:
+        bytes: that a chip must read.
+        flops: of a chip.
+    """
+
+    function: object
+    arguments: tuple
+    bytes: float
+    flops: float
+
+
+def topology_mesh(name: str):
+    """A mesh of chips that need not be there."""
+    shape, chosen = TOPOLOGIES[name]
+    devices = topologies.get_topology_desc(platform='tpu', **chosen).devices
+    return jax.sharding.Mesh(np.array(devices).reshape(shape), MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+
+def shaped(mesh, spec, tree):
+    """The shapes of arrays, or of what has a shape and a type, split over a mesh."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, spec)), tree)
+
+
+def array(mesh, spec, dtype, *shape):
+    """The shape of one array, split over a mesh."""
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
+
+
+# ---- Programs ----
+
+
+def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedMemory:
+    """The shapes of a memory as `shard_memory` places it: entities are topics of as many entries each."""
+    rows = options.entries + -options.entries % (32 * mesh.size)
+    topics = mesh.size * -(-min(options.entities, rows) // mesh.size)
+    by_rows = functools.partial(array, mesh, ROWS)
+    return ShardedMemory(
+        mesh,
+        mode,
+        topics=by_rows(jnp.int32, topics),
+        slot=by_rows(jnp.int32, rows),
+        target=by_rows(jnp.int32, rows),
+        relations=by_rows(jnp.float16, rows, options.relation_dim),
+        codes=by_rows(jnp.uint16, rows, options.relation_dim) if mode == 'approx' else None,
+        passages=by_rows(jnp.int32, rows, 1) if passages else None,
+    )
+
+
+def entity_table(mesh, options):
+    """The shape of E, padded for the mesh."""
+    return array(mesh, ROWS, jnp.float32, options.entities + -options.entities % mesh.size, options.entity_dim)
+
+
+def query_spec(queries: int, mesh):
+    """How queries come to a search."""
+    return ROWS if queries % mesh.size == 0 else WHOLE
+
+
+def search_program(mesh, options, queries: int, mode: str) -> Program:
+    """One search of the whole memory."""
+    query = functools.partial(array, mesh, query_spec(queries, mesh), jnp.float32, queries)
+    arguments = (
+        sharded_memory(mesh, options, mode),
+        entity_table(mesh, options),
+        Queries(query(options.entity_dim), query(options.relation_dim)),
+    )
+    dim, rows = options.relation_dim + options.entity_dim, options.entries / mesh.size
+    return Program(lambda *arguments: search.top_k(*arguments, options.k), arguments, 2 * rows * dim, 2 * queries * rows * dim)
+
+
+def follow_program(mesh, options, queries: int) -> Program:
+    """Two hops from known topics, over a memory that every chip holds whole."""
+    whole = functools.partial(array, mesh, WHOLE)
+    memory = MemoryArrays(
+        topic=whole(jnp.int32, options.entries),
+        target=whole(jnp.int32, options.entries),
+        relations=whole(jnp.float16, options.entries, options.relation_dim),
+        offsets=whole(jnp.int32, options.entities + 1),
+    )
+    follower = Follower(relation_dim=options.relation_dim, entity_dim=options.entity_dim, max_hops=2)
+    spec = query_spec(queries, mesh)
+    relation = array(mesh, spec, jnp.float32, queries, options.relation_dim)
+    topics = array(mesh, spec, jnp.int32, queries)
+
+    def follow(relation, topics, memory, table):
+        params = follower.init(jax.random.key(0), relation, relation, 0, method=follower.query)
+        return follower.apply(params, relation, topics, hops=2, memory=memory, entity_table=table, k=options.k)
+
+    table = whole(jnp.float32, options.entities, options.entity_dim)
+    # Of each topic the entries that it has on average, in both hops: the first has one topic, the second k.
+    rows = queries / mesh.size * (1 + options.k) * options.entries / options.entities
+    return Program(follow, (relation, topics, memory, table), 2 * rows * options.relation_dim, 2 * rows * options.relation_dim)
+
+
+def step_program(mesh, options, objective, loss, params, batch, flops, memory=None) -> Program:
+    """A step of training: forward, backward, clipping and AdamW."""
+    task = make_task(objective, loss)
+    optimizer = trainer.make_optimizer(1000)
+    start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
+
+    def placed(path, x):
+        split = any(getattr(key, 'key', None) == 'entity_table' for key in path)
+        shape = (x.shape[0] + -x.shape[0] % mesh.size, *x.shape[1:]) if split else x.shape
+        return array(mesh, ROWS if split else WHOLE, x.dtype, *shape)
+
+    arguments = (jax.tree.map_with_path(placed, start), shaped(mesh, BATCH, batch), memory)
+    step = trainer.make_train_step(task, optimizer, 0)
+    return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
+
+
+def relations_program(mesh, options) -> Program:
+    """A step of relation pretraining: L_rel and L_el over all entities."""
+    rows = options.rows * mesh.size
+    encoder = make_encoder(
+        options.model, VOCABULARY, max_length=options.length, dtype='bfloat16', entity_dim=options.entity_dim
+    )
+    objective, layout = Relations(), Layout(mesh, options.entities)
+    loss = functools.partial(objective.loss, encoder, layout)
+    batch = random_batch(rows, options.length, np.random.default_rng(0))
+    # Each of two mentions of a row with all entities.
+    flops = encoder_flops(encoder, (rows, options.length), 4) + 2 * 2 * rows * options.entities * encoder.entity_dim
+    return step_program(mesh, options, objective, loss, lambda: init_params(encoder, options.entities, 0), batch, flops)
+
+
+def language_model_program(mesh, options, mode: str | None) -> Program:
+    """A step of the language model on clozes, without a memory if `mode` is None."""
+    settings = {**vars(options), 'rows': options.rows * mesh.size, 'topics': 2}
+    batch = lm_step.random_batch(type(options)(**settings), np.random.default_rng(0))
+    encoder = make_encoder(
+        options.model,
+        VOCABULARY,
+        max_length=options.length,
+        dtype='bfloat16',
+        entity_dim=options.entity_dim,
+        relation_dim=options.relation_dim,
+    )
+    given = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
+    objective = Cloze(rows=settings['rows'], topics=2, k=options.k, entity_layer=encoder.num_layers // 2, **given)
+    layout = Layout(mesh, options.entities)
+    loss = functools.partial(objective.loss, encoder, layout)
+    memory = sharded_memory(mesh, options, mode, passages=True) if mode else None
+    params = lambda: objective.init(encoder, init_params(encoder, options.entities, 0))
+    # The answer and the mentions of two topics, with all entities.
+    flops = encoder_flops(encoder, (settings['rows'], options.length), None)
+    flops += 2 * 3 * settings['rows'] * options.entities * encoder.entity_dim
+    return step_program(mesh, options, objective, loss, params, batch, flops, memory)
+
+
+def build_program(mesh, options) -> Program:
+    """The encoder over a batch of a memory's entries, as `build_memory` encodes them."""
+    rows = options.rows * mesh.size
+    encoder = make_encoder(options.model, VOCABULARY, max_length=options.length, dtype='bfloat16')
+    params = jax.eval_shape(lambda: init_params(encoder, 8, 0))['encoder']
+    tokens, position = array(mesh, BATCH, jnp.int32, rows, options.length), array(mesh, BATCH, jnp.int32, rows)
+    encode = lambda params, *marked: encoder.apply({'params': params}, *marked)
+    flops = encoder_flops(encoder, (rows, options.length), 3) / mesh.size
+    return Program(encode, (shaped(mesh, WHOLE, params), tokens, position, position), 0, flops)
+
+
+def programs(names, mesh, options):
+    """(what it is, function that makes the program) of each that was asked for."""
+    for name in names:
+        for queries in options.queries if name in ('search', 'follow') else ():
+            for mode in options.modes if name == 'search' else (None,):
+                make = functools.partial(search_program, mode=mode) if mode else follow_program
+                yield (
+                    {'program': name, 'queries': queries} | ({'mode': mode} if mode else {}),
+                    functools.partial(make, mesh, options, queries),
+                )
+        if name == 'lm':
+            for mode in (None, *options.modes):
+                yield {'program': name, 'memory': mode}, functools.partial(language_model_program, mesh, options, mode)
+        elif name in ('relations', 'build'):
+            make = relations_program if name == 'relations' else build_program
+            yield {'program': name}, functools.partial(make, mesh, options)
+
+
+# ---- What the compiler says ----
+
+
+def report(program: Program, chip: Chip, devices: int) -> dict:
+    """Compiles a program, and reads off what is told of it."""
+    started = time.perf_counter()
+    jitted = program.function if hasattr(program.function, 'lower') else jax.jit(program.function)
+    compiled = jitted.lower(*program.arguments).compile()
+    spent = time.perf_counter() - started
+    memory, text = compiled.memory_analysis(), compiled.as_text()
+    roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
+    if roofline is None or not math.isfinite(roofline) or roofline <= 0:
+        roofline = None
+    limit = max(program.bytes / chip.bandwidth, program.flops / chip.flops)
+    exchanged = arrays_exchanged(text)
+    return {
+        'argument_bytes': memory.argument_size_in_bytes,
+        'temporary_bytes': memory.temp_size_in_bytes,
+        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < chip.memory,
+        'received_bytes': received_bytes(compiled, devices),
+        'largest_collective': max((math.prod(shape) for _, shape in exchanged), default=0),
+        'loops': len(re.findall(r' while\(', text)),
+        'roofline_seconds': roofline,
+        'limit_seconds': limit,
+        'ratio': roofline and round(roofline / limit, 2),
+        'estimated_cycles': sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', text))),
+        'compile_seconds': round(spent, 1),
+    }
+
+
+PROGRAMS = ('search', 'follow', 'relations', 'lm', 'build')
+
+
+def main() -> None:
+    """Prints a line for each topology and program."""
+    parser = make_parser(__doc__)
+    names = lambda text: text.split(',')
+    parser.add_argument('--topologies', type=names, default='v5e-8', help=f'of {", ".join(TOPOLOGIES)}')
+    parser.add_argument('--programs', type=names, default=','.join(PROGRAMS), help=f'of {", ".join(PROGRAMS)}')
+    parser.add_argument('--modes', type=names, default='approx', help='of the search: exact, approx')
+    parser.add_argument('--queries', type=integers, default='1,64,1024')
+    parser.add_argument('--entries', type=int, default=1_600_000)
+    parser.add_argument('--entities', type=int, default=1_000_000)
+    parser.add_argument('--relation_dim', type=int, default=256)
+    parser.add_argument('--entity_dim', type=int, default=256)
+    parser.add_argument('--k', type=int, default=32)
+    parser.add_argument('--model', default='base', help='of gin/models')
+    parser.add_argument('--rows', type=int, default=32, help='rows of a chip, in a step')
+    parser.add_argument('--length', type=int, default=64, help='tokens of a row')
+    options = parser.parse_args()
+    for given, known in ((options.topologies, TOPOLOGIES), (options.programs, PROGRAMS), (options.modes, ('exact', 'approx'))):
+        if unknown := set(given) - set(known):
+            parser.error(f'{", ".join(sorted(unknown))}: known are {", ".join(known)}')
+    if not importlib.util.find_spec('libtpu'):
+        print("skipped: the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'", file=sys.stderr)
+        return
+    for topology in options.topologies:
+        mesh, chip = topology_mesh(topology), CHIPS[topology.split('-')[0]]
+        for what, make in programs(options.programs, mesh, options):
+            show({'topology': topology, **what, **report(make(), chip, mesh.size)}, options.json)
+
+
+if __name__ == '__main__':
+    main()
