@@ -73,30 +73,25 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
         InputError: the folder holds something else, another process writes there, or a parameter is not finite.
     """
     folder = files.require_local(folder)
-    with locks.writer(folder):
-        others = [path for path in folder.iterdir() if not locks.is_lock(path)]
-        if others and not manifest_lib.is_folder_of(folder, FORMAT):
-            raise InputError(f'{folder} holds other files: give a new or empty folder')
-        _write(folder, encoder, params, tokenizer, card)
-
-
-def _write(folder: pathlib.Path, encoder: RelationEncoder, params, tokenizer: str, card: str) -> None:
-    """`write`, while nobody else does."""
     tensors: dict[str, np.ndarray] = {}
     for name, value in traverse_util.flatten_dict(params, sep='.').items():
         if not name.startswith('w_e.'):
             tensors |= _rounded(name, np.asarray(value, np.float32))
-    digests = {}
-    for name, content in (
-        (WEIGHTS, safetensors.numpy.save(tensors)),
-        (TOKENIZER, tokenizer.encode()),
-        (CARD, card.encode()),
-    ):
-        with files.atomic_path(folder / name) as partial:
-            partial.write_bytes(content)
-        digests[name] = files.digest(folder / name)
-    fields = {name: getattr(encoder, name) for name in EncoderFields.__struct_fields__}
-    manifest_lib.write_manifest(folder, FORMAT, {'encoder': fields}, digests)
+    with locks.writer(folder):
+        others = [path for path in folder.iterdir() if not locks.is_lock(path)]
+        if others and not manifest_lib.is_folder_of(folder, FORMAT):
+            raise InputError(f'{folder} holds other files: give a new or empty folder')
+        digests = {}
+        for name, content in (
+            (WEIGHTS, safetensors.numpy.save(tensors)),
+            (TOKENIZER, tokenizer.encode()),
+            (CARD, card.encode()),
+        ):
+            with files.atomic_path(folder / name) as partial:
+                partial.write_bytes(content)
+            digests[name] = files.digest(folder / name)
+        fields = {name: getattr(encoder, name) for name in EncoderFields.__struct_fields__}
+        manifest_lib.write_manifest(folder, FORMAT, {'encoder': fields}, digests)
 
 
 def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:
