@@ -1,7 +1,7 @@
 """What the ranking of passages for questions of several hops is made of, and the fit of its weights.
 
 python benchmarks/retrieval.py --json
-python benchmarks/retrieval.py --row musique-untitled
+python benchmarks/retrieval.py --row hotpotqa
 python benchmarks/retrieval.py --fit
 
 The knowledge base and the questions are those of the recipe `retrieval`, whose steps are run as far as they are needed; its scores
@@ -24,6 +24,7 @@ from opql_jax.kb.retrieve import Retriever
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes import catalog
 from opql_jax.recipes.recipe import Options, run
+from opql_jax.recipes.retrieval import SETS
 from opql_jax.retrieval import rank
 
 # What is left out, by the weights that make it count nothing; a link of weight -inf is not followed.
@@ -61,7 +62,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument('--data', type=pathlib.Path, default='../shared/data', help='the folder of the data sets')
     parser.add_argument('--out', type=pathlib.Path, default='runs/retrieval', help='the folder of the recipe')
-    parser.add_argument('--row', default='musique', help='musique, musique-untitled or hotpotqa')
+    parser.add_argument('--row', default='musique', choices=SETS)
     parser.add_argument('--percent', type=float, default=100, help='of questions and passages')
     parser.add_argument('--fit', action='store_true', help='fit the weights')
     options = parser.parse_args()

@@ -125,6 +125,12 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
             yield number, value
 
 
+def write_json_lines(path: str | os.PathLike, records: Iterable[dict]) -> None:
+    """Writes JSON Lines, which `read_json_lines` reads; the file appears whole or not at all."""
+    with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8', newline='\n') as file:
+        file.writelines(json.dumps(record, ensure_ascii=False) + '\n' for record in records)
+
+
 def map_records(
     path: str | os.PathLike, records: Iterable[tuple[int, object]], convert: Callable[[dict], object], separator: str = ':'
 ) -> Iterator[tuple[int, Any]]:

@@ -14,12 +14,12 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
-from opql_jax.corpus.json_lines import read_json_lines, read_lines
+from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
-from opql_jax.kb.index_text import index_text
 from opql_jax.kb.train_questions import MOST, learn
 from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Recipe
 
 TRAINED_WITH = (0, 32, 256, 'all')
@@ -36,8 +36,8 @@ def metaqa_questions(source: str, folder: str) -> None:
             part: _metaqa(pathlib.Path(source, f'{hops}-hop', f'{part}.txt'), f'{hops}-hop-{part}') for part in ('dev', 'train')
         }
         train += parts['train']
-        _write(folder, f'{hops}-hop', parts['dev'])
-    _write(folder, 'train', train)
+        write_json_lines(pathlib.Path(folder, f'{hops}-hop.jsonl'), parts['dev'])
+    write_json_lines(pathlib.Path(folder, 'train.jsonl'), train)
 
 
 def _metaqa(path: pathlib.Path, name: str) -> list[dict]:
@@ -60,19 +60,9 @@ def webqsp_questions(articles: str, questions: str, folder: str) -> None:
             about.append({'id': document.id, 'title': document.title, 'text': whole})
     titles = {fold(document['title']) for document in about}
     kept = [{'id': r['qId'], 'question': r['question'], 'answers': r['answers']} for r, of in zip(asked, names) if of & titles]
-    _write(folder, 'articles', about)
-    _write(folder, 'train', [question for i, question in enumerate(kept) if i % 4])
-    _write(folder, 'dev', kept[::4])
-
-
-def _write(folder: str, name: str, records: list[dict]) -> None:
-    with atomic_path(pathlib.Path(folder, f'{name}.jsonl')) as partial:
-        partial.write_text(''.join(json.dumps(record, ensure_ascii=False) + '\n' for record in records), encoding='utf-8')
-
-
-def index(source: str, kb: str) -> None:
-    """The knowledge base of a file of documents."""
-    index_text([source], kb)
+    write_json_lines(pathlib.Path(folder, 'articles.jsonl'), about)
+    write_json_lines(pathlib.Path(folder, 'train.jsonl'), [question for i, question in enumerate(kept) if i % 4])
+    write_json_lines(pathlib.Path(folder, 'dev.jsonl'), kept[::4])
 
 
 def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: int, most: int, seed: int, output: str) -> dict:

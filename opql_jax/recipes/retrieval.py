@@ -3,9 +3,9 @@
 import json
 import pathlib
 
-from opql_jax.core import files
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.kb.evaluate_retrieval import evaluate_retrieval
-from opql_jax.kb.index_text import index_text
+from opql_jax.recipes.plain_text import index
 from opql_jax.recipes.recipe import Function, Options, Recipe
 
 # Development questions; the text is that of all passages which come with any of them.
@@ -23,23 +23,8 @@ def select(corpus: str, questions: str, folder: str, percent: float) -> None:
     needed = {name for question in asked for name in question['supporting']}
     last = round(len(documents) * percent / 100)
     kept = [document for place, document in enumerate(documents) if place < last or document['id'] in needed]
-    _write(pathlib.Path(folder, 'documents.jsonl'), kept)
-    _write(pathlib.Path(folder, 'questions.jsonl'), asked)
-
-
-def _write(path: pathlib.Path, records: list[dict]) -> None:
-    with files.atomic_path(path) as partial:
-        partial.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
-
-
-def index(documents: str, kb: str) -> None:
-    """`opql index`."""
-    index_text([documents], kb)
-
-
-def score(kb: str, questions: str, output: str) -> dict[str, dict]:
-    """Prints and returns the scores of `opql retrieve` and of what it is compared with."""
-    return evaluate_retrieval(kb, questions, output)
+    write_json_lines(pathlib.Path(folder, 'documents.jsonl'), kept)
+    write_json_lines(pathlib.Path(folder, 'questions.jsonl'), asked)
 
 
 def steps_of(options: Options, name: str) -> list[Function]:
@@ -54,8 +39,8 @@ def steps_of(options: Options, name: str) -> list[Function]:
     scored = {'kb': kb, 'questions': f'{text}/questions.jsonl', 'output': f'{{out}}/results/{name}'}
     return [
         Function(f'text-{name}', select, source, f'text-{name}'),
-        Function(f'kb-{name}', index, {'documents': f'{text}/documents.jsonl', 'kb': kb}, f'kb-{name}'),
-        Function(f'results/{name}', score, scored, f'results/{name}'),
+        Function(f'kb-{name}', index, {'source': f'{text}/documents.jsonl', 'kb': kb}, f'kb-{name}'),
+        Function(f'results/{name}', evaluate_retrieval, scored, f'results/{name}'),
     ]
 
 

@@ -15,16 +15,9 @@ from opql_jax.kb.index_text import index_text
 from opql_jax.kb.verify import verify
 from opql_jax.models.passage_encoder import PassageEncoder
 
-from trios import TRIOS
+from trios import TRIOS, write
 
 ENGINE = TRIOS['engine']
-
-
-def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for title, text in documents.items():
-        (folder / f'{fold(title)}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
-    return folder
 
 
 def content(folder: pathlib.Path) -> dict[str, bytes]:

@@ -7,8 +7,9 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 from three_corpora import ABSTRACTS, STORY, WIKI
 
 import opql_jax
-from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.index_text import index_text
+
+from trios import write
 
 # How many of the questions of each are answered right by the first entity. What is wrong in the story is who "her" and "she" are.
 RIGHT = {'story': 3, 'wiki': 7, 'abstracts': 5}
@@ -16,10 +17,7 @@ RIGHT = {'story': 3, 'wiki': 7, 'abstracts': 5}
 
 @pytest.mark.parametrize('name, corpus', [('story', STORY), ('wiki', WIKI), ('abstracts', ABSTRACTS)])
 def test_most_questions_are_answered_with_a_sentence(name, corpus, tmp_path):
-    (tmp_path / 'articles').mkdir()
-    for title, text in corpus.documents.items():
-        (tmp_path / 'articles' / f'{fold(title)}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
-    index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)
+    index_text([write(tmp_path / 'articles', corpus.documents)], tmp_path / 'kb', processes=1)
     kb, right = opql_jax.open(tmp_path / 'kb'), []
     for asked in corpus.asked:
         answer = kb.ask(asked.question)

@@ -1,6 +1,9 @@
 """Three plain documents each about people and things, and questions of one and two hops that nobody trained on."""
 
+import pathlib
 from typing import NamedTuple
+
+from opql_jax.corpus.name_resolution import fold
 
 
 class Asked(NamedTuple):
@@ -16,6 +19,14 @@ class Trio(NamedTuple):
 
     documents: dict[str, str]
     asked: tuple[Asked, ...]
+
+
+def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
+    """Writes documents into a folder, a file each, and returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for title, text in documents.items():
+        (folder / f'{fold(title)}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
+    return folder
 
 
 TRIOS = {

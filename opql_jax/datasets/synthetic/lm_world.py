@@ -8,7 +8,6 @@ facts, along two hops, and about two topics at once. The same arguments give the
 import collections
 import dataclasses
 import itertools
-import json
 import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
 from opql_jax.datasets.synthetic.questions import MAX_ANSWERS, ends, question_type, round_robin, worded
@@ -338,9 +338,9 @@ def write_lm_world(
     for folder in (*corpora, 'questions', 'linked'):
         (directory / folder).mkdir(parents=True, exist_ok=True)
     for name, texts in corpora.items():
-        _write_lines(directory / name / 'corpus.jsonl', map(_document_record, texts))
+        write_json_lines(directory / name / 'corpus.jsonl', map(_document_record, texts))
     entities = ({'id': key, 'name': name} for key, name in zip(world.keys, world.names))
-    _write_lines(directory / 'entities.jsonl', entities)
+    write_json_lines(directory / 'entities.jsonl', entities)
     linked = [question for question in files['train'] if question.hops == len(question.topics) == 1]
     vocab = world.vocab()
     for name, asked in {**{f'questions/{name}': asked for name, asked in files.items()}, 'linked/train': linked}.items():
@@ -351,8 +351,3 @@ def _document_record(document: Document) -> dict:
     mentions = [{'start': m.start, 'end': m.end, 'entity': m.entity} for m in document.mentions or ()]
     fields = {'id': document.id, 'title': document.title, 'text': document.text, 'title_entity': document.title_entity}
     return {**fields, 'mentions': mentions}
-
-
-def _write_lines(path: Path, records: Iterable[dict]) -> None:
-    with open(path, 'w', encoding='utf-8', newline='\n') as file:
-        file.writelines(json.dumps(record, ensure_ascii=False) + '\n' for record in records)
