@@ -25,7 +25,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.recipes import catalog
 from opql_jax.recipes.recipe import Options, run
 from opql_jax.recipes.retrieval import SETS
-from opql_jax.retrieval import rank
+from opql_jax.retrieval import rank, view
 
 # What is left out, by the weights that make it count nothing; a link of weight -inf is not followed.
 NEVER = -1e9
@@ -49,7 +49,7 @@ class Task:
 
     retriever: Retriever
     asked: list[Asked]
-    questions: list[rank.Question]
+    questions: list[view.Question]
     supporting: list[list[int]]
 
     def part(self, start: int, step: int = 2) -> 'Task':
@@ -109,7 +109,7 @@ def task_of(retriever: Retriever, asked: list[Asked]) -> Task:
 def line(task: Task, ranking: str, ranker: rank.Ranker) -> dict:
     """What is printed of a ranking."""
     start = time.process_time()
-    found = [task.retriever.best_documents(ranker, question, 5) for question in task.questions]
+    found = list(task.retriever.best_documents(ranker, task.questions, 5))
     spent = (time.process_time() - start) / len(found)
     measured = scores(task.asked, [[each.document for each in ranked] for ranked in found], task.retriever.texts)
     return {'ranking': ranking, **measured, 'cpu_ms_per_question': round(spent * 1e3, 1)}
@@ -127,35 +127,33 @@ def rounded(weights: rank.Weights) -> dict:
 def fit(task: Task) -> rank.Weights:
     """Weights under which a supporting passage is likely to come first, and chains of two supporting passages are."""
     index = task.retriever.index
-    first = solve(list(first_steps(index, task)), len(rank.FIRST))
-    weights = rank.Weights(dict(zip(rank.FIRST, first)), rank.WEIGHTS.next, 1.0)
-    begin, *after = solve(list(chains(rank.Ranker(index, weights), task)), 1 + len(rank.NEXT))
-    return rank.Weights(weights.first, dict(zip(rank.NEXT, after)), float(begin))
+    first = solve(list(first_steps(index, task)), len(view.FIRST))
+    weights = rank.Weights(dict(zip(view.FIRST, first)), rank.WEIGHTS.next, 1.0)
+    begin, *after = solve(list(chains(rank.Ranker(index, weights), task)), 1 + len(view.NEXT))
+    return rank.Weights(weights.first, dict(zip(view.NEXT, after)), float(begin))
 
 
 def first_steps(index, task: Task):
     """For each question, the quantities of all first passages and the right ones."""
     ranker = rank.Ranker(index)
-    for question, needed in zip(task.questions, task.supporting):
-        yield ranker.view(question).first().astype(np.float32), np.array(needed)
+    for seen, needed in zip(ranker.views(task.questions), task.supporting):
+        yield seen.first.astype(np.float32), np.array(needed)
 
 
 def chains(ranker: rank.Ranker, task: Task):
     """For each question, of chains of two passages the log-probability of the first and the quantities of the step; and the right ones."""
-    for question, needed in zip(task.questions, task.supporting):
-        view = ranker.view(question)
-        rows, right = [], []
-        for root in view.roots.tolist():
-            found = ranker.candidates(view, (root,))
-            targets = found.passages[found.place]
-            good = np.isin(targets, needed) & (root in needed)
-            likely = rank.best(found.edges.quantities @ ranker.next, WAYS)
-            kept = np.union1d(likely, np.flatnonzero(good))
-            begin = np.full((len(kept), 1), np.log(view.probabilities[root] + 1e-12))
-            rows.append(np.concatenate([begin, found.edges.quantities[kept]], 1, dtype=np.float32))
-            right.append(good[kept])
-        if (there := np.flatnonzero(np.concatenate(right))).size:
-            yield np.concatenate(rows), there
+    for seen, needed in zip(ranker.views(task.questions), task.supporting):
+        found = seen.candidates(seen.roots[:, None])
+        roots, quantities = seen.roots[found.chains[found.pair]], found.quantities()
+        good = np.isin(found.passages[found.pair], needed) & np.isin(roots, needed)
+        likely = [
+            ways[view.best(found.logits(ranker.next)[ways], WAYS)]
+            for ways in (np.flatnonzero(roots == root) for root in seen.roots)
+        ]
+        kept = np.union1d(np.concatenate(likely), np.flatnonzero(good))
+        begin = np.log(seen.probabilities[roots[kept]] + 1e-12)
+        if good.any():
+            yield np.concatenate([begin[:, None], quantities[kept]], 1, dtype=np.float32), np.flatnonzero(good[kept])
 
 
 def solve(examples: list[tuple], width: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import collections
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,8 @@ from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
 from opql_jax.retrieval.index import Corpus, RetrievalIndex, build
-from opql_jax.retrieval.rank import Question, Ranked, Ranker, best
+from opql_jax.retrieval.rank import Ranked, Ranker
+from opql_jax.retrieval.view import Question, best
 
 # Entities that a name in a question may mean, at most.
 _CANDIDATES = 3
@@ -103,14 +104,14 @@ class Retriever:
 
     def retrieve(self, questions: Sequence[str], k: int) -> list[list[Retrieved]]:
         """The k best documents for questions, best first."""
-        return [self.best_documents(self._ranker, question, k) for question in self.questions(questions)]
+        return list(self.best_documents(self._ranker, self.questions(questions), k))
 
     def compare(self) -> dict[str, Ranking]:
         """By name `retrieve` itself, as a ranking, without following links, and what it is compared with."""
 
         def ours(ranker: Ranker) -> Ranking:
             return lambda texts, k: [
-                [found.document for found in self.best_documents(ranker, question, k)] for question in self.questions(texts)
+                [found.document for found in documents] for documents in self.best_documents(ranker, self.questions(texts), k)
             ]
 
         def other(baseline: Baseline) -> Ranking:
@@ -131,12 +132,13 @@ class Retriever:
         entities = lambda text: [entity for named in self._link(text) for entity in named.entities[:_CANDIDATES]]
         return [Question(text, entities(text), vector) for text, vector in zip(texts, vectors)]
 
-    def best_documents(self, ranker: Ranker, question: Question, k: int) -> list[Retrieved]:
-        """The k best documents for a question by any ranker of the index, best first."""
-        found: dict[str, Retrieved] = {}
-        for passage in ranker.rank(question, k * self._most):
-            found.setdefault(self.documents[passage.passage], self._retrieved(passage))
-        return list(found.values())[:k]
+    def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[list[Retrieved]]:
+        """The k best documents for questions by any ranker of the index, best first."""
+        for ranked in ranker.rank_all(questions, k * self._most):
+            first: dict[str, Ranked] = {}
+            for passage in ranked:
+                first.setdefault(self.documents[passage.passage], passage)
+            yield [self._retrieved(passage) for passage in list(first.values())[:k]]
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:
         at, reason = ranked.passage, ranked.reason

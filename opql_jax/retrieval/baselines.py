@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from opql_jax.retrieval.index import RetrievalIndex
-from opql_jax.retrieval.rank import Question
+from opql_jax.retrieval.view import Question
 from opql_jax.retrieval.words import words_of
 
 # Of the graph: the share of a step that goes on from where it is, and how many steps there are.

@@ -206,6 +206,7 @@ class RetrievalIndex:
         ids, titles, texts: of the passages.
         title_entity: [passages] int32, or -1.
         first_sentence: [passages + 1] int64: the sentences of passage p are rows first_sentence[p] to first_sentence[p + 1].
+        passage_of_sentence: [sentences] the passage of each.
         sentence_starts: [sentences] int32, in the text of their passage.
         vectors: [passages + sentences, d] float32, passages first.
         num_entities: how many there are.
@@ -213,6 +214,8 @@ class RetrievalIndex:
         passages_of_entity: [passages, entities] sparse by columns, 1 where a passage names an entity in text or title.
         passages_titled: [passages, entities] sparse by columns, 1 where the title does.
         passages_naming: the former without the latter.
+        naming_starts, naming_counts: for each entry of `passages_naming` where in `sentences_of_entity.indices` the sentences are that
+            name the entity in that passage, and how many.
         word_ids: word -> column of `words`.
         words: [passages, words] sparse by columns, BM25 scores.
         words_of_sentence: [sentences, words] sparse by columns, 1 where a sentence has a word.
@@ -235,12 +238,12 @@ class RetrievalIndex:
         self.sentences_of_entity = self.entities_of_sentence.tocsc()
         titled = np.flatnonzero(self.title_entity >= 0)
         self.passages_titled = _incidence(titled, self.title_entity[titled], shape)
-        passage = np.repeat(np.arange(len(counts)), counts)[sentence]
+        self.passage_of_sentence = np.repeat(np.arange(len(counts)), counts)
+        passage = self.passage_of_sentence[sentence]
         self.passages_of_entity = _incidence(
             np.concatenate([passage, titled]), np.concatenate([entity, self.title_entity[titled]]), shape
         )
-        self.passages_naming = self.passages_of_entity - self.passages_titled
-        self.passages_naming.eliminate_zeros()
+        self._group_mentions()
         self.word_ids = {word: column for column, word in enumerate(words['word'].to_pylist())}
         self.words = sp.csc_matrix(
             (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']), (len(self.ids), len(self.word_ids))
@@ -272,6 +275,18 @@ class RetrievalIndex:
         if lengths != (manifest.passages, manifest.sentences, manifest.passages):
             raise ManifestError(f'{directory}: has not the passages and sentences that its manifest states; {FORMAT.advice}')
         return cls(passages, words, manifest.entities, arrays)
+
+    def _group_mentions(self) -> None:
+        """Sets `passages_naming`, `naming_starts` and `naming_counts`."""
+        by_entity = self.sentences_of_entity
+        entity = np.repeat(np.arange(self.num_entities), np.diff(by_entity.indptr))
+        passage = self.passage_of_sentence[by_entity.indices]
+        changes = (np.diff(entity, prepend=-1) != 0) | (np.diff(passage, prepend=-1) != 0)
+        starts = np.flatnonzero(changes)
+        counts = np.diff(starts, append=len(entity))
+        kept = self.title_entity[passage[starts]] != entity[starts]
+        self.naming_starts, self.naming_counts = starts[kept], counts[kept]
+        self.passages_naming = _incidence(passage[starts[kept]], entity[starts[kept]], self.passages_titled.shape)
 
     def sentence(self, row: int) -> tuple[int, int]:
         """Start and end of a sentence in the text of its passage."""

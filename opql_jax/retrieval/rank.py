@@ -15,35 +15,20 @@ to `max_passages`, of the probability that it is in a chain; the most probable c
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from opql_jax.core.errors import InputError
 from opql_jax.retrieval.index import RetrievalIndex
-from opql_jax.retrieval.words import words_of
+from opql_jax.retrieval.view import FIRST, LINKS, NEXT, Candidates, Link, Question, View, best
 
-# What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf of the question's entities that
-# it names, and of those that its title names; the similarity of its best sentence, and of it as a whole, in standard deviations.
-FIRST = ('words', 'named', 'titled', 'sentence', 'passage')
-# What a next one is chosen by. The same for what the chain has not covered, and `words_share`, in proportion to the candidate that
-# covers most; how it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well
-# the sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
-# without a link, the log-probability as first passage; and of the sentence of the next passage that names the entity, or of its best one
-# if the title does, how well it suits the question, compared likewise, and the uncovered words that it has.
-NEXT = (
-    'words', 'words_share', 'named', 'titled', 'sentence', 'passage',
-    'direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'target', 'target_words',
-)  # fmt: skip
-Link = Literal['direct', 'to_title', 'from_title', 'shared']
-_LINKS: tuple[Link, ...] = ('direct', 'to_title', 'from_title', 'shared')
-_COLUMN = {name: column for column, name in enumerate(NEXT)}
-# Passages that suit the question, as beginnings and as direct next ones; chains that are followed; next passages of each.
-_ROOTS, _BEAM, _NEXT_KEPT = 24, 10, 8
-# An entity is no link to more passages than this.
-_MAX_SPREAD = 200
+# Chains that are followed, and next passages of each.
+_BEAM, _NEXT_KEPT = 10, 8
+# Questions that are compared with all vectors at once.
+_QUESTIONS = 16
 
 
 class Weights(NamedTuple):
@@ -63,21 +48,6 @@ WEIGHTS = Weights(
     },
     begin=0.89,
 )  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Question:
-    """A question as it is ranked for.
-
-    Attributes:
-        text: the question.
-        entities: ids of the entities that it names.
-        vector: [d] of the encoder that made the vectors of the index, of any length.
-    """
-
-    text: str
-    entities: Sequence[int]
-    vector: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,23 +76,12 @@ class Ranked(NamedTuple):
     reason: Reason
 
 
-class _Edges(NamedTuple):
-    """Ways to next passages: `quantities` [n, len(NEXT)], the entity, and the rows of the sentences that name it here and there; -1: none."""
+class _Step(NamedTuple):
+    """A step of all chains: where they can go, and the probabilities of the ways and of the pairs of a chain and a passage."""
 
-    passages: np.ndarray
-    quantities: np.ndarray
-    entities: np.ndarray
-    sentences: np.ndarray
-    targets: np.ndarray
-
-
-class Candidates(NamedTuple):
-    """What can come next: ways to passages; `place` is the place of each way's passage in `passages`, which are distinct."""
-
-    passages: np.ndarray
-    place: np.ndarray
-    edges: _Edges
-    previous: np.ndarray
+    found: Candidates
+    ways: np.ndarray
+    shares: np.ndarray
 
 
 class Ranker:
@@ -141,220 +100,86 @@ class Ranker:
         self._idf = np.log((count + 1) / (named_by + 0.5)) / np.log((count + 1) / 0.5)
 
     def rank(self, question: Question, k: int) -> list[Ranked]:
-        """The k best passages for a question, best first; equal scores in the order of the index.
+        """The k best passages for a question, see `rank_all`."""
+        return next(self.rank_all([question], k))
+
+    def rank_all(self, questions: Sequence[Question], k: int) -> Iterator[list[Ranked]]:
+        """The k best passages for each question, best first; equal scores in the order of the index.
 
         Args:
-            question: what is asked.
+            questions: what is asked.
             k: how many; all if there are fewer.
 
         Raises:
-            InputError: `k` or a field of the question is not possible.
+            InputError: `k` or a field of a question is not possible.
         """
         if k < 1:
             raise InputError(f'k: {k}; ask for at least one passage')
-        view = self.view(question)
-        first = view.probabilities
-        scores, strongest = first.copy(), first.copy()
-        steps: list[tuple[Candidates, np.ndarray]] = []
-        step_to = np.full(len(first), -1)  # the most probable step to each passage, -1 for the first one
-        beam = [((int(passage),), first[passage] ** self._begin) for passage in view.roots]
+        for view in self.views(questions):
+            yield self._rank(view, k)
+
+    def views(self, questions: Sequence[Question]) -> Iterator[View]:
+        """The index as each question sees it, with the probabilities of the first passages."""
+        width = self.index.vectors.shape[1]
+        for start in range(0, len(questions), _QUESTIONS):
+            block = questions[start : start + _QUESTIONS]
+            for question in block:
+                if question.vector.shape != (width,) or not np.isfinite(question.vector).all():
+                    raise InputError(
+                        f'vector: shape {question.vector.shape}, expected {width} finite numbers, as the index has'
+                    )
+            vectors = np.stack([question.vector for question in block]).astype(np.float32)
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            for question, similarity in zip(block, (vectors / np.where(norms > 0, norms, 1)) @ self.index.vectors.T):
+                view = View(self.index, self._idf, question, similarity)
+                logits = view.first @ self._first
+                first = np.exp(logits - logits.max())
+                view.begin(first / first.sum())
+                yield view
+
+    def _rank(self, view: View, k: int) -> list[Ranked]:
+        """The k best passages for the question of a view."""
+        first, scores, steps = view.probabilities, view.probabilities.copy(), []
+        chains, logs = view.roots[:, None], self._begin * np.log(first[view.roots] + 1e-300)
         for _ in range(self.max_passages - 1):
-            found = [self.candidates(view, chain) for chain, _ in beam]
-            logits = [each.edges.quantities @ self.next + np.log(share + 1e-300) for each, (_, share) in zip(found, beam)]
-            highest = max((each.max() for each in logits if len(each)), default=None)
-            if highest is None:
+            found = view.candidates(chains, self._follow)
+            if not len(found.way):
                 break
-            ways = [np.exp(each - highest) for each in logits]
-            total = sum(each.sum() for each in ways)
-            longer: dict[tuple[int, ...], float] = {}
-            for (chain, _), candidates, way in zip(beam, found, ways):
-                way /= total
-                shares = np.bincount(candidates.place, way, len(candidates.passages))
-                scores[candidates.passages] += shares
-                scores[list(chain)] += shares.sum()
-                stronger = shares > strongest[candidates.passages]
-                reached = candidates.passages[stronger]
-                strongest[reached] = shares[stronger]
-                step_to[reached] = len(steps)
-                steps.append((candidates, way))
-                for place in best(shares, _NEXT_KEPT):
-                    extended = tuple(sorted((*chain, int(candidates.passages[place]))))
-                    longer[extended] = longer.get(extended, 0.0) + shares[place]
-            beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
+            logits = found.logits(self.next) + logs[found.chains[found.pair]]
+            ways = np.exp(logits - logits.max())
+            ways /= ways.sum()
+            shares = np.bincount(found.pair, ways, len(found.passages))
+            scores += np.bincount(found.passages, shares, len(scores))
+            np.add.at(scores, chains, np.bincount(found.chains, shares, len(chains))[:, None])
+            steps.append(_Step(found, ways, shares))
+            chains, logs = _longer(chains, found, shares)
         scores /= self.max_passages
-        return [
-            Ranked(p, float(scores[p]), self._reason(p, *steps[step_to[p]]) if step_to[p] >= 0 else Reason('direct'))
-            for p in best(scores, k).tolist()
-        ]
+        return [Ranked(p, float(scores[p]), self._reason(p, first[p], steps)) for p in best(scores, k).tolist()]
 
-    def view(self, question: Question) -> View:
-        """The index as a question sees it, with the probabilities of the first passages."""
-        view = View(self.index, question, self._idf)
-        logits = view.first() @ self._first
-        first = np.exp(logits - logits.max())
-        view.begin(first / first.sum())
-        return view
-
-    def candidates(self, view: View, chain: tuple[int, ...]) -> Candidates:
-        """What can come after a chain, and by what it is chosen."""
-        sources = chain if self._follow else ()
-        parts = [view.direct(), *(view.links(passage) for passage in sources)]
-        edges = _Edges(*(np.concatenate(column) for column in zip(*parts)))
-        previous = np.repeat([-1, *sources], [len(part.passages) for part in parts])
-        kept = ~np.isin(edges.passages, chain)
-        edges = _Edges(*(column[kept] for column in edges))
-        passages, place = np.unique(edges.passages, return_inverse=True)
-        if len(passages):
-            edges.quantities[:, : _COLUMN['direct']] = view.uncovered(chain, passages)[place]
-            edges.quantities[:, _COLUMN['target_words']] = view.uncovered_words(chain, edges.targets)
-        return Candidates(passages, place, edges, previous[kept])
-
-    def _reason(self, passage: int, found: Candidates, ways: np.ndarray) -> Reason:
-        """The most probable way to a passage in a step."""
-        to_it = np.flatnonzero(found.passages[found.place] == passage)
-        way = to_it[np.argmax(ways[to_it])]
-        link = _LINKS[int(np.argmax(found.edges.quantities[way, _COLUMN['direct'] : _COLUMN['rarity']]))]
-        if link == 'direct':
-            return Reason(link)
-        row = int(found.edges.sentences[way])
-        sentence = self.index.sentence(row) if row >= 0 else None
-        return Reason(link, int(found.previous[way]), int(found.edges.entities[way]), sentence)
+    def _reason(self, passage: int, direct: float, steps: Sequence[_Step]) -> Reason:
+        """The most probable way to a passage, in any step, or none if it is more probable as a first one."""
+        strongest, reason = direct, Reason('direct')
+        for found, ways, shares in steps:
+            pairs = np.flatnonzero(found.passages == passage)
+            if not len(pairs) or shares[pairs].max() <= strongest:
+                continue
+            pair = pairs[np.argmax(shares[pairs])]
+            strongest, to_it = shares[pair], np.flatnonzero(found.pair == pair)
+            way = found.way[to_it[np.argmax(ways[to_it])]]
+            link = LINKS[int(np.argmax(found.links.quantities[way, : len(LINKS)]))]
+            row = int(found.links.sentences[way])
+            sentence = self.index.sentence(row) if row >= 0 else None
+            entity, previous = int(found.links.entities[way]), int(found.links.previous[way])
+            reason = Reason(link) if link == 'direct' else Reason(link, previous, entity, sentence)
+        return reason
 
 
-class View:
-    """What an index holds as one question sees it."""
-
-    def __init__(self, index: RetrievalIndex, question: Question, idf: np.ndarray):
-        self.index, self._idf = index, idf
-        count, width = len(index.ids), index.vectors.shape[1]
-        vector = np.asarray(question.vector, np.float32)
-        if vector.shape != (width,) or not np.isfinite(vector).all():
-            raise InputError(f'vector: shape {vector.shape}, expected {width} finite numbers, as the index has')
-        self._vector = vector / (np.linalg.norm(vector) or 1)
-        self._asked = np.unique(np.asarray(question.entities, np.int64))
-        if len(self._asked) and not 0 <= self._asked[0] <= self._asked[-1] < index.num_entities:
-            raise InputError(f'entities: {self._asked.tolist()}, but the index has {index.num_entities}')
-        columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
-        # [words, passages]; [entities of the question, passages], once for what is named anywhere, once for titles.
-        words = index.words[:, columns].toarray().T
-        self._words = words / max(words.max(1, initial=0).sum(), 1e-6)
-        # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is of no sentence.
-        in_sentence = index.words_of_sentence[:, columns].toarray().T * self._words.max(1, initial=0)[:, None]
-        self._in_sentence = np.pad(in_sentence, ((0, 0), (0, 1)))
-        rarity = idf[self._asked, None].astype(np.float32)
-        self._named = index.passages_of_entity[:, self._asked].toarray().T * rarity
-        self._titled = index.passages_titled[:, self._asked].toarray().T * rarity
-        similarity = index.vectors @ self._vector
-        self._similarity = (similarity - similarity.mean()) / (similarity.std() or 1)
-        self._passage, self._sentence = self._similarity[:count], self._similarity[count:]
-        # A passage is as similar as its best sentence, or it as a whole.
-        self._best = self._passage.copy()
-        np.maximum.at(self._best, np.repeat(np.arange(count), np.diff(index.first_sentence)), self._sentence)
-        self._links: dict[int, _Edges] = {}
-        # Of each passage the row of the sentence that suits the question best, or -1, and how well.
-        self._passage_of = np.repeat(np.arange(count), np.diff(index.first_sentence))
-        order = np.argsort(self._sentence, kind='stable')
-        self._best_row = np.full(count, -1)
-        self._best_row[self._passage_of[order]] = order
-        self._best_sentence = np.where(self._best_row >= 0, self._sentence[self._best_row], 0)
-
-    def first(self) -> np.ndarray:
-        """The quantities of all passages as first ones, [passages, len(FIRST)]."""
-        return np.stack([self._words.sum(0), self._named.sum(0), self._titled.sum(0), self._best, self._passage], 1)
-
-    def begin(self, first: np.ndarray) -> None:
-        """Notes the probabilities of first passages [passages], of which the best are the roots."""
-        self.probabilities = first
-        self.roots = best(first, _ROOTS)
-        quantities = np.zeros((len(self.roots), len(NEXT)))
-        quantities[:, _COLUMN['direct']] = 1
-        quantities[:, _COLUMN['prior']] = np.log(first[self.roots] + 1e-12)
-        none = np.full(len(self.roots), -1)
-        self._direct = _Edges(self.roots, quantities, none, none, none)
-
-    def direct(self) -> _Edges:
-        """The ways to passages that suit the question by themselves."""
-        return self._direct
-
-    def links(self, passage: int) -> _Edges:
-        """The ways out of a passage; the first columns of `quantities` are zero, as they depend on the chain."""
-        if passage in self._links:
-            return self._links[passage]
-        index, topic = self.index, int(self.index.title_entity[passage])
-        first, last = index.first_sentence[passage : passage + 2]
-        block = index.entities_of_sentence[first:last]
-        sentences = np.repeat(np.arange(first, last), np.diff(block.indptr))
-        # Of each entity the sentence that suits the question best.
-        order = np.lexsort((sentences, -self._sentence[sentences], block.indices))
-        entities, at = np.unique(block.indices[order], return_index=True)
-        sentences = sentences[order][at][entities != topic]
-        entities = entities[entities != topic]
-        about = np.array([topic] if topic >= 0 else [], np.int64)
-        parts = [
-            self._link('to_title', passage, entities, sentences, index.passages_titled),
-            self._link('from_title', passage, about, np.full(len(about), -1), index.passages_naming),
-            self._link('shared', passage, entities, sentences, index.passages_naming),
-        ]
-        self._links[passage] = _Edges(*(np.concatenate(column) for column in zip(*parts)))
-        return self._links[passage]
-
-    def _link(self, link: Link, passage: int, entities: np.ndarray, sentences: np.ndarray, table: sp.csc_matrix) -> _Edges:
-        """The ways from a passage through entities, which these of its sentences name, to the passages in their columns of a table."""
-        few = np.diff(table.indptr)[entities] <= _MAX_SPREAD
-        entities, sentences = entities[few], sentences[few]
-        which, targets = _columns(table, entities)
-        which, targets = which[targets != passage], targets[targets != passage]
-        spread = np.bincount(which, minlength=len(entities))
-        named, through = sentences >= 0, np.zeros((len(entities), len(NEXT)))
-        through[:, _COLUMN[link]] = 1
-        through[:, _COLUMN['rarity']] = self._idf[entities]
-        through[:, _COLUMN['spread']] = np.log(np.maximum(spread, 1))
-        through[:, _COLUMN['asked']] = np.isin(entities, self._asked)
-        if named.any():
-            first, last = self.index.first_sentence[passage : passage + 2]
-            through[named, _COLUMN['source']] = self._sentence[sentences[named]] - self._sentence[first:last].max()
-        quantities, ends = through[which], self._ends(link, entities, which, targets)
-        linked = ends >= 0
-        quantities[linked, _COLUMN['target']] = self._sentence[ends[linked]] - self._best_sentence[targets[linked]]
-        return _Edges(targets, quantities, entities[which], sentences[which], ends)
-
-    def _ends(self, link: Link, entities: np.ndarray, which: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """For each link the row of the sentence of its target that suits the question best, of those that name its entity, or -1."""
-        if link == 'to_title':
-            return self._best_row[targets]
-        # By entity and passage; of each the best sentence comes last.
-        of, rows = _columns(self.index.sentences_of_entity, entities)
-        order = np.lexsort((self._sentence[rows], self._passage_of[rows], of))
-        rows, count = rows[order], len(self._passage)
-        keys, wanted = of[order] * count + self._passage_of[rows], which * count + targets
-        if not len(keys):
-            return np.full(len(targets), -1)
-        at = np.searchsorted(keys, wanted, side='right') - 1
-        return np.where((at >= 0) & (keys[at] == wanted), rows[at], -1)
-
-    def uncovered(self, chain: tuple[int, ...], passages: np.ndarray) -> np.ndarray:
-        """The quantities of next passages [n, 6] that the chain covers no part of: 'words' to 'passage'."""
-        at = list(chain)
-        words, named, titled = (
-            np.maximum(table[:, passages] - table[:, at].max(1)[:, None], 0).sum(0)
-            for table in (self._words, self._named, self._titled)
-        )
-        share = words / (words.max() + 0.02)
-        return np.stack([words, share, named, titled, self._best[passages], self._passage[passages]], 1)
-
-    def uncovered_words(self, chain: tuple[int, ...], sentences: np.ndarray) -> np.ndarray:
-        """What the words of sentences (rows, -1 for none) are worth that the chain does not cover."""
-        return np.maximum(self._in_sentence[:, sentences] - self._words[:, list(chain)].max(1)[:, None], 0).sum(0)
-
-
-def _columns(table: sp.csc_matrix, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of columns of a table, column by column: the place of each one's column in `columns`, and its row."""
-    lengths = np.diff(table.indptr)[columns]
-    which = np.repeat(np.arange(len(columns)), lengths)
-    places = np.arange(len(which)) + np.repeat(table.indptr[columns] - (np.cumsum(lengths) - lengths), lengths)
-    return which, table.indices[places]
-
-
-def best(scores: np.ndarray, k: int) -> np.ndarray:
-    """The places of the k highest scores, highest first; equal ones by place."""
-    return np.argsort(-scores, kind='stable')[:k]
+def _longer(chains: np.ndarray, found: Candidates, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The most probable longer chains [n, length + 1], and the logs of their probabilities; the order of passages does not count."""
+    longer: dict[tuple[int, ...], float] = {}
+    for chain, (start, end) in zip(chains.tolist(), itertools.pairwise(np.searchsorted(found.chains, range(len(chains) + 1)))):
+        for pair in (start + best(shares[start:end], _NEXT_KEPT)).tolist():
+            extended = tuple(sorted((*chain, int(found.passages[pair]))))
+            longer[extended] = longer.get(extended, 0.0) + float(shares[pair])
+    beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
+    return np.array([chain for chain, _ in beam]), np.log([share + 1e-300 for _, share in beam])

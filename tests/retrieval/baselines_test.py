@@ -6,7 +6,7 @@ from tiny_retrieval import corpus_of, vector_of
 
 from opql_jax.retrieval.baselines import BASELINES
 from opql_jax.retrieval.index import build
-from opql_jax.retrieval.rank import Question
+from opql_jax.retrieval.view import Question
 
 WORLD = {
     'Ada Lovelace': '[Ada Lovelace] was the daughter of [Lord Byron].',

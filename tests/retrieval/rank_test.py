@@ -9,7 +9,8 @@ from tiny_retrieval import DIM, corpus_of, vector_of
 from opql_jax.core.errors import InputError
 from opql_jax.retrieval import rank
 from opql_jax.retrieval.index import build
-from opql_jax.retrieval.rank import Question, Ranker
+from opql_jax.retrieval.rank import Ranker
+from opql_jax.retrieval.view import Question
 from opql_jax.retrieval.words import words_of
 
 WORLD = {
@@ -82,6 +83,17 @@ def test_the_same_question_has_the_same_answer(index):
     first = Ranker(index).rank(question, 9)
     assert first == Ranker(index).rank(question, 9)
     assert len(first) == 9 and [each.score for each in first] == sorted((each.score for each in first), reverse=True)
+
+
+def test_many_questions_are_ranked_as_one_by_one(index):
+    texts = [f'Where did the {noun} of {name} die?' for noun in ('father', 'machine', 'town') for name in list(WORLD) * 2]
+    questions = [ask(index, text, name) for text in texts for name in WORLD if name in text] + [
+        Question('?', [], np.zeros(DIM))
+    ]
+    for question, ranked in zip(questions, Ranker(index).rank_all(questions, 4), strict=True):
+        alone = Ranker(index).rank(question, 4)
+        assert [each.score for each in ranked] == pytest.approx([each.score for each in alone], rel=1e-5)
+        assert [(each.passage, each.reason) for each in ranked] == [(each.passage, each.reason) for each in alone]
 
 
 def test_a_question_without_a_known_word_name_or_vector_is_ranked(index):
