@@ -63,7 +63,7 @@ def main():
 
     @jax.jit
     def search_whole(relation, topics, memory, table):
-        allowed = search.SearchFilter(topics=topics[:, None] == jnp.arange(len(table)))
+        allowed = search.SearchFilter(topics=topics[:, None])
         return search.top_k(memory, table, Queries(table[topics], relation), options.k, allowed)
 
     rng = np.random.default_rng(1)

@@ -1,15 +1,14 @@
 """Places a memory on the devices of a mesh, in the form that `memory/search.py` searches.
 
-Rows are split over all devices. What a user chooses is 'exact' or 'approx'; how the platform approximates, and which arrays that
-needs beside the memory's own, is decided here.
+Rows are split over all devices. What a user chooses is 'exact' or 'approx'; which arrays the platform needs for it beside the
+memory's own is decided here: on one CPU device `Factors`, anywhere else keys, which `search_keys.with_keys` adds.
 """
 
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
@@ -17,7 +16,7 @@ from opql_jax.memory.follow import relation_bits
 from opql_jax.parallel.mesh import ROWS
 
 MODES = ('exact', 'approx')
-# The search keeps the maxima of buckets of rows, at most of so many; rows of a device are a multiple of it.
+# The factored search keeps the maxima of buckets of rows, at most of so many; rows of a device are a multiple of it.
 BUCKET = 32
 # Relations that the leading directions are computed from, at most.
 _SAMPLED_ROWS = 1 << 16
@@ -27,31 +26,47 @@ _LONG = 8
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
+class Factors:
+    """What the search of one CPU device needs beside the memory's own arrays, see `memory/search_factored.py`.
+
+    Attributes:
+        topics: [T] int32, the entities that are topics, in rising order.
+        slot: [N'] int32, the position of the entry's topic in `topics`; T in padding, which is never found.
+        codes: what rows are chosen by in 'approx': [N', d_p] float32, the products of relations and `directions`; None in 'exact'.
+        directions: [d_r, d_p] float32, the d_p = 3/8 d_r orthogonal directions in which relations are longest; None in 'exact'.
+    """
+
+    topics: jax.Array
+    slot: jax.Array
+    codes: jax.Array | None = None
+    directions: jax.Array | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class ShardedMemory:
-    """A memory placed on the D devices of a mesh by `shard_memory`; a pytree. Entries are named by their rows.
+    """A memory placed on the devices of a mesh by `shard_memory`; a pytree. Entries are named by their rows.
 
     Attributes:
         mesh: the mesh (static).
         mode: how it is searched, one of MODES (static).
-        topics: [D T] int32, the T entities that are topics on each device, in rising order; unused slots repeat 0.
-        slot: [N'] int32, the position of the entry's topic among those of its device; T in padding, which is never found.
-        target: [N'] int32.
+        topic: [N'] int32, -1 in padding.
+        target: [N'] int32, -1 in padding.
         relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`).
-        codes: what rows are chosen by in 'approx', None if that is `relations`: on CPUs [N', d_p] float32, the products of
-            relations and `directions`; on accelerators the relations in bfloat16, as bits.
-        directions: [d_r, d_p] float32, on CPUs: the d_p = 3/8 d_r orthogonal directions in which relations are longest.
         passages: [N', P] int32, the passages that an entry was read in, -1 in unused slots; None unless given.
+        factors: on one CPU device; None elsewhere.
+        keys: [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None on one CPU device, and until
+            `search_keys.with_keys` has computed them.
     """
 
     mesh: Mesh = dataclasses.field(metadata={'static': True})
     mode: str = dataclasses.field(metadata={'static': True})
-    topics: jax.Array
-    slot: jax.Array
+    topic: jax.Array
     target: jax.Array
     relations: jax.Array
-    codes: jax.Array | None = None
-    directions: jax.Array | None = None
     passages: jax.Array | None = None
+    factors: Factors | None = None
+    keys: jax.Array | None = None
 
 
 def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', passages=None) -> ShardedMemory:
@@ -65,7 +80,7 @@ def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', pass
     with the partial reduction of `lax.approx_max_k` (expected recall 0.99).
 
     Args:
-        topic, target: [N] int32; where equal topics lie together, each device needs few entities.
+        topic, target: [N] int32; on a CPU the search is fast where equal topics lie together.
         relations: [N, d_r] float32, float16 or bfloat16.
         mesh: as `parallel.mesh.make_mesh` makes them.
         mode: 'exact' or 'approx', how the memory will be searched.
@@ -87,29 +102,23 @@ def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', pass
     def pad(array, fill=0):
         return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)]) if padding else array
 
-    used = pad(np.ones(len(topic), bool))
-    shards = np.split(pad(topic, topic[-1]), mesh.size)
-    entities = [np.unique(shard) for shard in shards]
-    width = max(map(len, entities))
-    topics = np.concatenate([np.pad(own, (0, width - len(own))) for own in entities])
-    slot = np.concatenate([np.searchsorted(own, shard) for own, shard in zip(entities, shards)])
-    columns = {'slot': np.where(used, slot, width).astype(np.int32), 'target': pad(target), 'topics': topics}
-    columns['relations'] = pad(relation_bits(relations))
+    columns = {'topic': pad(topic, -1), 'target': pad(target, -1), 'relations': pad(relation_bits(relations))}
     if passages is not None:
-        columns['passages'] = pad(np.asarray(passages, np.int32))
-    directions = None
-    if mode == 'approx' and platform_of(mesh) == 'cpu':
-        directions = _leading_directions(relations)
-        columns['codes'] = pad(relations.astype(np.float32) @ directions)
-        directions = distributed.put(directions, NamedSharding(mesh, PartitionSpec()))
-    elif mode == 'approx' and relations.dtype != jnp.bfloat16:
-        columns['codes'] = pad(relation_bits(relations.astype(jnp.bfloat16)))
-    placed = {name: distributed.put(column, NamedSharding(mesh, ROWS)) for name, column in columns.items()}
-    return ShardedMemory(mesh, mode, **placed, directions=directions)
+        columns['passages'] = pad(np.asarray(passages, np.int32), -1)
+    factors = None
+    if mesh.size == 1 and platform_of(mesh) == 'cpu':
+        topics, slot = np.unique(topic, return_inverse=True)
+        factors = Factors(topics, pad(slot.astype(np.int32), len(topics)))
+        if mode == 'approx':
+            directions = _leading_directions(relations)
+            codes = pad(relations.astype(np.float32) @ directions)
+            factors = dataclasses.replace(factors, codes=codes, directions=directions)
+    place = lambda array: distributed.put(array, NamedSharding(mesh, ROWS))
+    return ShardedMemory(mesh, mode, **jax.tree.map(place, columns), factors=jax.tree.map(place, factors))
 
 
 def _leading_directions(relations):
-    """The orthogonal directions that hold most of the squares of relations [N, d_r], see `ShardedMemory`: [d_r, d_p] float32.
+    """The orthogonal directions that hold most of the squares of relations [N, d_r], see `Factors`: [d_r, d_p] float32.
 
     Not of their differences from the mean, as scores are products with all of a relation.
     """

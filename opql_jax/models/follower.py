@@ -6,7 +6,8 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory.follow import MIN_WEIGHT, Followed, MemoryArrays, Queries, TopicSet, follow, safe_log, set_embedding
-from opql_jax.memory.search import SearchFilter, retrieve
+from opql_jax.memory.search import retrieve
+from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
 
 _PRECISION = lax.Precision.HIGHEST

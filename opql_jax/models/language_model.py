@@ -36,8 +36,8 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.texts import Texts
-from opql_jax.memory import search
-from opql_jax.memory.search import SearchFilter
+from opql_jax.memory import search, search_keys
+from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.encoder import RelationEncoder
@@ -243,6 +243,9 @@ class LanguageModel:
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
 
+        if memory.keys is None:  # once for all hops
+            memory = search_keys.with_keys(memory, params['entity_table'])
+
         # ---- One query per topic: B = n T ----
         n, num_topics = m_e1.shape[:2]
         merge = lambda x: x.reshape(n * num_topics, *x.shape[2:])  # [n, T, ...] to [B, ...]
@@ -315,7 +318,7 @@ class LanguageModel:
         # ---- Which entries may be found ----
         before = previous[-1] if previous and self.filter else None
         if before is not None:
-            allowed = allowed._replace(topics=_members(before.targets, len(table)))
+            allowed = allowed._replace(topics=before.targets)
         if previous and self.exclude_topic:
             columns = [x for x in (_main_topic(previous[0]), allowed.excluded_targets) if x is not None]
             allowed = allowed._replace(excluded_targets=jnp.concatenate(columns, axis=1))
@@ -351,12 +354,6 @@ def _mixture(log_probs, targets, params, layout: Layout):
     probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
     beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
     return probs[:, :1], entity_table.weighted_sum(params['entity_table'], targets, beta, layout.mesh)
-
-
-def _members(entities, num_entities: int):
-    """[B, num_entities] bool: the sets of entities [B, k], -1 in unused slots."""
-    rows, columns = jnp.arange(len(entities))[:, None], jnp.where(entities >= 0, entities, num_entities)
-    return jnp.zeros((len(entities), num_entities), bool).at[rows, columns].set(True, mode='drop')
 
 
 def _entry_weights(hop: Hop):

@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.memory.follow import Queries
-from opql_jax.memory.search import SearchFilter, retrieve
+from opql_jax.memory.search import retrieve
+from opql_jax.memory.search_keys import with_keys
+from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import shard_memory
+from opql_jax.parallel import entity_table
 
 # Sizes that no other dimension has, so that a shape in compiled text tells what it is of.
 D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
@@ -61,7 +64,8 @@ def make(case, draw=None, queries=None):
         relations,
         draw(NUM_ENTITIES, D_E),
         SearchFilter(
-            rng.random((queries, NUM_ENTITIES)) < 0.4 if case in ('filtered', 'few rows', 'many queries') else None,
+            # Entities that are no topic of any entry are among them, and unused slots.
+            ids(rng.random((queries, NUM_ENTITIES + 2)) < 0.4) if case in ('filtered', 'few rows', 'many queries') else None,
             # The first query excludes nothing, the others targets that many entries have.
             np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1 if case == 'excluded' else None,
             # The first query may find all, the others no entry that was read, among others, in a passage.
@@ -69,6 +73,11 @@ def make(case, draw=None, queries=None):
         ),
         rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'passages' else None,
     )
+
+
+def ids(member):
+    """Sets of entities [B, n] bool as their ids [B, n], -1 in unused slots."""
+    return np.where(member, np.arange(member.shape[1], dtype=np.int32), -1)
 
 
 def recall_case(rows=8_000, rank=D_R):
@@ -87,7 +96,7 @@ def reference(case, k):
     scores += case.query_r.astype(np.float64) @ case.relations.T.astype(np.float64)
     topics, targets, passage = case.filter
     if topics is not None:
-        scores[~topics[:, case.topic]] = -np.inf
+        scores[~(case.topic == topics[:, :, None]).any(axis=1)] = -np.inf
     if targets is not None:
         scores[(case.target[:, None] == targets[:, None]).any(axis=-1)] = -np.inf
     if passage is not None:
@@ -126,8 +135,9 @@ def w_k():
 
 def gradient_arguments(mesh, queries):
     case = gradient_case(queries)
-    memory = shard_memory(*case.columns, mesh)
-    return w_k(), case.query_e, case.query_r, memory.relations, case.table, memory
+    table = entity_table.place(case.table, entity_table.Layout(mesh, NUM_ENTITIES))
+    memory = jax.jit(with_keys)(shard_memory(*case.columns, mesh), table)
+    return w_k(), case.query_e, case.query_r, memory.relations, table, memory
 
 
 def gradient():

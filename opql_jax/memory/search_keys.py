@@ -1,0 +1,109 @@
+"""The search of a memory by keys `[E[topic]; r]`, whose rows are split over all devices of a mesh.
+
+Each device multiplies all queries with its keys and keeps the best of its rows; devices exchange their (score, row), never a key.
+On a TPU 'approx' is one pass over the keys: their bfloat16 product is fused with the partial reduction of `lax.approx_max_k`, which
+is as fast as the keys can be read, or multiplied. Each device keeps as many rows as are asked for altogether: topic-sorted rows put
+all good entries of a query on few devices.
+
+While E is trained, keys are as old as `with_keys` has computed them; `search.top_k` scores what they choose by E as it is.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from opql_jax.memory.follow import Queries, rankable, relation_values
+from opql_jax.memory.selection import SearchFilter, permitted, top_of
+from opql_jax.memory.sharding import ShardedMemory, platform_of
+from opql_jax.parallel.collectives import QueryLayout
+from opql_jax.parallel.entity_table import pad_rows
+from opql_jax.parallel.mesh import MESH_AXES, ROWS
+
+# Of the scores of a chunk, or of its keys, on a device where these are not fused with their reduction.
+_CHUNK_BYTES = 1 << 26
+
+# The share of the best rows that the partial reduction may be expected to keep.
+_RECALL = 0.99
+
+
+def _chunk_rows(queries, dim):
+    """Rows to score at a time."""
+    return max(1, _CHUNK_BYTES // (4 * max(queries, dim)))
+
+
+def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
+    """The memory with the keys that E gives, [n, d_e], rows split over all devices; as it is on one CPU device, which needs none.
+
+    Shares of E go round the devices, each of which takes the rows of its topics. Call it inside `jax.jit`.
+    """
+    if memory.factors is not None:
+        return memory
+    dtype = jnp.bfloat16 if memory.mode == 'approx' else jnp.float32
+    devices = memory.mesh.size
+    to_previous = [(device, (device - 1) % devices) for device in range(devices)]
+
+    def keys(topic, relations, table):
+        def take(turn, state):
+            table, taken = state
+            local = topic - (lax.axis_index(MESH_AXES) + turn) % devices * len(table)
+            here = (topic >= 0) & (local >= 0) & (local < len(table))
+            taken = jnp.where(here[:, None], table[jnp.where(here, local, 0)], taken)
+            return lax.ppermute(table, MESH_AXES, to_previous), taken
+
+        table = table.astype(dtype)
+        empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), MESH_AXES, to='varying')
+        _, entities = lax.fori_loop(0, devices, take, (table, empty))
+        return jnp.concatenate([entities, relation_values(relations).astype(dtype)], axis=1)
+
+    run = jax.shard_map(keys, mesh=memory.mesh, in_specs=(ROWS, ROWS, ROWS), out_specs=ROWS)
+    table = pad_rows(lax.stop_gradient(entity_table), memory.mesh)
+    return dataclasses.replace(memory, keys=run(memory.topic, lax.stop_gradient(memory.relations), table))
+
+
+def choose(memory: ShardedMemory, queries: Queries, keep: int, filter: SearchFilter):
+    """The rows [B, keep] int32 of the best entries for each query by the keys of a memory, best first; -1 in unused slots."""
+    layout = QueryLayout.of(len(queries.entity), memory.mesh)
+    query = jnp.concatenate(queries, axis=1).astype(memory.keys.dtype)
+    search = functools.partial(_choose_shard, layout=layout, keep=keep)
+    specs = (ROWS, layout.spec, layout.spec)
+    # Where each device has all queries their results are equal, which the check cannot see.
+    run = jax.shard_map(search, mesh=memory.mesh, in_specs=specs, out_specs=layout.spec, check_vma=False)
+    return run(memory, query, filter)
+
+
+def _choose_shard(memory, query, filter, *, layout, keep):
+    query, filter = layout.gather((query, filter))
+    rows, platform = len(memory.topic), platform_of(memory.mesh)
+    partial = memory.mode == 'approx' and platform == 'tpu'
+    chunk = rows if partial else min(rows, _chunk_rows(*query.shape))
+    kept = min(keep, chunk)
+    precision = lax.Precision.HIGHEST if memory.keys.dtype == jnp.float32 else None
+
+    def step(_, first):
+        start = jnp.minimum(first, rows - chunk)  # the last chunk overlaps the one before
+        part = lambda array: lax.dynamic_slice_in_dim(array, start, chunk)
+        keys, topic, target = part(memory.keys), part(memory.topic), part(memory.target)
+        passages = None if memory.passages is None else part(memory.passages)
+        scores = lax.dot_general(query, keys, (((1,), (1,)), ((), ())), precision, preferred_element_type=jnp.float32)
+        allowed = jax.vmap(lambda filter: permitted(filter, topic, target, passages), axis_size=len(query))(filter)
+        allowed &= start + jnp.arange(chunk) >= first
+        scores = jnp.where(allowed, rankable(scores), -jnp.inf)
+        if partial:
+            total = rows * memory.mesh.size
+            best, place = lax.approx_max_k(scores, kept, recall_target=_RECALL, reduction_input_size_override=total)
+        else:
+            best, place = jax.vmap(functools.partial(top_of, k=kept))(scores)
+        return None, (best, start + place)
+
+    _, (best, row) = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
+    best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in (best, row))
+    # Chunks, like devices, hold rows in rising order, so the order of places is that of rows, and ties go to the lowest.
+    best, place = lax.top_k(best, min(keep, best.shape[1]))
+    row = jnp.take_along_axis(row, place, axis=1) + lax.axis_index(MESH_AXES) * rows
+    best, row = layout.exchange(best), layout.exchange(row)
+    best, place = lax.top_k(best, min(keep, best.shape[1]))
+    row = jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(row, place, axis=1))
+    return jnp.pad(row, ((0, 0), (0, keep - row.shape[1])), constant_values=-1)
