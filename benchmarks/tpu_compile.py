@@ -115,19 +115,17 @@ def array(mesh, spec, dtype, *shape):
 
 
 def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedMemory:
-    """The shapes of a memory as `shard_memory` places it: entities are topics of as many entries each."""
+    """The shapes of a memory as `shard_memory` places it, with keys."""
     rows = options.entries + -options.entries % (32 * mesh.size)
-    topics = mesh.size * -(-min(options.entities, rows) // mesh.size)
     by_rows = functools.partial(array, mesh, ROWS)
     return ShardedMemory(
         mesh,
         mode,
-        topics=by_rows(jnp.int32, topics),
-        slot=by_rows(jnp.int32, rows),
+        topic=by_rows(jnp.int32, rows),
         target=by_rows(jnp.int32, rows),
         relations=by_rows(jnp.float16, rows, options.relation_dim),
-        codes=by_rows(jnp.uint16, rows, options.relation_dim) if mode == 'approx' else None,
         passages=by_rows(jnp.int32, rows, 1) if passages else None,
+        keys=by_rows(jnp.bfloat16 if mode == 'approx' else jnp.float32, rows, options.entity_dim + options.relation_dim),
     )
 
 

@@ -2,12 +2,9 @@
 
     score_i = query_e . E[topic_i] + query_r . r_i
 
-How depends on the platform: one CPU device adds the two parts of a score (`search_factored`); anywhere else a product with keys
-`[E[topic]; r]` chooses twice as many entries as are wanted (`search_keys`), and these are scored once more in float32, from the
-relations and from E as it is. Ties go to the lowest row.
-
-The search runs without gradient; `rescore` and `retrieve` compute the scores of what it found with gradient. There the relation
-part of a score comes from the device that owns the entry, the entity part from the one that owns the row of E, and devices
+How entries are chosen depends on the platform: one CPU device adds the two parts of a score (`search_factored`); anywhere else it is
+one product with keys `[E[topic]; r]` (`search_keys`). Ties go to the lowest row. Choosing has no gradient. What is chosen is scored
+in float32, from the relations and from E as it is, by `rescore`, with gradient: the relation part of a score comes from the device that owns the entry, the entity part from the one that owns the row of E, and devices
 exchange scores [B, k] and embeddings [B, d_e], never keys [B, k, d] or rows of E.
 """
 
@@ -20,15 +17,12 @@ from jax.sharding import PartitionSpec
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search_factored, search_keys
-from opql_jax.memory.follow import Followed, Queries, aggregate, masked_softmax, nan_of, rankable, relation_values
+from opql_jax.memory.follow import Followed, Queries, aggregate, masked_softmax, nan_of, relation_values
 from opql_jax.memory.selection import EVERYTHING, SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.collectives import QueryLayout, owned
 from opql_jax.parallel.mesh import MESH_AXES, ROWS
-
-# Entries chosen by keys for each that is wanted; the others make up for keys that are rounded, or older than E.
-_CHOSEN = 2
 
 _PRECISION = lax.Precision.HIGHEST
 
@@ -49,6 +43,25 @@ class Retrieved(NamedTuple):
     embedding: jax.Array
 
 
+def choose(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING):
+    """The rows [B, k] int32 of the best entries for each query, best first; -1 in unused slots. Args and errors as of `top_k`.
+
+    Their order is that of the scores by which they were chosen, which keys give up to rounding.
+    """
+    if not len(queries.entity):
+        raise InputError('a search needs at least one query')
+    if k < 1:
+        raise InputError(f'k must be at least 1, not {k}')
+    if filter.excluded_passage is not None and memory.passages is None:
+        raise InputError('to exclude a passage a search needs a memory made by shard_memory(..., passages=...)')
+    memory, entity_table, queries = lax.stop_gradient((memory, entity_table, queries))
+    if memory.factors is not None:
+        return search_factored.top_rows(memory, entity_table, queries, k, filter)
+    if memory.keys is None:
+        memory = search_keys.with_keys(memory, entity_table)
+    return search_keys.top_rows(memory, queries, k, filter)
+
+
 def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING):
     """Finds the best k entries of the memory for each query, without gradient. Call it inside `jax.jit`.
 
@@ -67,21 +80,16 @@ def top_k(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter:
     Raises:
         InputError: no query, k below 1, or a filter by passages of a memory that was placed without them.
     """
-    if not len(queries.entity):
-        raise InputError('a search needs at least one query')
-    if k < 1:
-        raise InputError(f'k must be at least 1, not {k}')
-    if filter.excluded_passage is not None and memory.passages is None:
-        raise InputError('to exclude a passage a search needs a memory made by shard_memory(..., passages=...)')
-    memory, entity_table, queries = lax.stop_gradient((memory, entity_table, queries))
-    if memory.factors is not None:
-        return search_factored.top_k(memory, entity_table, queries, k, filter)
-    if memory.keys is None:
-        memory = search_keys.with_keys(memory, entity_table)
-    rows = jnp.sort(search_keys.choose(memory, queries, _CHOSEN * k, filter), axis=1)  # so that ties are met in their order
-    scores, _, _ = rescore(memory, entity_table, queries, rows)
-    best, place = lax.top_k(jnp.where(rows >= 0, rankable(scores), -jnp.inf), k)
-    return best, jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(rows, place, axis=1))
+    rows = choose(memory, entity_table, queries, k, filter)
+    scores, _, _ = rescore(memory, *lax.stop_gradient((entity_table, queries)), rows)
+    return _best_first(scores, rows)
+
+
+def _best_first(scores, rows, *others):
+    """Scores [B, k], -inf in unused slots, in falling order, and what belongs to them in the same order."""
+    order = jnp.argsort(-jnp.where(rows >= 0, lax.stop_gradient(scores), -jnp.inf), axis=1, stable=True)
+    scores, rows, *others = (jnp.take_along_axis(x, order, axis=1) for x in (scores, rows, *others))
+    return jnp.where(rows >= 0, scores, -jnp.inf), rows, *others
 
 
 def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
@@ -122,12 +130,12 @@ def retrieve(memory: ShardedMemory, entity_table, queries: Queries, k: int, filt
     Returns:
         Retrieved, with gradient to the queries, the relations and the entity table.
     """
-    _, entry_rows = top_k(memory, entity_table, queries, k, filter)
+    entry_rows = choose(memory, entity_table, queries, k, filter)
     scores, _, targets = rescore(memory, entity_table, queries, entry_rows)
-    valid = entry_rows >= 0
-    beta = masked_softmax(scores, valid)
+    scores, entry_rows, targets = _best_first(scores, entry_rows, targets)
+    beta = masked_softmax(scores, entry_rows >= 0)
     embedding = entity_table_lib.weighted_sum(entity_table, targets, beta, memory.mesh)
     entities, weights = aggregate(targets, beta)
     bad = nan_of(queries)
     followed = Followed(entities, weights + bad, entry_rows, beta + bad)
-    return Retrieved(followed, jnp.where(valid, scores, -jnp.inf), targets, embedding)
+    return Retrieved(followed, scores, targets, embedding)

@@ -140,8 +140,8 @@ def _best_of(query_r, filter, entity_scores, memory, row, counts, k, group):
     return best, row.reshape(-1)[place]
 
 
-def top_k(memory: ShardedMemory, table, queries: Queries, k: int, filter: SearchFilter):
-    """Scores [B, k] float32 and rows [B, k] int32 of the best entries, as `search.top_k` returns them."""
+def top_rows(memory: ShardedMemory, table, queries: Queries, k: int, filter: SearchFilter):
+    """The rows [B, k] int32 of the best entries for each query, best first; -1 in unused slots."""
     choice, rows, count, topics = (
         _choice(memory, k, len(queries.entity)),
         len(memory.topic),
@@ -168,4 +168,4 @@ def top_k(memory: ShardedMemory, table, queries: Queries, k: int, filter: Search
         split = lambda x: jnp.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))).reshape(blocks, block, *x.shape[1:])
         results = lax.map(jax.vmap(one), jax.tree.map(split, (queries, filter)))
         best, ids = (x.reshape(-1, k)[:count] for x in results)
-    return best, jnp.where(best == -jnp.inf, -1, ids)
+    return jnp.where(best == -jnp.inf, -1, ids)

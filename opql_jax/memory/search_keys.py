@@ -5,7 +5,7 @@ On a TPU 'approx' is one pass over the keys: their bfloat16 product is fused wit
 is as fast as the keys can be read, or multiplied. Each device keeps as many rows as are asked for altogether: topic-sorted rows put
 all good entries of a query on few devices.
 
-While E is trained, keys are as old as `with_keys` has computed them; `search.top_k` scores what they choose by E as it is.
+While E is trained, keys are as old as `with_keys` has computed them; `search.rescore` scores what they choose by E as it is.
 """
 
 import dataclasses
@@ -63,28 +63,27 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
     return dataclasses.replace(memory, keys=run(memory.topic, lax.stop_gradient(memory.relations), table))
 
 
-def choose(memory: ShardedMemory, queries: Queries, keep: int, filter: SearchFilter):
-    """The rows [B, keep] int32 of the best entries for each query by the keys of a memory, best first; -1 in unused slots."""
+def top_rows(memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
+    """The rows [B, k] int32 of the best entries for each query by the keys of a memory, best first; -1 in unused slots."""
     layout = QueryLayout.of(len(queries.entity), memory.mesh)
     query = jnp.concatenate(queries, axis=1).astype(memory.keys.dtype)
-    search = functools.partial(_choose_shard, layout=layout, keep=keep)
+    search = functools.partial(_search_shard, layout=layout, k=k)
     specs = (ROWS, layout.spec, layout.spec)
     # Where each device has all queries their results are equal, which the check cannot see.
     run = jax.shard_map(search, mesh=memory.mesh, in_specs=specs, out_specs=layout.spec, check_vma=False)
     return run(memory, query, filter)
 
 
-def _choose_shard(memory, query, filter, *, layout, keep):
+def _search_shard(memory, query, filter, *, layout, k):
     query, filter = layout.gather((query, filter))
     rows, platform = len(memory.topic), platform_of(memory.mesh)
     partial = memory.mode == 'approx' and platform == 'tpu'
     chunk = rows if partial else min(rows, _chunk_rows(*query.shape))
-    kept = min(keep, chunk)
+    kept = min(k, chunk)
     precision = lax.Precision.HIGHEST if memory.keys.dtype == jnp.float32 else None
 
-    def step(_, first):
-        start = jnp.minimum(first, rows - chunk)  # the last chunk overlaps the one before
-        part = lambda array: lax.dynamic_slice_in_dim(array, start, chunk)
+    def best_of(part, start, first):
+        """The best of the rows that `part` takes of an array, from `start` on, of which those before `first` were seen before."""
         keys, topic, target = part(memory.keys), part(memory.topic), part(memory.target)
         passages = None if memory.passages is None else part(memory.passages)
         scores = lax.dot_general(query, keys, (((1,), (1,)), ((), ())), precision, preferred_element_type=jnp.float32)
@@ -96,14 +95,21 @@ def _choose_shard(memory, query, filter, *, layout, keep):
             best, place = lax.approx_max_k(scores, kept, recall_target=_RECALL, reduction_input_size_override=total)
         else:
             best, place = jax.vmap(functools.partial(top_of, k=kept))(scores)
-        return None, (best, start + place)
+        return best, start + place
 
-    _, (best, row) = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
-    best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in (best, row))
+    def step(_, first):
+        start = jnp.minimum(first, rows - chunk)  # the last chunk overlaps the one before
+        return None, best_of(lambda array: lax.dynamic_slice_in_dim(array, start, chunk), start, first)
+
+    if chunk == rows:  # a slice would be a copy
+        best, row = best_of(lambda array: array, 0, 0)
+    else:
+        _, found = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
+        best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in found)
     # Chunks, like devices, hold rows in rising order, so the order of places is that of rows, and ties go to the lowest.
-    best, place = lax.top_k(best, min(keep, best.shape[1]))
+    best, place = lax.top_k(best, min(k, best.shape[1]))
     row = jnp.take_along_axis(row, place, axis=1) + lax.axis_index(MESH_AXES) * rows
     best, row = layout.exchange(best), layout.exchange(row)
-    best, place = lax.top_k(best, min(keep, best.shape[1]))
+    best, place = lax.top_k(best, min(k, best.shape[1]))
     row = jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(row, place, axis=1))
-    return jnp.pad(row, ((0, 0), (0, keep - row.shape[1])), constant_values=-1)
+    return jnp.pad(row, ((0, 0), (0, k - row.shape[1])), constant_values=-1)

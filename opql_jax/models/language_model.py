@@ -324,7 +324,7 @@ class LanguageModel:
             allowed = allowed._replace(excluded_targets=jnp.concatenate(columns, axis=1))
 
         # ---- The k best entries, and their scores with gradient ----
-        _, entries = search.top_k(memory, table, queries, self.k, allowed)
+        entries = search.choose(memory, table, queries, self.k, allowed)
         if gold is not None:
             known = (gold[:, :, None] == entries[:, None, :]).any(axis=-1)
             entries = jnp.concatenate([entries, jnp.where(known, -1, gold)], axis=1)

@@ -140,7 +140,10 @@ def test_devices_exchange_queries_and_scores_but_no_row_of_e_and_no_key(on_devic
     for shapes, kind in found:
         for dims in re.findall(r'\w+\[([\d,]+)\]', shapes):
             shape = [int(n) for n in dims.split(',')]
-            assert not {search_cases.NUM_ENTITIES, 8 * 2, search_cases.ROWS, 8 * 64, *padded, 64} & set(shape) - {queries, 2}, (kind, dims)
+            assert not {search_cases.NUM_ENTITIES, 8 * 2, search_cases.ROWS, 8 * 64, *padded, 64} & set(shape) - {queries, 2}, (
+                kind,
+                dims,
+            )
             # The result of a reduce-scatter is one of 8 shares of what it carries; keys of all kept entries are at least so many numbers.
             carried = math.prod(shape) * (8 if kind == 'reduce-scatter' else 1)
             assert carried < kept * min(search_cases.D_E, search_cases.D_R), (kind, dims)
@@ -213,7 +216,9 @@ def test_blocks_hold_what_fits_and_find_what_one_block_finds(monkeypatch, patche
     patched(MAX_SCORE_BYTES=int(fits * 4 * alive))
     maps = []
     first = lambda tree: jax.tree.leaves(tree)[0]
-    monkeypatch.setattr(search_factored.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(first(xs).shape[:2]) or map(f, xs))
+    monkeypatch.setattr(
+        search_factored.lax, 'map', lambda f, xs, map=jax.lax.map: maps.append(first(xs).shape[:2]) or map(f, xs)
+    )
     found = run(case, k, mode)
     # One query at least; of two the last of 3 stands beside padding.
     assert maps == [(len(case.query_e), 1) if fits < 2 else (-(-len(case.query_e) // 2), 2)]

@@ -22,7 +22,9 @@ MESHES = {1: (1, 1), 2: (1, 2), 4: (4, 1), 8: (4, 2)}
 
 def main(output):
     assert jax.device_count() == 8, jax.devices()
-    search_factored._chunk_rows = search_keys._chunk_rows = lambda *_: 5  # many chunks, the last of which overlaps the one before
+    search_factored._chunk_rows = search_keys._chunk_rows = lambda *_: (
+        5
+    )  # many chunks, the last of which overlaps the one before
     top_k = jax.jit(search.top_k, static_argnames='k')
     found = {}
     for devices, shape in MESHES.items():
