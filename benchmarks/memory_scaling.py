@@ -7,9 +7,9 @@ Times against rows are of one device. Devices are virtual and share the same cor
 and a ratio `over_first` of 1 is perfect. `received_bytes` are those that a device receives in one `retrieve`, read from the
 compiled program; `formula_bytes` are, for B queries that D devices share equally and 4 bytes per number,
 
-    (D - 1) / D * (n d_e + B (2 d_e + d_r) + 10 B k)
+    (D - 1) / D * (B (2 d_e + d_r) + 10 B k)
 
-that is E and the queries gathered, e_Y reduced, and 10 numbers per entry kept.
+that is the queries gathered, e_Y reduced, and 10 numbers per entry kept.
 """
 
 import jax
@@ -20,6 +20,7 @@ from timing import medians
 
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
+from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.parallel.mesh import make_mesh
 
@@ -32,11 +33,13 @@ def compile_search(options, rows: int, num_devices: int, function):
     num_entities = rows // ROWS_PER_TOPIC
     topic = np.sort(rng.integers(0, num_entities, rows)).astype(np.int32)
     memory = shard_memory(topic, topic, rng.standard_normal((rows, half), np.float32), mesh)
-    table = rng.standard_normal((num_entities + -num_entities % mesh.size, half), np.float32)
     by_rows = jax.NamedSharding(mesh, jax.P(mesh.axis_names))
+    table = rng.standard_normal((num_entities + -num_entities % mesh.size, half), np.float32)
+    table = jax.device_put(table, by_rows)
+    memory = jax.jit(with_keys)(memory, table)
     query = rng.standard_normal((2, options.queries, half), np.float32)
     query_sharding = by_rows if options.queries % mesh.size == 0 else jax.NamedSharding(mesh, jax.P())
-    arguments = memory, jax.device_put(table, by_rows), jax.device_put(Queries(*query), query_sharding)
+    arguments = memory, table, jax.device_put(Queries(*query), query_sharding)
     return jax.jit(lambda *arguments: function(*arguments, options.k)).lower(*arguments).compile(), arguments
 
 
@@ -60,7 +63,7 @@ def main():
 
     searches = {n: compile_search(options, options.device_rows, n, search.retrieve) for n in options.devices}
     times = medians({n: lambda run=run, arguments=arguments: run(*arguments) for n, (run, arguments) in searches.items()})
-    for n, (run, (_, table, _)) in searches.items():
+    for n, (run, _) in searches.items():
         received = received_bytes(run, n)
         line = {
             'devices': n,
@@ -71,7 +74,7 @@ def main():
             'by_kind': received,
         }
         if options.queries % n == 0:
-            numbers = table.size + options.queries * 3 * (options.dim // 2) + 10 * options.queries * options.k
+            numbers = options.queries * 3 * (options.dim // 2) + 10 * options.queries * options.k
             line['formula_bytes'] = 4 * numbers * (n - 1) // n
         show(line, options.json)
 

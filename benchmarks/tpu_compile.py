@@ -123,7 +123,7 @@ def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedM
         mode,
         topic=by_rows(jnp.int32, rows),
         target=by_rows(jnp.int32, rows),
-        relations=by_rows(jnp.float16, rows, options.relation_dim),
+        relations=by_rows(jnp.float32, rows, options.relation_dim // 128, 128),
         passages=by_rows(jnp.int32, rows, 1) if passages else None,
         keys=by_rows(jnp.bfloat16 if mode == 'approx' else jnp.float32, rows, options.entity_dim + options.relation_dim),
     )

@@ -11,6 +11,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answers import Answer, Hop, check_finite, padded_length
 from opql_jax.memory.format import Memory
+from opql_jax.memory.search_keys import with_keys
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.parallel.mesh import make_mesh
@@ -56,6 +57,8 @@ class FollowerAnswerer:
         self._tokenizer, self._special, self._memory = prepared.tokenizer, prepared.special, memory
         self._encoder, self._params, self._objective = encoder, params, objective
         self._arrays = objective.place_memory(memory, make_mesh(1, local=True))
+        if not objective.filter:
+            self._arrays = jax.jit(with_keys)(self._arrays, params['entity_table'])
         self.settings = f'{objective.k} {objective.exclude_topic} {objective.filter}'
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:

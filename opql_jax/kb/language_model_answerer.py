@@ -12,6 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop, check_finite, padded_length
 from opql_jax.memory.format import Memory
+from opql_jax.memory.search_keys import with_keys
 from opql_jax.models import language_model
 from opql_jax.models.language_model import NUM_ANSWERS, LanguageModel, best_entities, normalize_entity_table
 from opql_jax.parallel.entity_table import Layout, place
@@ -43,7 +44,9 @@ class LanguageModelAnswerer:
         self._layout = Layout(mesh, len(prepared.vocab))
         params = normalize_entity_table(params)
         self._params = params | {'entity_table': place(params['entity_table'], self._layout)}
-        self._arrays = None if memory is None else objective.place_memory(memory, mesh)
+        self._arrays = None
+        if memory is not None:
+            self._arrays = jax.jit(with_keys)(objective.place_memory(memory, mesh), self._params['entity_table'])
         self.settings = repr(self._model)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:

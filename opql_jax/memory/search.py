@@ -107,7 +107,7 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
     def score(columns, relations, table, queries, entry_rows):
         (query_e, query_r), entry_rows = layout.gather((queries, entry_rows))
         row, own = owned(entry_rows, len(relations))
-        relations = relation_values(relations[row]).astype(jnp.float32)
+        relations = relation_values(relations[row]).astype(jnp.float32).reshape(*row.shape, -1)
         scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
         entities = jnp.stack([column[row] for column in columns])
         # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.

@@ -142,12 +142,9 @@ def _best_of(query_r, filter, entity_scores, memory, row, counts, k, group):
 
 def top_rows(memory: ShardedMemory, table, queries: Queries, k: int, filter: SearchFilter):
     """The rows [B, k] int32 of the best entries for each query, best first; -1 in unused slots."""
-    choice, rows, count, topics = (
-        _choice(memory, k, len(queries.entity)),
-        len(memory.topic),
-        len(queries.entity),
-        memory.factors.topics,
-    )
+    assert memory.factors is not None
+    topics, rows, count = memory.factors.topics, len(memory.topic), len(queries.entity)
+    choice = _choice(memory, k, count)
     # Alive at a time for each query: maxima and their rows, entity scores before and after the choice of topics, scores of a chunk.
     alive = 3 * (rows // choice.size) + len(table) + len(topics) + 1 + choice.chunk
     blocks = -(-count // max(1, MAX_SCORE_BYTES // (4 * alive)))

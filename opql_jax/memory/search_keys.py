@@ -56,7 +56,7 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
         table = table.astype(dtype)
         empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), MESH_AXES, to='varying')
         _, entities = lax.fori_loop(0, devices, take, (table, empty))
-        return jnp.concatenate([entities, relation_values(relations).astype(dtype)], axis=1)
+        return jnp.concatenate([entities, relation_values(relations).astype(dtype).reshape(len(topic), -1)], axis=1)
 
     run = jax.shard_map(keys, mesh=memory.mesh, in_specs=(ROWS, ROWS, ROWS), out_specs=ROWS)
     table = pad_rows(lax.stop_gradient(entity_table), memory.mesh)
@@ -66,16 +66,16 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
 def top_rows(memory: ShardedMemory, queries: Queries, k: int, filter: SearchFilter):
     """The rows [B, k] int32 of the best entries for each query by the keys of a memory, best first; -1 in unused slots."""
     layout = QueryLayout.of(len(queries.entity), memory.mesh)
-    query = jnp.concatenate(queries, axis=1).astype(memory.keys.dtype)
     search = functools.partial(_search_shard, layout=layout, k=k)
     specs = (ROWS, layout.spec, layout.spec)
     # Where each device has all queries their results are equal, which the check cannot see.
     run = jax.shard_map(search, mesh=memory.mesh, in_specs=specs, out_specs=layout.spec, check_vma=False)
-    return run(memory, query, filter)
+    return run(memory, queries, filter)
 
 
-def _search_shard(memory, query, filter, *, layout, k):
-    query, filter = layout.gather((query, filter))
+def _search_shard(memory, queries, filter, *, layout, k):
+    queries, filter = layout.gather((queries, filter))
+    query = jnp.concatenate(queries, axis=1).astype(memory.keys.dtype)
     rows, platform = len(memory.topic), platform_of(memory.mesh)
     partial = memory.mode == 'approx' and platform == 'tpu'
     chunk = rows if partial else min(rows, _chunk_rows(*query.shape))

@@ -18,6 +18,8 @@ from opql_jax.parallel.mesh import ROWS
 MODES = ('exact', 'approx')
 # The factored search keeps the maxima of buckets of rows, at most of so many; rows of a device are a multiple of it.
 BUCKET = 32
+# Numbers of a TPU's vector register, in a row.
+_LANES = 128
 # Relations that the leading directions are computed from, at most.
 _SAMPLED_ROWS = 1 << 16
 # Rows that are so many times as long as the median count as that long in this computation.
@@ -52,7 +54,8 @@ class ShardedMemory:
         mode: how it is searched, one of MODES (static).
         topic: [N'] int32, -1 in padding.
         target: [N'] int32, -1 in padding.
-        relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`).
+        relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see `follow.relation_values`). On a TPU float32, and
+            [N', d_r / 128, 128] if 128 divides d_r: of that form a chip reads single rows, of the other eight at a time.
         passages: [N', P] int32, the passages that an entry was read in, -1 in unused slots; None unless given.
         factors: on one CPU device; None elsewhere.
         keys: [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None on one CPU device, and until
@@ -102,19 +105,27 @@ def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', pass
     def pad(array, fill=0):
         return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)]) if padding else array
 
-    columns = {'topic': pad(topic, -1), 'target': pad(target, -1), 'relations': pad(relation_bits(relations))}
+    columns = {'topic': pad(topic, -1), 'target': pad(target, -1), 'relations': pad(_stored(relations, platform_of(mesh)))}
     if passages is not None:
         columns['passages'] = pad(np.asarray(passages, np.int32), -1)
+    place = lambda array: distributed.put(array, NamedSharding(mesh, ROWS))
     factors = None
     if mesh.size == 1 and platform_of(mesh) == 'cpu':
         topics, slot = np.unique(topic, return_inverse=True)
-        factors = Factors(topics, pad(slot.astype(np.int32), len(topics)))
+        factors = Factors(place(topics), place(pad(slot.astype(np.int32), len(topics))))
         if mode == 'approx':
             directions = _leading_directions(relations)
             codes = pad(relations.astype(np.float32) @ directions)
-            factors = dataclasses.replace(factors, codes=codes, directions=directions)
-    place = lambda array: distributed.put(array, NamedSharding(mesh, ROWS))
-    return ShardedMemory(mesh, mode, **jax.tree.map(place, columns), factors=jax.tree.map(place, factors))
+            factors = dataclasses.replace(factors, codes=place(codes), directions=place(directions))
+    return ShardedMemory(mesh, mode, **jax.tree.map(place, columns), factors=factors)
+
+
+def _stored(relations, platform):
+    """Relations [N, d_r] as `ShardedMemory` holds them."""
+    if platform != 'tpu':
+        return relation_bits(relations)
+    shape = (-1, _LANES) if relations.shape[1] % _LANES == 0 else (-1,)
+    return relations.astype(np.float32).reshape(len(relations), *shape)
 
 
 def _leading_directions(relations):

@@ -29,6 +29,9 @@ from opql_jax.training.state import TrainState
 
 _log = logging.getLogger(__name__)
 
+# Steps after which the keys of a memory follow the entity table that is trained.
+REFRESH_EVERY = 5
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
@@ -201,13 +204,16 @@ def train(
         shards = [task.source.shard(distributed.process_index() * per_process + i, num_shards) for i in range(per_process)]
         batches = pipeline.batches(shards, start, config.num_steps)
         step_fn = make_train_step(task, optimizer, config.seed)
-        last = {}
+        refresh = None if task.refresh is None else jax.jit(task.refresh)
+        searched, last = task.memory, {}
         with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
             for step in range(start, config.num_steps):
+                if refresh and (step == start or step % REFRESH_EVERY == 0):
+                    searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
                     batch = next(batches)
                 progress.start_step(step, batch)
-                state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), task.memory)
+                state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), searched)
                 progress.end_step(step, metrics)
 
                 done = step + 1

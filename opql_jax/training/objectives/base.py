@@ -30,6 +30,7 @@ class Task:
         lineage: JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint.
         memory: arrays on the mesh that the loss reads and nothing trains. They are an argument of the step, since arrays that a
             jitted function captures become constants of its program.
+        refresh: `(memory, params) -> memory`, the memory with the keys that parameters give, pure; None if it has no keys.
         init: the parameters training starts from, with those added that only this objective needs.
         check_init: raises InputError if the parameters training starts from do not fit; takes them and the lineage of the run
             that left them, {} if none did.
@@ -42,6 +43,7 @@ class Task:
     trainable: Callable[[str], bool]
     lineage: dict
     memory: Any = None
+    refresh: Callable | None = None
     init: Callable = lambda params: params
     check_init: Callable = lambda params, lineage: None
     predict: Callable | None = None

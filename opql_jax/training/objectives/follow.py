@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from opql_jax.data.sources.follow import FollowBatch, FollowSource
 from opql_jax.memory.format import Memory
-from opql_jax.memory.sharding import shard_memory
+from opql_jax.memory.search_keys import with_keys
+from opql_jax.memory.sharding import ShardedMemory, shard_memory
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel.mesh import replicate
 from opql_jax.training.objectives.base import Objective, Task, encode_questions
@@ -45,12 +46,15 @@ class Follow(Objective):
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
+        placed = self.place_memory(memory, mesh)
+        has_keys = isinstance(placed, ShardedMemory) and placed.factors is None
         return Task(
             source=FollowSource(prepared, self.splits, held_out=self.held_out, questions=self.questions, seed=seed),
             loss=functools.partial(self.loss, encoder, mesh),
             trainable=self.trainable,
             lineage=self.lineage(memory_dir=None, memory_hash=memory.hash(), memory_encoder=memory.manifest.hashes['encoder']),
-            memory=self.place_memory(memory, mesh),
+            memory=placed,
+            refresh=_refresh if has_keys else None,
             init=functools.partial(self.init, encoder),
             check_init=lambda params, lineage: memory.check_encoder(params['encoder']),
             predict=functools.partial(self.predict, encoder, mesh),
@@ -102,3 +106,7 @@ class Follow(Objective):
             k=self.k,
             exclude_topic=self.exclude_topic,
         )[-1]
+
+
+def _refresh(memory, params):
+    return with_keys(memory, params['entity_table'])

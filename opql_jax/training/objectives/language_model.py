@@ -13,6 +13,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
+from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
@@ -62,12 +63,14 @@ class LanguageModelObjective(Objective):
             covered(memory, prepared)  # or passages would be compared with others of the same number
             passages = passages_of(memory)
         layout = Layout(mesh, len(prepared.vocab))
+        placed = None if memory is None else self.place_memory(memory, mesh, passages)
         return Task(
             source=self.source(prepared, memory, passages, seed),
             loss=functools.partial(self.loss, encoder, layout),
             trainable=self.trainable,
             lineage=self.lineage(**identify_memory(memory)),
-            memory=None if memory is None else self.place_memory(memory, mesh, passages),
+            memory=placed,
+            refresh=None if placed is None or placed.factors is not None else _refresh,
             init=functools.partial(self.init, encoder),
             check_init=functools.partial(self.check_init, memory),
             predict=functools.partial(self.predict, encoder, layout),
@@ -165,6 +168,10 @@ class LanguageModelObjective(Objective):
     def predicted(self, batch):
         """The buckets of a batch that are to be predicted, and their number of hops."""
         return batch.texts, 1
+
+
+def _refresh(memory, params):
+    return with_keys(memory, normalize_entity_table(params)['entity_table'])
 
 
 def _linking_loss(m_e1, entity_memory, entities, params, layout):
