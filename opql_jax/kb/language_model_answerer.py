@@ -14,7 +14,7 @@ from opql_jax.kb.answers import Answer, Hop, check_finite, padded_length
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.models import language_model
-from opql_jax.models.language_model import NUM_ANSWERS, LanguageModel, best_entities, normalize_entity_table
+from opql_jax.models.language_model import LanguageModel, best_entities, normalize_entity_table
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training.objectives.language_model import LanguageModelObjective
@@ -24,9 +24,8 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
 def _run(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
     out = model(params, layout, [text], hops, arrays)
-    table = params['entity_table'][: layout.num_entities]
-    entities, probabilities = best_entities(out.prediction, table)
-    _, without_memory = jax.lax.top_k(out.m_e2 @ table.T, min(NUM_ANSWERS, len(table)))
+    entities, probabilities = best_entities(out.prediction, params['entity_table'], layout)
+    without_memory, _ = best_entities(out.m_e2, params['entity_table'], layout)
     return entities, probabilities, without_memory, out.hops
 
 

@@ -98,13 +98,13 @@ def normalize_entity_table(params) -> dict:
     return params | {'entity_table': table * lax.rsqrt(jnp.maximum(squares, 1e-12))}  # rows that pad E to the devices are 0
 
 
-def best_entities(prediction, table):
-    """The best entities of predictions m' [n, d_e] and their probabilities over E [n_entities, d_e].
+def best_entities(prediction, table, layout: Layout):
+    """The best entities of predictions m' [n, d_e] and their probabilities over all of E, placed.
 
     Returns:
         entities int32 and probabilities float32, both [n, min(NUM_ANSWERS, n_entities)], best first.
     """
-    log_probs, entities = lax.top_k(jax.nn.log_softmax(prediction @ table.T), min(NUM_ANSWERS, len(table)))
+    log_probs, entities = entity_table.best(prediction, table, layout, min(NUM_ANSWERS, layout.num_entities))
     return entities, jnp.exp(log_probs)
 
 

@@ -353,3 +353,42 @@ def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):
     """
     score = (attended.vectors * lookup(table, labels, layout)).sum(axis=1)
     return jnp.where(labels >= 0, attended.lse - score, 0.0), attended.best == labels
+
+
+def _best_shard(vectors, table, *, layout, k, chunk):
+    """(log-probabilities, entities) [M, k] of the best entities, the same on all devices."""
+
+    def step(carry, start, ids, scores, rows):
+        best, found, top, total = carry
+        highest = jnp.maximum(top, scores.max(axis=1))
+        total = total * jnp.exp(top - highest) + jnp.exp(scores - highest[:, None]).sum(axis=1)
+        # Earlier chunks have lower ids, and stand first.
+        found = jnp.concatenate([found, jnp.broadcast_to(ids, scores.shape)], axis=1)
+        best, place = lax.top_k(jnp.concatenate([best, scores], axis=1), k)
+        return best, jnp.take_along_axis(found, place, axis=1), highest, total
+
+    shape = (len(vectors), k)
+    zeros = jnp.zeros(len(vectors), jnp.float32)
+    start = jnp.full(shape, -jnp.inf), jnp.full(shape, _NO_ID, jnp.int32), zeros + _MASKED, zeros
+    best, found, top, total = _scan_rows(step, start, vectors, table, layout, chunk)
+    highest = lax.pmax(top, MESH_AXES)
+    lse = highest + jnp.log(lax.psum(total * jnp.exp(top - highest), MESH_AXES))
+    best, found = (lax.all_gather(x, MESH_AXES, axis=1, tiled=True) for x in (best, found))
+    best, place = lax.top_k(best, k)
+    return best - lse[:, None], jnp.take_along_axis(found, place, axis=1)
+
+
+def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
+    """The k entities that vectors m most probably name: log softmax(E m) [M, k] float32 and ids [M, k] int32, best first.
+
+    Without gradient. Among equal scores the lowest id is best. Call it inside `jax.jit`.
+
+    Args:
+        vectors: [M, d_e] float.
+        table: [n', d_e] float, placed.
+        k: at most num_entities (static).
+        chunk: rows a device scores at once (static).
+    """
+    shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(_WHOLE, ROWS), out_specs=_WHOLE, check_vma=False)
+    return run(lax.stop_gradient(vectors).astype(jnp.float32), lax.stop_gradient(table))

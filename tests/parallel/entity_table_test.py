@@ -92,6 +92,17 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
 
 
 @pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('name', cases.CASES)
+def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(on_devices, name, devices):
+    case = cases.make(name)
+    scores = case.vectors.astype(np.float64) @ case.table.T.astype(np.float64)
+    ids = np.argsort(-scores, axis=1, kind='stable')[:, :5]
+    log_probs = np.take_along_axis(scores, ids, axis=1) - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    np.testing.assert_array_equal(on_devices[0][f'best-{name}-{devices}-ids'], ids)
+    np.testing.assert_allclose(on_devices[0][f'best-{name}-{devices}-log_probs'], log_probs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize('devices', [1, 2, 4, 8])
 def test_lookup_gives_the_rows_of_the_ids(on_devices, devices):
     case = cases.make('uneven')
     want = np.where(case.labels[:, None] >= 0, case.table[case.labels], 0)

@@ -31,6 +31,9 @@ def main(output):
             for way, of in (('full', cases.full), ('attended', cases.attended)):
                 for part, value in zip(('loss', 'correct', 'vectors', 'table'), of(case, layout)):
                     found[f'{way}-{name}-{devices}-{part}'] = value
+            best = jax.jit(lambda table, case=case, layout=layout: entity_table.best(case.vectors, table, layout, 5, chunk=3))
+            for part, value in zip(('log_probs', 'ids'), best(cases.placed(case, layout))):
+                found[f'best-{name}-{devices}-{part}'] = value
         case = cases.make('uneven')
         layout = entity_table.Layout(mesh, len(case.table))
         for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)):

@@ -162,7 +162,7 @@ class LanguageModelObjective(Objective):
         params = normalize_entity_table(params)
         texts = [bucket.texts._replace(gold=None, passage=None, exclude=None) for bucket in buckets]
         out = self.model(encoder)(params, layout, texts, hops, memory)
-        entities, probabilities = best_entities(out.prediction, params['entity_table'][: layout.num_entities])
+        entities, probabilities = best_entities(out.prediction, params['entity_table'], layout)
         return entities, {'probabilities': probabilities}
 
     def predicted(self, batch):
