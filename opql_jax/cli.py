@@ -60,7 +60,11 @@ def _parser() -> argparse.ArgumentParser:
 
     ask = command('ask', _ask, 'answer a question, and say where that was read')
     ask.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
-    ask.add_argument('question', metavar='QUESTION', help='in plain words; a topic may be put in [square brackets]')
+    ask.add_argument(
+        'question',
+        metavar='QUESTION',
+        help='in plain words, where a topic may be put in [square brackets]; or a query: "Ingrid Solberg . directed . starring"',
+    )
     ask.add_argument('--json', action='store_true', help='print JSON')
     ask.add_argument('--top', type=_count, default=5, metavar='N', help='answers to print (default: 5)')
 
@@ -110,10 +114,16 @@ def _index(options) -> None:
 
 def _ask(options) -> None:
     from opql_jax.kb.answers import format_answer, to_record
+    from opql_jax.kb.query_language import is_query
     from opql_jax.kb.question_plans import out_of_reach
     from opql_jax.kb.virtual_kb import VirtualKB
 
     kb = VirtualKB.open(options.kb)
+    if is_query(options.question):
+        members = kb.query(options.question)
+        record = lambda: json.dumps(members.to_record(options.top), ensure_ascii=False, allow_nan=False)
+        print(record() if options.json else members.explain(top=options.top) or 'no entity belongs to this set')
+        return
     question = kb.question(options.question)
     (answer,) = kb.answer([question])
     note = out_of_reach(question.text)

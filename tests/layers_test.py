@@ -72,6 +72,7 @@ ABSENT = (
     'mwparserfromhell',
     'pyspark',
     'pandas',
+    'lark',
 )
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
 

@@ -120,6 +120,7 @@ class EntityVocab:
         folded = name.casefold()
         close = [s for s in self.spellings if s.casefold() == folded]
         close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
+        close = close or [s for s in self.spellings if folded in s.casefold().split()]
         hint = f'; did you mean {" or ".join(map(shown, close[:3]))}?' if close else ''
         raise InputError(f'unknown entity {shown(name)}{hint}')
 

@@ -61,6 +61,16 @@ class QuestionLinker:
             found = self._disjoint(question, lambda text, start, end: ' ' in text[start:end])
         return found or self._disjoint(question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS)
 
+    def meanings(self, name: str) -> list[int]:
+        """The entities that a name means, by id: one, or several that have it in the same way; none if it is unknown.
+
+        Those that are called exactly so come before those of another case, these before aliases, and last come surnames.
+        """
+        how = self._entities.get(_folded(name)) or self._entities.get(fold(name)) or {}
+        surest = sorted(entity for entity, way in how.items() if way == min(how.values()))
+        exact = [entity for entity in surest if name == self._vocab.names[entity] or name in self._vocab.aliases[entity]]
+        return exact or surest
+
     def _add(self, spelling: str, entity: int, how: int) -> None:
         self._entities.setdefault(spelling, {}).setdefault(entity, how)
 

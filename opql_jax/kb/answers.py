@@ -12,6 +12,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.questions import round_up
+from opql_jax.kb.paths import Path, facts
+from opql_jax.kb.weighted_entities import WeightedEntities
 
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
@@ -38,25 +40,54 @@ class Hop:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """The answer to one question.
+class Answer(WeightedEntities):
+    """The answer to one question: `Member`s by falling weight, which say what they rest on.
 
     Attributes:
         entities: [n] entity ids, best first.
         weights: [n] float32, falling: the share of the weight that reached each entity, or its probability.
         traces: for each topic of the question its hops; empty for a model without a memory.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
+        kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
     """
 
     entities: np.ndarray
     weights: np.ndarray
     traces: tuple[tuple[Hop, ...], ...]
     without_memory: np.ndarray | None = None
+    kb: VirtualKB = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    question: Question = dataclasses.field(default=None, repr=False)  # type: ignore[assignment]
 
     @property
     def hops(self) -> tuple[Hop, ...]:
         """The hops from the first topic, which is all there is of a follower."""
         return self.traces[0]
+
+    def paths(self, entity: str | int, most: int = 3) -> list[Path]:
+        entity = self.kb.vocab.id(entity) if isinstance(entity, str) else entity
+        found = [self._path(hops, place) for hops in self.traces if hops for place in self._places(hops[-1], entity)[:most]]
+        return sorted(found, key=lambda path: -path[-1].weight)
+
+    def _places(self, hop: Hop, target: int) -> np.ndarray:
+        """Where among the entries of a hop those of a target are."""
+        memory = self.kb.memory
+        assert memory is not None  # the hop searched it
+        return np.flatnonzero(memory.target[memory.rows(hop.entries)] == target)
+
+    def _path(self, hops: tuple[Hop, ...], place: int) -> Path:
+        """The path that ends with an entry of the last hop; before it, the heaviest entries that lead to its start.
+
+        A language model may read what no hop before led to: there the path begins.
+        """
+        hop, memory = hops[-1], self.kb.memory
+        assert memory is not None
+        chosen = slice(place, place + 1)
+        (fact,) = facts(self.kb, hop.entries[chosen], hop.entry_weights[chosen])
+        if len(hops) == 1:
+            return (fact,)
+        (row,) = memory.rows(hop.entries[chosen])
+        before = self._places(hops[-2], memory.topic[row])
+        return (*self._path(hops[:-1], before[0]), fact) if len(before) else (fact,)
 
 
 def check_finite(weights: np.ndarray) -> None:

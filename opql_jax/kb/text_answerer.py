@@ -140,6 +140,25 @@ class TextAnswerer:
         """The relations [n, d_r] of rows of the memory, as they are stored."""
         return np.asarray(self._memory.relations(rows))
 
+    def best_entries(self, step: question_plans.Step, rows, prior, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The entries of the memory that say best what a step asks, whatever the kind of their targets.
+
+        Args:
+            step: a question of one hop.
+            rows: [n] those to choose from.
+            prior: [n] what is added to their scores.
+            count: how many are chosen, at most.
+
+        Returns:
+            The rows that are chosen, and their scores with the prior, highest first.
+        """
+        relation = self.map(self.relations([step]))[0]
+        cosines = self.entry_relations(rows).astype(np.float32) @ relation
+        kept = np.argsort(-(self.map.score(cosines, np.zeros(len(rows))) + prior), kind='stable')[:count]
+        scores = self.map.score(cosines[kept], _WORDS * self._shares_of_words(step, rows[kept])) + prior[kept]
+        order = np.argsort(-scores, kind='stable')
+        return rows[kept][order], scores[order]
+
     def _answer(self, question: Question, found: list[list[Path]]) -> Answer:
         totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []

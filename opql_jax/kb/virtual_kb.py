@@ -18,10 +18,13 @@ from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb import paths, query, query_language
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.entity_set import EntitySet
 from opql_jax.kb.follower_answerer import FollowerAnswerer
 from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
 from opql_jax.kb.retrieve import Retriever
+from opql_jax.kb.set_evaluation import SetEvaluator
 from opql_jax.kb.text_answerer import TextAnswerer
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
@@ -43,6 +46,7 @@ class VirtualKB:
         prepared, vocab: the text and its entities.
         memory: what the model searches; None for a language model without a memory.
         entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected; None under a released encoder.
+        memory_is_of_text: whether entries of the memory were read in `prepared`, rather than in other text such as triples.
     """
 
     def __init__(
@@ -66,11 +70,11 @@ class VirtualKB:
         if objective is None:
             assert memory is not None and index is not None  # `index_text` writes both
             self._answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
-            self._retriever = Retriever(index, prepared, encoder, lambda text: self._linker.link(text))
+            self._retriever = Retriever(index, prepared, encoder, lambda text: self.linker.link(text))
         else:
             answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
             self._answerer = answerer(prepared, encoder, params, memory, objective)
-        self._memory_is_of_text = getattr(objective, 'own_text', True)
+        self.memory_is_of_text = getattr(objective, 'own_text', True)
 
     @classmethod
     def open(
@@ -183,6 +187,10 @@ class VirtualKB:
         Raises:
             InputError: a question is longer than the encoder reads, or has more hops than the model.
         """
+        answers = self._answer(questions)
+        return [dataclasses.replace(answer, kb=self, question=question) for answer, question in zip(answers, questions)]
+
+    def _answer(self, questions: list[Question]) -> list[Answer]:
         if isinstance(self._answerer, TextAnswerer):
             return self._answerer.answer(questions)
         answers = {}
@@ -245,13 +253,38 @@ class VirtualKB:
 
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics."""
-        if not (found := self._linker.link(text)):
+        if not (found := self.linker.link(text)):
             raise InputError(f'the question mentions no name that the text has: {shown(text)}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
 
     @functools.cached_property
-    def _linker(self) -> QuestionLinker:
+    def linker(self) -> QuestionLinker:
+        """Finds the names of entities in plain words."""
         return QuestionLinker(self.vocab)
+
+    def entity(self, name: str) -> EntitySet:
+        """The set of one entity, from which relations are followed: `kb.entity('Ingrid Solberg').follow('directed')`.
+
+        Raises:
+            InputError: an unknown name, with the nearest ones; an ambiguous one, with a sentence about each entity that it may mean; or
+                another model than a released encoder answers here.
+        """
+        check_string('entity', name)
+        return EntitySet(self, query.Entity(name))
+
+    def query(self, text: str) -> EntitySet:
+        """The set that a query names: `kb.query('Ingrid Solberg . directed . starring - Anna Weiss')`, see `query_language`.
+
+        Raises:
+            InputError: no query, or an unknown or ambiguous name as in `entity`; says at which column. Or lark is not installed.
+        """
+        check_string('query', text)
+        return EntitySet(self, query_language.parse(text))
+
+    @functools.cached_property
+    def sets(self) -> SetEvaluator:
+        """Evaluates queries, see `entity_set`."""
+        return SetEvaluator(self)
 
     def evidence(self, entries) -> list[dict]:
         """Where memory entries were read: `{topic, target, title, sentence}` for each id in turn.
@@ -259,18 +292,11 @@ class VirtualKB:
         The sentence is the one that mentions the target, after the one that mentions the topic if that is another. A memory of
         other text, such as a knowledge base's triples, gives `{topic, target}`.
         """
-        memory, facts, names = self.memory, [], self.vocab.names
-        assert memory is not None  # the entries are its
-        for entry, row in zip(entries, memory.rows(entries)):
-            facts.append({'topic': names[memory.topic[row]], 'target': names[memory.target[row]]})
-            if self._memory_is_of_text:
-                mention = memory.provenance([entry])[0]  # of an averaged entry the first
-                passage = self.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
-                spans = sorted({mention['topic_sentence'], mention['target_sentence']})
-                between = ' ' if len(spans) == 2 and spans[0][1] == spans[1][0] else ' … '
-                sentence = between.join(passage['text'][start:end].strip() for start, end in spans)
-                facts[-1] |= {'title': passage['title'], 'sentence': sentence}
-        return facts
+        return [
+            {'topic': fact.topic, 'target': fact.target}
+            | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
+            for fact in paths.facts(self, np.asarray(entries, np.int64), np.ones(len(entries)))
+        ]
 
 
 def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -70,6 +71,29 @@ def test_hops_are_found_out(kb):
     hops = lambda question: len(kb.ask(question).hops)
     assert hops('Who designed the Analytical Engine?') == 1
     assert hops('Where did the father of Ada Lovelace die?') == 2
+
+
+def test_an_answer_is_entities_with_paths_and_sentences(kb):
+    answer = kb.ask('Where did the father of Ada Lovelace die?')
+    assert [member.id for member in answer] == answer.entities.tolist() and answer.names[0] == 'Missolonghi'
+    assert sum(member.weight for member in answer) == pytest.approx(1, abs=1e-5)
+    (path,) = answer.paths('Missolonghi', most=1)
+    assert [fact.ends for fact in path] == [('Ada Lovelace', 'Lord Byron'), ('Lord Byron', 'Missolonghi')]
+    assert [text for text, role in path[1].pieces() if role] == ['Lord Byron', 'Missolonghi']
+    assert path[1].document == 'articles/lord byron.txt'
+    assert answer.paths('London', most=1)[0][0].ends[0] == 'Ada Lovelace'
+    assert answer.paths('Ada Lovelace') == [] and answer.explain('Ada Lovelace') == 'no fact leads there'
+    assert [passage.title for passage in answer.passages(2)] == ['Ada Lovelace', 'Lord Byron']
+    assert answer.passages(1)[0].text.startswith(ENGINE.documents['Ada Lovelace'])
+    assert answer.explain().startswith(f'{answer.weights[0]:.3f} Missolonghi\n- Ada Lovelace → Lord Byron, in “')
+    with pytest.raises(InputError, match='unknown entity'):
+        answer.paths('Atlantis')
+
+
+def test_an_answer_in_a_notebook_has_a_picture_and_marked_sentences(kb):
+    html = kb.ask('Where did the father of Ada Lovelace die?')._repr_html_()
+    assert html.count('<svg') == 1 and 'died in <mark>Missolonghi</mark>' in html
+    ET.fromstring(html)
 
 
 def test_brackets_say_what_the_topic_is(kb):

@@ -1,0 +1,153 @@
+"""Weighted sets of entities over a knowledge base of plain text, made by following relations and combined like sets.
+
+    films = kb.entity('Ingrid Solberg').follow('directed')
+    films.follow('starring') - kb.entity('Anna Weiss')
+
+A weight in 0 .. 1 says how well an entity belongs to a set, compared with the best entity of that set:
+
+    kb.entity(x)      x has weight 1
+    X.follow(r)       paper §3. Entry i of topic t in X has the mass  X(t) * exp(20 * score_i),  where the score is the cosine of the relation
+                      that r names and the entry's, with something added for words of r that the sentence has. y weighs the sum over
+                      entries with target y, divided by that of the heaviest y and multiplied by the heaviest weight of X
+    A & B             A(y) * B(y)
+    A | B             A(y) + B(y) - A(y) * B(y)
+    A - B             A(y) * (1 - B(y))
+
+Weights of a `follow` are relative to the best, as those of the paper are up to a factor: in shares of 1, each member of a large set would hardly
+belong to it, and B could take nothing from A. The operators are the product, its dual and its complement, so that De Morgan's laws hold, and they
+do not scale anew: what neither of two sets has should stay close to 0 in their intersection, and after a further hop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.kb import query as tree
+from opql_jax.kb.paths import Path
+from opql_jax.kb.weighted_entities import WeightedEntities
+
+if TYPE_CHECKING:
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+# Members that a `repr` shows.
+_SHOWN = 10
+
+
+class EntitySet(WeightedEntities):
+    """A weighted set, which is evaluated when somebody looks into it: by iteration, `len`, `repr`, `to_pandas` and the like.
+
+    Sets never change; any number of threads may use them at once.
+
+    Attributes:
+        kb: the knowledge base.
+        query: what the set is, in the query language: `kb.query(str(query))` is the same set.
+        entities: [n] entity ids, best first; equal weights by rising id.
+        weights: [n] float32 in 0 .. 1.
+    """
+
+    def __init__(self, kb: VirtualKB, query: tree.Query):
+        """Takes a query whose entities the knowledge base knows.
+
+        Raises:
+            InputError: an unknown entity, with the nearest names; or an ambiguous name, with a sentence about each that it may mean.
+        """
+        for name, column in query.names():
+            try:
+                kb.sets.entity(name)
+            except InputError as error:
+                raise error if column is None else InputError(f'query, column {column}: {error}') from None
+        self.kb, self.query = kb, query
+
+    # ---- Sets made of sets ----
+
+    def follow(self, relation: str, inverse: bool = False) -> EntitySet:
+        """The entities that members have a relation to, as words say it: 'directed', 'was born in', 'starring'.
+
+        Args:
+            relation: the words that stand between a member and what is looked for.
+            inverse: between what is looked for and a member: `film.follow('directed', inverse=True)` are its directors.
+        """
+        check_string('relation', relation)
+        return EntitySet(self.kb, tree.Follow(self.query, relation, bool(inverse)))
+
+    def where(self, *, kind: str | None = None, entity: str | None = None) -> EntitySet:
+        """The members of a kind, such as 'person' (as it was recognised; see `Member.kind`), or the one that is an entity."""
+        query = self.query
+        if kind is not None:
+            check_string('kind', kind)
+            query = tree.Where(query, 'kind', kind)
+        if entity is not None:
+            check_string('entity', entity)
+            query = tree.Where(query, 'entity', entity)
+        return EntitySet(self.kb, query)
+
+    def top(self, k: int) -> EntitySet:
+        """The k best members."""
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise InputError(f'k: expected a number of at least 1, found {shown(k)}')
+        return EntitySet(self.kb, tree.Top(self.query, int(k)))
+
+    def __and__(self, other: EntitySet) -> EntitySet:
+        return self._combined('&', other)
+
+    def __or__(self, other: EntitySet) -> EntitySet:
+        return self._combined('|', other)
+
+    def __sub__(self, other: EntitySet) -> EntitySet:
+        return self._combined('-', other)
+
+    def _combined(self, operator, other) -> EntitySet:
+        if not isinstance(other, EntitySet):
+            return NotImplemented
+        if other.kb is not self.kb:
+            raise InputError(f'{operator}: the two sets are of different knowledge bases')
+        return EntitySet(self.kb, tree.Combined(operator, self.query, other.query))
+
+    # ---- What is in it ----
+
+    @property
+    def entities(self) -> np.ndarray:  # type: ignore[override]
+        return self.kb.sets.evaluate(self.query).entities
+
+    @property
+    def weights(self) -> np.ndarray:  # type: ignore[override]
+        return self.kb.sets.evaluate(self.query).weights
+
+    def paths(self, entity: str | int, most: int = 3) -> list[Path]:
+        entity = self.kb.sets.entity(entity) if isinstance(entity, str) else entity
+        return self.kb.sets.paths(self.query, entity, most)
+
+    def to_record(self, most: int = 5) -> dict:
+        """The JSON form of the set: its query, and its best members with their best paths."""
+        members, keys = list(self)[:most], self.kb.vocab.keys
+        return {
+            'query': str(self.query),
+            'answers': [
+                {
+                    'entity': member.name,
+                    'key': keys[member.id],
+                    'kind': member.kind,
+                    'weight': round(member.weight, 6),
+                    'paths': [[fact.to_record() for fact in path] for path in self.paths(member.id)],
+                }
+                for member in members
+            ],
+        }
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, EntitySet) and self.kb is other.kb and self.query == other.query
+
+    def __hash__(self) -> int:
+        return hash((id(self.kb), self.query))
+
+    def __str__(self) -> str:
+        return str(self.query)
+
+    def __repr__(self) -> str:
+        lines = [f'{member.weight:.3f}  {member.name}' for member, _ in zip(self, range(_SHOWN))]
+        more = [f'… and {len(self) - _SHOWN} more'] if len(self) > _SHOWN else []
+        return '\n'.join([f'<{self.query}>: {len(self)} entities', *lines, *more])

@@ -1,0 +1,94 @@
+"""Paths as a picture: entities in columns, a hop to the right each, and facts as arrows. One SVG for notebook, documentation and web page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from opql_jax.kb.paths import Fact, Path
+
+# Pixels: of a box, and from one to the next.
+_WIDTH, _HEIGHT, _RIGHT, _DOWN, _MARGIN = 170, 30, 310, 54, 8
+_LONGEST_NAME, _LONGEST_RELATION = 24, 20
+# What XML cannot have, however it is escaped.
+_NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
+
+Node = tuple[int, str]
+
+
+def draw(paths: Sequence[Path]) -> str:
+    """An SVG of paths, which share what they have in common; they end at the right. Its colours are those of the text around it.
+
+    Returns:
+        The element, with no style sheet, script or address in it; '' if there is no fact to draw.
+    """
+    hops = max(map(len, paths), default=0)
+    if not hops:
+        return ''
+    arrows: dict[tuple[Node, Node], Fact] = {}
+    for path in paths:
+        for column, fact in enumerate(path, hops - len(path)):
+            start, end = fact.ends
+            arrow = (column, start), (column + 1, end)
+            if arrow not in arrows or fact.weight > arrows[arrow].weight:
+                arrows[arrow] = fact
+    places = _places(list(arrows))
+    width = _MARGIN * 2 + hops * _RIGHT + _WIDTH
+    height = _MARGIN * 2 + max(y for _, y in places.values()) - _MARGIN + _HEIGHT
+    drawn = [_arrow(places[start], places[end], fact) for (start, end), fact in arrows.items()]
+    drawn += [_box(name, *place) for (_, name), place in places.items()]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_text(_in_words(list(arrows.values())))}" '
+        f'viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" style="max-width:100%" '
+        f'font-family="system-ui, sans-serif" font-size="13" fill="currentColor">{"".join(drawn)}</svg>'
+    )
+
+
+def _places(arrows: Sequence[tuple[Node, Node]]) -> dict[Node, tuple[float, float]]:
+    """The upper left corners of boxes: those of a column one below the other in order of appearance, in the middle of the picture."""
+    nodes = list(dict.fromkeys(node for arrow in arrows for node in arrow))
+    columns: dict[int, list[Node]] = {}
+    for node in nodes:
+        columns.setdefault(node[0], []).append(node)
+    most = max(map(len, columns.values()))
+    places = {}
+    for column, members in columns.items():
+        first = _MARGIN + (most - len(members)) * _DOWN / 2
+        places |= {node: (_MARGIN + column * _RIGHT, first + row * _DOWN) for row, node in enumerate(members)}
+    return places
+
+
+def _box(name: str, x: float, y: float) -> str:
+    return (
+        f'<g><title>{_text(name)}</title>'
+        f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="none" stroke="currentColor"/>'
+        f'<text x="{x + _WIDTH / 2:g}" y="{y + _HEIGHT / 2 + 4.5:g}" text-anchor="middle">{_short(name, _LONGEST_NAME)}</text></g>'
+    )
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> str:
+    """A line with a head between boxes, the thicker the heavier, and the relation on it."""
+    (x0, y0), (x1, y1) = (start[0] + _WIDTH, start[1] + _HEIGHT / 2), (end[0], end[1] + _HEIGHT / 2)
+    bend = (x0 + x1) / 2
+    label = f'{fact.weight:.2f}' if fact.relation is None else f'{"^" * fact.inverse}{fact.relation}'
+    thickness = 1 + 2 * min(max(fact.weight, 0), 1)
+    return (
+        f'<g><title>{_text(str(fact))}</title>'
+        f'<path d="M {x0:g} {y0:g} C {bend:g} {y0:g} {bend:g} {y1:g} {x1 - 6:g} {y1:g}" fill="none" stroke="currentColor" '
+        f'stroke-width="{thickness:.2f}" stroke-opacity="0.6"/>'
+        f'<path d="M {x1 - 7:g} {y1 - 4:g} L {x1:g} {y1:g} L {x1 - 7:g} {y1 + 4:g} z"/>'
+        f'<text x="{bend:g}" y="{(y0 + y1) / 2 - 6:g}" text-anchor="middle" font-size="11">{_short(label, _LONGEST_RELATION)}</text></g>'
+    )
+
+
+def _in_words(facts: Sequence[Fact]) -> str:
+    return '; '.join(' → '.join(fact.ends) for fact in facts)
+
+
+def _short(text: str, longest: int) -> str:
+    return _text(text if len(text) <= longest else text[: longest - 1].rstrip() + '…')
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub('\ufffd', text))

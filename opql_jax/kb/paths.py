@@ -1,0 +1,115 @@
+"""Evidence: facts, each with the sentence that says it, and paths of facts from a topic to an entity."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """A memory entry, as people read it.
+
+    Attributes:
+        topic, target: names of its entities.
+        weight: its share, among all entries that the hop found, or relative to the best of them in a set.
+        relation: the wording that was followed; None if a question was asked as a whole.
+        inverse: whether it was followed from target to topic.
+        title, document: of the document that it was read in, and the document's id. None in a memory of other text, as is what follows:
+        passage: the number of the passage among those of `prepared`.
+        sentence: the sentence that mentions the target, after the one that mentions the topic if that is another.
+        topic_span, target_span: characters of the sentence, half-open; None of a mention that reaches over the end of its sentence.
+    """
+
+    topic: str
+    target: str
+    weight: float
+    relation: str | None = None
+    inverse: bool = False
+    title: str | None = None
+    document: str | None = None
+    passage: int | None = None
+    sentence: str | None = None
+    topic_span: tuple[int, int] | None = None
+    target_span: tuple[int, int] | None = None
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The names of where it leads from, and to."""
+        return (self.target, self.topic) if self.inverse else (self.topic, self.target)
+
+    def pieces(self) -> Iterator[tuple[str, Literal['topic', 'target', None]]]:
+        """The sentence cut into its mentions and what stands around them."""
+        text, place = self.sentence or '', 0
+        spans = [(span, role) for role, span in (('topic', self.topic_span), ('target', self.target_span)) if span]
+        for (start, end), role in sorted(spans):
+            if start >= place:  # else it is inside of the other
+                yield text[place:start], None
+                yield text[start:end], role  # type: ignore[misc]
+                place = end
+        yield text[place:], None
+
+    def to_record(self) -> dict:
+        """Its JSON form, without what it does not have."""
+        record = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        return record | {'weight': round(self.weight, 6)}
+
+    def __str__(self) -> str:
+        said = ''.join(f'[{text}]' if role else text for text, role in self.pieces())
+        arrow = f'{self.topic} → {self.target}' if self.relation is None else f'{self.topic} –{self.relation}→ {self.target}'
+        return arrow if self.title is None else f'{arrow}, in “{self.title}”: {said}'
+
+
+# Facts that lead from a topic to an entity.
+Path = tuple[Fact, ...]
+
+
+def facts(
+    kb: VirtualKB, entries: np.ndarray, weights: np.ndarray, relation: str | None = None, inverse: bool = False
+) -> list[Fact]:
+    """The facts of memory entries, in their order; of an averaged entry the first mention counts."""
+    memory, names = kb.memory, kb.vocab.names
+    assert memory is not None  # the entries are its
+    found = []
+    for entry, row, weight in zip(entries, memory.rows(entries), weights):
+        fact = Fact(names[memory.topic[row]], names[memory.target[row]], float(weight), relation, inverse)
+        if kb.memory_is_of_text:
+            mention = memory.provenance([entry])[0]
+            passage = kb.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
+            sentence, (topic, target) = _sentence(passage['text'], mention)
+            fact = dataclasses.replace(
+                fact,
+                title=passage['title'],
+                document=passage['doc_id'],
+                passage=mention['passage'],
+                sentence=sentence,
+                topic_span=topic,
+                target_span=target,
+            )
+        found.append(fact)
+    return found
+
+
+def _sentence(text: str, mention: dict) -> tuple[str, list[tuple[int, int] | None]]:
+    """The sentences of a mention pair as one, and where topic and target stand in it."""
+    sentences = sorted({mention['topic_sentence'], mention['target_sentence']})
+    between = ' ' if len(sentences) == 2 and sentences[0][1] == sentences[1][0] else ' … '
+    said, starts = '', []  # of each sentence, where its first character that is no space stands in what is said
+    for start, end in sentences:
+        said += between * bool(said)
+        stripped = text[start:end].strip()
+        starts.append((start + len(text[start:end]) - len(text[start:end].lstrip()), len(said), stripped))
+        said += stripped
+    spans: list[tuple[int, int] | None] = []
+    for role in ('topic', 'target'):
+        start, end = mention[role]
+        first, place, stripped = starts[sentences.index(mention[f'{role}_sentence'])]
+        inside = first <= start < end <= first + len(stripped)
+        spans.append((place + start - first, place + end - first) if inside else None)
+    return said, spans

@@ -1,0 +1,145 @@
+r"""The query language: text to `query.Query`, of which `str` makes text again.
+
+    Ingrid Solberg . directed . starring & Anna Weiss . was married to
+
+Names and relations are words; one with a bracket, a quotation mark or an operator in it stands in "quotation marks", in which \ escapes these
+and itself. An operator has spaces around it: 'AT&T' and 'Jean-Luc' are names.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NoReturn
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb import query as tree
+
+MAX_LENGTH = 10_000
+
+GRAMMAR = rf"""
+?query: union
+      | union _TOP COUNT                   -> top
+?union: intersection
+      | union "|" intersection             -> either
+?intersection: difference
+      | intersection "&" difference        -> both
+?difference: path
+      | difference "-" path                -> without
+?path: "(" query ")"
+      | entity
+      | path "." relation                  -> follow
+      | path "." "^" relation              -> follow_back
+      | path "[" FIELD "=" value "]"       -> where
+entity: WORDS | STRING
+relation: WORDS | STRING
+value: WORDS | STRING
+
+WORDS: /{tree.WORD.replace('/', chr(92) + '/')}(?:\s+{tree.WORD.replace('/', chr(92) + '/')})*/
+STRING: /"(?:[^"\\]|\\.)+"/s
+FIELD: "kind" | "entity"
+_TOP: /top(?=\s+\d+\s*(?:\)|$))/
+COUNT: /[1-9]\d*/
+%ignore /\s+/
+"""
+
+# What is expected, by a terminal that tells what place in a query this is; the first that fits counts.
+_EXPECTED = {
+    'CIRCUMFLEX': 'a relation',
+    'WORDS': 'a name',
+    'FIELD': 'kind or entity',
+    'EQUAL': '=',
+    'RSQB': ']',
+    'COUNT': 'a number from 1',
+    'DOT': 'an operator',
+    'RPAR': ')',
+}
+_QUERY = re.compile(r'\s\.\s+\S')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)+"', re.DOTALL)
+# Characters of a query that a message shows around a column.
+_SHOWN = 60
+
+
+def is_query(text: str) -> bool:
+    """Whether a text is a query rather than a question: it has a full stop between spaces, outside of quotation marks, and goes on."""
+    return bool(_QUERY.search(_STRING.sub('""', text)))
+
+
+def parse(text: str) -> tree.Query:
+    """Reads a query.
+
+    Raises:
+        InputError: it is none; says what was expected at which column, from 1. Or lark is not installed.
+    """
+    parser = _parser()  # or says that there is none
+    import lark
+
+    if len(text) > MAX_LENGTH:
+        raise InputError(f'query: {len(text)} characters, at most {MAX_LENGTH} are read: ask it in parts')
+    try:
+        return parser.parse(text)
+    except lark.exceptions.UnexpectedToken as error:
+        at = len(text) if error.token.type == '$END' else error.token.start_pos
+        _refuse(text, at, error.expected)
+    except lark.exceptions.UnexpectedCharacters as error:
+        _refuse(text, error.pos_in_stream, error.allowed)
+
+
+def _refuse(text: str, at: int, expected: set[str]) -> NoReturn:
+    wanted = next((words for terminal, words in _EXPECTED.items() if terminal in expected), 'the end of the query')
+    found = f'found {text[at]!r}' if at < len(text) else 'the query ends'
+    first = max(0, at - _SHOWN)
+    line = re.sub(r'\s', ' ', text[first : at + _SHOWN])
+    raise InputError(f'query, column {at + 1}: expected {wanted}, {found}\n  {line}\n  {" " * (at - first)}^')
+
+
+@functools.cache
+def _parser():
+    try:
+        import lark  # an extra
+    except ImportError as error:
+        raise InputError('the query language needs lark: run `pip install opql_jax[app]`') from error
+
+    class Builder(lark.Transformer):
+        """Makes queries as they are parsed, so that no nesting is too deep for it."""
+
+        def entity(self, children):
+            return tree.Entity(*_name(*children))
+
+        def relation(self, children):
+            return _name(*children)[0]
+
+        def value(self, children):
+            return _name(*children)
+
+        def follow(self, children):
+            return tree.Follow(*children)
+
+        def follow_back(self, children):
+            start, relation = children
+            return tree.Follow(start, relation, inverse=True)
+
+        def where(self, children):
+            members, field, (value, column) = children
+            return tree.Where(members, str(field), value, column)
+
+        def both(self, children):
+            return tree.Combined('&', *children)
+
+        def either(self, children):
+            return tree.Combined('|', *children)
+
+        def without(self, children):
+            return tree.Combined('-', *children)
+
+        def top(self, children):
+            return tree.Top(children[0], int(children[1]))
+
+    return lark.Lark(GRAMMAR, start='query', parser='lalr', transformer=Builder())
+
+
+def _name(token) -> tuple[str, int]:
+    """What a token names, and its column."""
+    if token.type == 'WORDS':
+        return ' '.join(token.split()), token.start_pos + 1
+    return re.sub(r'\\(.)', r'\1', token[1:-1], flags=re.DOTALL), token.start_pos + 1

@@ -1,0 +1,188 @@
+"""Evaluates queries: the weighted entities of a set, and the paths of facts that lead to each. See `entity_set` for what weights mean."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import shown
+from opql_jax.kb import query as tree
+from opql_jax.kb.paths import Path, facts
+from opql_jax.kb.question_plans import Step
+from opql_jax.kb.text_answerer import SCALE
+
+if TYPE_CHECKING:
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+# The members that a hop starts from, entries of each that are scored, and entries that it keeps, at most.
+TOPICS, ENTRIES, KEPT = 64, 20_000, 256
+# A hop leaves out what weighs less than this share of the best that it finds.
+LEAST = 1e-3
+# Queries of which the results are kept, and names.
+_CACHED = 256
+
+
+class Evaluated(NamedTuple):
+    """What a query found.
+
+    Attributes:
+        entities: [n] entity ids, best first; equal weights by rising id.
+        weights: [n] float32 in 0 .. 1.
+        rows: [m] of a hop the rows of the memory that it kept, best first.
+        ends: [m] the entities that these lead to.
+        masses: [m] float32, their masses relative to the first.
+    """
+
+    entities: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray = np.zeros(0, np.int64)
+    ends: np.ndarray = np.zeros(0, np.int64)
+    masses: np.ndarray = np.zeros(0, np.float32)
+
+
+class SetEvaluator:
+    """Evaluates queries over a knowledge base of plain text, and keeps what it found. Threads may share it."""
+
+    def __init__(self, kb: VirtualKB):
+        self._kb, self._answerer = kb, kb.text_answerer
+        assert kb.memory is not None  # an answerer over text has one
+        self._memory = kb.memory
+        self.evaluate = functools.lru_cache(maxsize=_CACHED)(self._evaluate)
+        self.entity = functools.lru_cache(maxsize=_CACHED)(self._entity)
+
+    def paths(self, query: tree.Query, entity: int, most: int) -> list[Path]:
+        """The best paths by which a query finds an entity, see `WeightedEntities.paths`."""
+        if entity not in self.evaluate(query).entities:
+            return []
+        if isinstance(query, tree.Entity):
+            return [()]
+        if isinstance(query, tree.Follow):
+            return self._paths_of_hop(query, entity, most)
+        if isinstance(query, tree.Combined):
+            left = self.paths(query.left, entity, most)
+            return left if query.operator == '-' else [*left, *self.paths(query.right, entity, most)]
+        (members,) = query.parts
+        return self.paths(members, entity, most)
+
+    def _paths_of_hop(self, query: tree.Follow, entity: int, most: int) -> list[Path]:
+        found = self.evaluate(query)
+        chosen = np.flatnonzero(found.ends == entity)[:most]
+        rows, memory = found.rows[chosen], self._memory
+        said = facts(self._kb, memory.ids[rows], found.masses[chosen], query.relation, query.inverse)
+        starts = (memory.target if query.inverse else memory.topic)[rows]
+        return [(*before, fact) for start, fact in zip(starts, said) for before in self.paths(query.start, int(start), 1)]
+
+    def _evaluate(self, query: tree.Query) -> Evaluated:
+        found = self._find(query)
+        for array in found:
+            array.flags.writeable = False  # it is kept, and given to whoever asks
+        return found
+
+    def _find(self, query: tree.Query) -> Evaluated:
+        if isinstance(query, tree.Entity):
+            return Evaluated(np.array([self.entity(query.name)]), np.ones(1, np.float32))
+        if isinstance(query, tree.Follow):
+            return self._follow(query)
+        if isinstance(query, tree.Combined):
+            return _combine(query.operator, self.evaluate(query.left), self.evaluate(query.right))
+        if isinstance(query, tree.Top):
+            found = self.evaluate(query.members)
+            return Evaluated(found.entities[: query.k], found.weights[: query.k])
+        assert isinstance(query, tree.Where)
+        found = self.evaluate(query.members)
+        if query.field == 'entity':
+            keep = found.entities == self.entity(query.value)
+        else:
+            kinds = self._kb.vocab.kinds
+            keep = np.array([kinds[entity] == query.value for entity in found.entities.tolist()], bool)
+        return Evaluated(found.entities[keep], found.weights[keep])
+
+    def _follow(self, query: tree.Follow) -> Evaluated:
+        start, memory = self.evaluate(query.start), self._memory
+        positive = start.weights > 0
+        topics, weights = start.entities[positive][:TOPICS], start.weights[positive][:TOPICS]
+        spans = [self._rows_to(topic) if query.inverse else self._rows_of(topic) for topic in topics]
+        rows = np.concatenate([np.zeros(0, np.int64), *spans])
+        if not len(rows):
+            return Evaluated(np.zeros(0, np.int64), np.zeros(0, np.float32))
+        # The topic is masked where a relation is encoded, so that one encoding serves for all.
+        step = Step(f'it {query.relation}', (0, 2))
+        prior = np.repeat(np.log(weights / weights[0]), [len(span) for span in spans]) / SCALE
+        rows, scores = self._answerer.best_entries(step, rows, prior, KEPT)
+        masses = np.exp(SCALE * (scores - scores[0]))
+        ends = np.asarray((memory.topic if query.inverse else memory.target)[rows], np.int64)
+        entities, place = np.unique(ends, return_inverse=True)
+        total = np.bincount(place, masses)
+        share = total / total.max()
+        keep = share >= LEAST
+        entities, found = _sorted(entities[keep], share[keep] * weights[0])
+        return Evaluated(entities, found, rows, ends, masses.astype(np.float32))
+
+    def _rows_of(self, topic: int) -> np.ndarray:
+        first, end = self._memory.offsets[topic : topic + 2]
+        return np.arange(first, min(end, first + ENTRIES))
+
+    def _rows_to(self, target: int) -> np.ndarray:
+        by_target, offsets = self._by_target
+        first, end = offsets[target : target + 2]
+        return by_target[first : min(end, first + ENTRIES)]
+
+    @functools.cached_property
+    def _by_target(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the memory by target, and where those of each begin."""
+        target, count = self._memory.target, len(self._kb.vocab)
+        counts = np.bincount(target, minlength=count)
+        return np.argsort(target, kind='stable'), np.concatenate([[0], np.cumsum(counts)])
+
+    def _entity(self, name: str) -> int:
+        """The id of an entity, by its key or name; see `EntitySet` for errors."""
+        vocab = self._kb.vocab
+        if (entity := vocab.id_of_key.get(name)) is not None:
+            return entity
+        means = self._kb.linker.meanings(name)
+        if not means:
+            return vocab.id(name)  # which names the nearest
+        if len(means) > 1:
+            said = '\n'.join(f'  {tree.quoted(self._unique_name(e))} ({vocab.kinds[e]}): {self._about(e)}' for e in means)
+            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{said}')
+        return means[0]
+
+    def _unique_name(self, entity: int) -> str:
+        """What names this entity and no other: its name, or else its key."""
+        name = self._kb.vocab.names[entity]
+        return name if self._kb.linker.meanings(name) == [entity] else self._kb.vocab.keys[entity]
+
+    def _about(self, entity: int) -> str:
+        """A sentence of the document about an entity, or one that mentions it."""
+        passages = self._kb.prepared.passages
+        about = np.flatnonzero(passages['title_entity'].to_numpy() == entity)
+        if len(about):
+            passage = passages.slice(int(about[0]), 1).to_pylist()[0]
+            return passage['text'][slice(*[*passage['sentence_starts'], None][:2])].strip()
+        rows = self._rows_of(entity)[:1]
+        said = facts(self._kb, self._memory.ids[rows], np.ones(len(rows)))
+        return said[0].sentence or '' if said else 'no fact is known'
+
+
+def _combine(operator: str, left: Evaluated, right: Evaluated) -> Evaluated:
+    entities = np.union1d(left.entities, right.entities)
+    a, b = (_weights_of(entities, found) for found in (left, right))
+    weights = {'&': a * b, '|': a + b - a * b, '-': a * (1 - b)}[operator]
+    keep = weights > 0
+    return Evaluated(*_sorted(entities[keep], weights[keep]))
+
+
+def _weights_of(entities: np.ndarray, found: Evaluated) -> np.ndarray:
+    """The weights of some entities, 0 of those that were not found."""
+    weights = np.zeros(len(entities))
+    weights[np.searchsorted(entities, found.entities)] = found.weights
+    return weights
+
+
+def _sorted(entities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    weights = weights.astype(np.float32)
+    order = np.lexsort((entities, -weights))
+    return entities[order], weights[order]

@@ -1,0 +1,143 @@
+"""What answers and sets have in common: weighted entities that say which sentences they rest on, as text, as a table and in a notebook."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb import path_graph
+from opql_jax.kb.paths import Fact, Path
+
+if TYPE_CHECKING:
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+# Entities that a notebook shows, and that its drawing has paths of.
+_SHOWN, _DRAWN = 10, 5
+# Facts that are looked at for each passage that is wanted: many may be of one.
+_LOOKED_AT = 8
+
+
+class Member(NamedTuple):
+    """An entity with its weight.
+
+    Attributes:
+        name: of the entity.
+        weight: in 0 .. 1.
+        kind: 'person', 'place' or another value of `recognition.KINDS`; UNKNOWN_KIND if the text does not tell.
+        id: its row in the vocabulary.
+    """
+
+    name: str
+    weight: float
+    kind: str
+    id: int
+
+
+class Passage(NamedTuple):
+    """A passage that facts were read in: the id of its document, its title and text."""
+
+    document: str
+    title: str
+    text: str
+
+
+class WeightedEntities(abc.ABC):
+    """Weighted entities, best first; iterated over, they are `Member`s.
+
+    Attributes:
+        kb: the knowledge base that has them.
+        entities: [n] entity ids.
+        weights: [n] float32, falling.
+    """
+
+    kb: VirtualKB
+    entities: np.ndarray
+    weights: np.ndarray
+
+    @abc.abstractmethod
+    def paths(self, entity: str | int, most: int = 3) -> list[Path]:
+        """The best paths that lead to one of the entities, the heaviest first; none if no fact does.
+
+        Args:
+            entity: its name or id.
+            most: paths, at most, for each way in which the entity was found.
+
+        Raises:
+            InputError: an unknown or ambiguous name.
+        """
+
+    def __iter__(self) -> Iterator[Member]:
+        vocab = self.kb.vocab
+        for entity, weight in zip(self.entities.tolist(), self.weights.tolist()):
+            yield Member(vocab.names[entity], weight, vocab.kinds[entity], entity)
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the entities."""
+        return [member.name for member in self]
+
+    def passages(self, most: int = 5) -> list[Passage]:
+        """The passages that the best paths of the best entities were read in, in their order, at most so many."""
+        facts = (fact for member in self for path in self.paths(member.id, 1) for fact in path)
+        numbers = dict.fromkeys(fact.passage for fact in itertools.islice(facts, _LOOKED_AT * most) if fact.passage is not None)
+        table = self.kb.prepared.passages
+        rows = [table.slice(number, 1).to_pylist()[0] for number in list(numbers)[:most]]
+        return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
+
+    def explain(self, entity: str | int | None = None, top: int = 5) -> str:
+        """Why one entity is among these, or each of the `top` best: its paths, a fact a line."""
+        if entity is not None:
+            return _indented(self.paths(entity)) or 'no fact leads there'
+        members = itertools.islice(self, top)
+        return '\n'.join(f'{member.weight:.3f} {member.name}\n{_indented(self.paths(member.id, 1))}' for member in members)
+
+    def to_pandas(self):
+        """A pandas.DataFrame with a row for each entity.
+
+        Its columns are `entity`, `key`, `kind`, `weight`, and `sentence`, `title` and `document` of the fact that its best path ends with.
+        """
+        try:
+            import pandas as pd  # an extra
+        except ImportError as error:
+            raise InputError('to_pandas needs pandas: pip install pandas') from error
+        keys, facts = self.kb.vocab.keys, [self._last_fact(member) for member in self]
+        rows = [
+            (member.name, keys[member.id], member.kind, member.weight, fact.sentence, fact.title, fact.document)
+            for member, fact in zip(self, facts)
+        ]
+        return pd.DataFrame(rows, columns=['entity', 'key', 'kind', 'weight', 'sentence', 'title', 'document'])
+
+    def _last_fact(self, member: Member) -> Fact:
+        paths = [path for path in self.paths(member.id, 1) if path]
+        return paths[0][-1] if paths else Fact('', member.name, member.weight)
+
+    def _repr_html_(self) -> str:
+        shown = list(itertools.islice(self, _SHOWN))
+        facts = [self._last_fact(member) for member in shown]
+        rows = ''.join(
+            f'<tr><td>{escape(member.name)}</td><td>{escape(member.kind)}</td><td>{member.weight:.3f}</td>'
+            f'<td style="text-align:left">{_marked(fact)}</td></tr>'
+            for member, fact in zip(shown, facts)
+        )
+        head = ''.join(f'<th>{column}</th>' for column in ('entity', 'kind', 'weight', 'read in'))
+        more = f'<p>… and {len(self) - len(shown)} more</p>' if len(self) > len(shown) else ''
+        graph = path_graph.draw([path for member in shown[:_DRAWN] for path in self.paths(member.id, 1)])
+        return f'<div>{graph}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
+
+
+def _indented(paths: list[Path]) -> str:
+    return '\n'.join(f'{"  " if number else "- "}{fact}' for path in paths for number, fact in enumerate(path))
+
+
+def _marked(fact: Fact) -> str:
+    said = ''.join(f'<mark>{escape(text)}</mark>' if role else escape(text) for text, role in fact.pieces())
+    return said if fact.title is None else f'{said} <em>({escape(fact.title)})</em>'

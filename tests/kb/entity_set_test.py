@@ -1,0 +1,356 @@
+"""Sets of entities over plain text: what they hold, by arithmetic written out, and that looking is what evaluates them."""
+
+import collections
+import concurrent.futures
+import json
+import math
+
+import numpy as np
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.kb import set_evaluation
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.question_plans import Step
+
+import films
+import tiny_training
+
+
+@pytest.fixture(scope='module')
+def kb(tmp_path_factory):
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'kb', processes=1)
+    return opql_jax.open(root / 'kb')
+
+
+@pytest.fixture(scope='module')
+def directed(kb):
+    return kb.entity('Ingrid Solberg').follow('directed')
+
+
+def weights_of(members):
+    return {member.name: member.weight for member in members}
+
+
+def slowly_followed(kb, start, relation, inverse=False):
+    """Every entry of the memory is looked at by itself; `start` and the result are weights by name."""
+    names, memory, step = kb.vocab.names, kb.memory, Step(f'it {relation}', (0, 2))
+    sums = collections.defaultdict(float)
+    for row in range(len(memory)):
+        begin, end = names[memory.topic[row]], names[memory.target[row]]
+        if inverse:
+            begin, end = end, begin
+        if begin in start:
+            _, (score,) = kb.text_answerer.best_entries(step, np.array([row]), np.zeros(1), 1)
+            sums[end] += start[begin] * math.exp(20 * score)
+    best = max(sums.values(), default=1.0)
+    return {name: total / best * max(start.values()) for name, total in sums.items() if total >= best / 1000}
+
+
+@pytest.mark.parametrize('inverse', [False, True])
+@pytest.mark.parametrize('start', [{'Ingrid Solberg': 1.0}, {'Night Ferry': 0.5, 'The Glass Orchard': 0.25}])
+def test_a_hop_gives_the_weights_that_arithmetic_gives(kb, start, inverse, monkeypatch):
+    found = set_evaluation.Evaluated(
+        np.array([kb.vocab.id(name) for name in start]), np.array(list(start.values()), np.float32)
+    )
+    evaluator = set_evaluation.SetEvaluator(kb)
+    query = kb.entity('Ingrid Solberg').follow('directed', inverse).query
+    evaluated = evaluator.evaluate(query)
+    monkeypatch.setattr(evaluator, 'evaluate', lambda query: found)
+    evaluated = evaluator._follow(query)
+    expected = slowly_followed(kb, start, 'directed', inverse)
+    names = [kb.vocab.names[entity] for entity in evaluated.entities]
+    assert names == sorted(expected, key=lambda name: (-np.float32(expected[name]), kb.vocab.id(name)))
+    np.testing.assert_allclose(evaluated.weights, [expected[name] for name in names], rtol=1e-4)
+
+
+def test_two_hops_are_two_hops_of_arithmetic(kb, directed):
+    expected = slowly_followed(kb, slowly_followed(kb, {'Ingrid Solberg': 1.0}, 'directed'), 'starring')
+    assert weights_of(directed.follow('starring')) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_wide_hop_starts_from_the_best_and_keeps_the_best(kb, directed, monkeypatch):
+    monkeypatch.setattr(set_evaluation, 'TOPICS', 1)
+    monkeypatch.setattr(set_evaluation, 'KEPT', 2)
+    kb.sets.evaluate.cache_clear()
+    assert directed.follow('starring').names == ['Tomas Lind', 'Anna Weiss']  # of The Silent Harbour
+    kb.sets.evaluate.cache_clear()
+
+
+def test_operators_multiply_add_and_take_away(kb, directed):
+    a, b = directed.follow('starring'), kb.entity('The Glass Orchard').follow('starring')
+    left, right = weights_of(a), weights_of(b)
+    assert left.keys() - right.keys() and right.keys() - left.keys() and left.keys() & right.keys()
+    names = left.keys() | right.keys()
+    left, right = ({name: weights.get(name, 0.0) for name in names} for weights in (left, right))
+    positive = lambda weights: pytest.approx({name: weight for name, weight in weights.items() if weight > 0}, rel=1e-5)
+    assert weights_of(a & b) == positive({name: left[name] * right[name] for name in names})
+    assert weights_of(a | b) == positive({name: 1 - (1 - left[name]) * (1 - right[name]) for name in names})
+    assert weights_of(a - b) == positive({name: left[name] * (1 - right[name]) for name in names})
+
+
+def test_laws_of_sets_hold(kb, directed):
+    a, b, c = directed, kb.entity('Anna Weiss').follow('starred in'), kb.entity('Night Ferry')
+    same = lambda left, right: weights_of(left) == pytest.approx(weights_of(right), rel=1e-4)
+    assert same(a & b, b & a) and same(a | b, b | a)
+    assert same((a & b) & c, a & (b & c)) and same((a | b) | c, a | (b | c))
+    assert same(a - (b | c), (a - b) - c)
+    assert same(a - c, a.where(entity='Night Ferry') - c | (a - c)) and 'Night Ferry' not in (a - c).names
+
+
+def test_what_neither_of_two_sets_has_stays_light_after_a_hop(kb, directed):
+    nothing = directed & kb.entity('Paul Renner').follow('directed')
+    assert max(weights_of(nothing).values(), default=0) < 0.1
+    assert max(weights_of(nothing.follow('starring')).values(), default=0) < 0.1
+
+
+@pytest.mark.parametrize(
+    ('make', 'best'),
+    [
+        (lambda kb: kb.entity('Ingrid Solberg').follow('directed').top(2), {'The Silent Harbour', 'Night Ferry'}),
+        (lambda kb: kb.entity('Night Ferry').follow('directed', inverse=True).top(1), {'Ingrid Solberg'}),
+        (lambda kb: kb.entity('Night Ferry').follow('directed by').top(1), {'Ingrid Solberg'}),
+        (
+            lambda kb: kb.entity('The Silent Harbour').follow('starring').follow('born in').where(kind='place').top(2),
+            {'Vienna', 'Uppsala'},
+        ),
+        (
+            lambda kb: (kb.entity('Tomas Lind').follow('starred in') & kb.entity('Clara Holm').follow('starred in')).top(1),
+            {'Night Ferry'},
+        ),
+    ],
+)
+def test_what_the_text_says_is_best(kb, make, best):
+    assert set(make(kb).names) == best
+
+
+def test_members_are_of_a_kind_or_one_entity(kb, directed):
+    cast = directed.follow('starring')
+    assert {member.kind for member in cast.where(kind='person')} == {'person'}
+    assert weights_of(cast.where(entity='Anna Weiss')) == {'Anna Weiss': weights_of(cast)['Anna Weiss']}
+    assert list(cast.where(kind='language')) == [] == list(cast.where(entity='Graz'))
+    assert cast.where() == cast
+
+
+def test_the_best_come_first_and_top_takes_them(directed):
+    weights = [member.weight for member in directed]
+    assert weights == sorted(weights, reverse=True) and weights[0] == 1
+    assert list(directed.top(3)) == list(directed)[:3]
+    assert list(directed.top(10**6)) == list(directed)
+
+
+def test_ids_are_those_of_names(kb, directed):
+    for member in directed:
+        assert (kb.vocab.names[member.id], kb.vocab.kinds[member.id]) == (member.name, member.kind)
+    assert directed.names == [member.name for member in directed] and len(directed) == len(directed.names)
+
+
+def test_nothing_leads_on_from_nothing(kb, directed):
+    empty = directed.where(kind='language')
+    assert list(empty.follow('starring')) == [] and not empty
+    assert list(empty | directed) == list(directed) == list(directed - empty)
+    assert repr(empty).endswith('0 entities') and empty.explain() == ''
+
+
+def test_making_sets_evaluates_nothing(kb, monkeypatch):
+    monkeypatch.setattr(kb.sets, 'evaluate', lambda query: pytest.fail('evaluated'))
+    cast = kb.entity('Ingrid Solberg').follow('directed').follow('starring', inverse=True)
+    lazy = ((cast & cast) | (cast - cast)).where(kind='person').top(3)
+    assert str(lazy) and hash(lazy) == hash(lazy) and lazy == lazy
+    for look in (list, len, repr, lambda set_: set_.weights, lambda set_: set_.to_pandas()):
+        with pytest.raises(pytest.fail.Exception, match='evaluated'):
+            look(lazy)
+
+
+def test_sets_stay_as_they_are(kb, directed):
+    before = list(directed)
+    directed.follow('starring'), directed & kb.entity('Oslo'), directed.top(1), directed.where(kind='person')
+    assert list(directed) == before
+    for array in (directed.entities, directed.weights):
+        with pytest.raises(ValueError, match='read-only'):
+            array[0] = 0
+
+
+def test_equal_sets_are_equal(kb, directed):
+    again = kb.entity('Ingrid Solberg').follow('directed')
+    assert again == directed and len({again, directed}) == 1
+    assert directed != directed.top(1) and directed != 'directed'
+
+
+def test_threads_read_the_same(kb):
+    def read(number):
+        relation = ('directed', 'directed by', 'starring', 'born in')[number % 4]
+        return list(kb.entity('Ingrid Solberg').follow('directed').follow(relation, inverse=number % 3 == 0))
+
+    kb.sets.evaluate.cache_clear()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        parallel = list(pool.map(read, range(48)))
+    kb.sets.evaluate.cache_clear()
+    assert parallel == [read(number) for number in range(48)]
+
+
+# The query language.
+
+
+def first_names(kb, query, count):
+    pytest.importorskip('lark')
+    return kb.query(query).names[:count]
+
+
+def test_the_page_has_ten_examples():
+    assert len(films.EXAMPLES) == 10
+
+
+@pytest.mark.parametrize(('query', 'names'), films.EXAMPLES, ids=[query for query, _ in films.EXAMPLES])
+def test_examples_of_the_page(kb, query, names):
+    assert set(first_names(kb, query, len(names))) == set(names)
+
+
+def test_a_query_and_methods_make_the_same_set(kb, directed):
+    pytest.importorskip('lark')
+    cast = (directed.follow('starring') - kb.entity('Anna Weiss')).where(kind='person').top(2)
+    assert kb.query(str(cast)) == cast
+    assert list(kb.query(str(cast))) == list(cast)
+
+
+def test_a_name_that_is_not_known_is_told_with_its_column(kb):
+    pytest.importorskip('lark')
+    with pytest.raises(InputError, match="query, column 19: unknown entity 'Nigt Ferry'; did you mean 'Night Ferry'"):
+        kb.query('Clara Holm . in & Nigt Ferry')
+    with pytest.raises(InputError, match="query, column 22: 'Lind' may be 2 entities"):
+        kb.query('Oslo . born [entity= Lind]')
+    with pytest.raises(InputError, match='query: expected a string that is not blank'):
+        kb.query(' ')
+
+
+def test_the_command_answers_queries(kb, capsys):
+    pytest.importorskip('lark')
+    folder = str(kb.memory.directory.parent)
+    cli.main(['ask', folder, 'Ingrid Solberg . directed', '--top', '1'])
+    assert capsys.readouterr().out == kb.query('Ingrid Solberg . directed').explain(top=1) + '\n'
+    cli.main(['ask', folder, 'Ingrid Solberg . directed', '--top', '1', '--json'])
+    record = json.loads(capsys.readouterr().out)
+    (answer,) = record['answers']
+    assert record['query'] == 'Ingrid Solberg . directed' and answer['entity'] == 'The Silent Harbour' and answer['weight'] == 1
+    fact = answer['paths'][0][0]
+    assert (fact['relation'], fact['document']) == ('directed', 'harbour')
+    start, end = fact['target_span']
+    assert fact['sentence'][start:end] == 'The Silent Harbour'
+    cli.main(['ask', folder, 'Ingrid Solberg . directed [kind=language]'])
+    assert capsys.readouterr().out == 'no entity belongs to this set\n'
+    with pytest.raises(SystemExit, match='error: query, column 18: expected a relation'):
+        cli.main(['ask', folder, 'Ingrid Solberg . . directed'])
+
+
+# Names.
+
+
+def test_an_unknown_name_is_told_with_the_nearest(kb):
+    with pytest.raises(InputError, match="unknown entity 'Ingrid Solbreg'; did you mean 'Ingrid Solberg'"):
+        kb.entity('Ingrid Solbreg')
+    with pytest.raises(InputError, match="unknown entity 'Ingrid'; did you mean 'Ingrid Solberg'"):
+        kb.entity('Ingrid')
+    with pytest.raises(InputError, match='unknown entity'):
+        kb.entity('Oslo').where(entity='Atlantis')
+
+
+def test_an_ambiguous_name_is_told_with_a_sentence_about_each(kb):
+    with pytest.raises(InputError) as raised:
+        kb.entity('Lind')
+    told = str(raised.value)
+    assert "'Lind' may be 2 entities" in told
+    assert 'Tomas Lind (person): Tomas Lind was a Swedish actor, born in Uppsala in 1930.' in told
+    assert 'Erik Lind (person): ' in told and 'Its music was composed by Erik Lind.' in told
+
+
+def test_case_accents_and_articles_do_not_matter(kb):
+    assert kb.entity('silent HARBOUR').names == ['The Silent Harbour']
+    assert kb.entity('Sólberg').names == ['Ingrid Solberg']  # the one of that surname
+
+
+@pytest.mark.parametrize('bad', ['', ' ', None, 7, 'a\0'])
+def test_what_is_no_name_or_relation_is_told(kb, directed, bad):
+    for make in (kb.entity, directed.follow):
+        with pytest.raises(InputError, match='entity: |relation: '):
+            make(bad)
+    if bad is not None:
+        with pytest.raises(InputError, match='kind: '):
+            directed.where(kind=bad)
+
+
+@pytest.mark.parametrize('bad', [0, -1, None, '3', 1.5])
+def test_what_is_no_count_is_told(directed, bad):
+    with pytest.raises(InputError, match='k: expected a number of at least 1'):
+        directed.top(bad)
+
+
+def test_sets_of_two_knowledge_bases_do_not_mix(kb, directed):
+    other = opql_jax.open(kb.memory.directory.parent)
+    with pytest.raises(InputError, match='different knowledge bases'):
+        directed & other.entity('Oslo')
+    with pytest.raises(TypeError):
+        directed & {'Oslo'}
+
+
+def test_endless_queries_are_told(directed):
+    with pytest.raises(InputError, match='more than 100 operations'):
+        for _ in range(100):
+            directed = directed.follow('starring')
+
+
+def test_other_models_have_no_sets(tmp_path):
+    with pytest.raises(InputError, match='make a knowledge base of plain text'):
+        opql_jax.open(tiny_training.write_world(tmp_path)).entity('x')
+
+
+# Evidence.
+
+
+def test_a_member_says_its_path_with_sentences(kb, directed):
+    ((first, second),) = directed.follow('starring').paths('Clara Holm', most=1)
+    assert first.ends == ('Ingrid Solberg', 'Night Ferry') and first.relation == 'directed'
+    assert second.ends == ('Night Ferry', 'Clara Holm') and second.relation == 'starring'
+    assert (second.title, second.document) == ('Night Ferry', 'ferry')
+    assert [(text, role) for text, role in second.pieces() if role] == [('Night Ferry', 'topic'), ('Clara Holm', 'target')]
+    assert ''.join(text for text, _ in second.pieces()) == second.sentence in films.DOCUMENTS['Night Ferry']
+    assert 0 < second.weight <= 1
+
+
+def test_a_path_of_an_inverse_hop_leads_the_other_way(kb):
+    (path,) = kb.entity('Night Ferry').follow('directed', inverse=True).paths('Ingrid Solberg', most=1)
+    assert path[0].ends == ('Night Ferry', 'Ingrid Solberg') and path[0].topic == 'Ingrid Solberg'
+
+
+def test_paths_of_operators_are_those_of_what_they_combine(kb, directed):
+    starred = kb.entity('Anna Weiss').follow('starred in')
+    relations = lambda set_: {path[-1].relation for path in set_.paths('The Silent Harbour')}
+    assert relations(directed & starred) == relations(directed | starred) == {'directed', 'starred in'}
+    assert relations(directed - kb.entity('Oslo')) == relations(directed.top(1)) == {'directed'}
+    assert directed.top(1).paths('Night Ferry') == [] == directed.paths('Graz')
+    assert kb.entity('Graz').paths('Graz') == [()]
+
+
+def test_a_set_is_explained_in_words(directed):
+    told = directed.explain('Night Ferry')
+    assert told.startswith('- Ingrid Solberg –directed→ Night Ferry, in “Night Ferry”: [Night Ferry] is a thriller film')
+    assert 'directed by [Ingrid Solberg]' in told
+    assert directed.explain().startswith('1.000 The Silent Harbour\n- Ingrid Solberg –directed→ The Silent Harbour')
+    assert directed.explain('Graz') == 'no fact leads there'
+
+
+def test_repr_shows_the_query_and_members(directed):
+    assert repr(directed).splitlines()[:2] == [
+        f'<Ingrid Solberg . directed>: {len(directed)} entities',
+        '1.000  The Silent Harbour',
+    ]
+
+
+def test_a_table_for_pandas(kb, directed):
+    pytest.importorskip('pandas')
+    table = directed.to_pandas()
+    assert list(table['entity']) == directed.names and list(table['weight']) == [member.weight for member in directed]
+    assert 'directed by Ingrid Solberg' in table['sentence'][0] and table['document'][0] == 'harbour'
+    assert list(kb.entity('Graz').to_pandas()['sentence'].isna()) == [True]

@@ -1,0 +1,174 @@
+"""The query language: what binds how, what is printed is read back, and where it says what is wrong."""
+
+import re
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb.query import Combined, Entity, Follow, Top, Where, quoted
+from opql_jax.kb.query_language import MAX_LENGTH, is_query, parse
+
+pytest.importorskip('lark')
+
+A, B, C = Entity('A'), Entity('B'), Entity('C')
+
+
+@pytest.mark.parametrize(
+    ('text', 'query'),
+    [
+        ('A', A),
+        ('A . born in', Follow(A, 'born in')),
+        ('A . ^directed . starring', Follow(Follow(A, 'directed', inverse=True), 'starring')),
+        ('A . "^odd" . ^"x"', Follow(Follow(A, '^odd'), 'x', inverse=True)),
+        ('A - B - C', Combined('-', Combined('-', A, B), C)),
+        ('A - (B - C)', Combined('-', A, Combined('-', B, C))),
+        # As in Python: . then - then & then |
+        ('A | B & C - A . b', Combined('|', A, Combined('&', B, Combined('-', C, Follow(A, 'b'))))),
+        ('(A | B) . b', Follow(Combined('|', A, B), 'b')),
+        ('A . b [kind=person] . c', Follow(Where(Follow(A, 'b'), 'kind', 'person'), 'c')),
+        ('A . b [ entity = "Titanic (film)" ]', Where(Follow(A, 'b'), 'entity', 'Titanic (film)')),
+        ('A . b & B . c top 5', Top(Combined('&', Follow(A, 'b'), Follow(B, 'c')), 5)),
+        ('(A . b top 3) . c', Follow(Top(Follow(A, 'b'), 3), 'c')),
+        ('((A))', A),
+    ],
+)
+def test_texts_and_their_queries(text, query):
+    assert parse(text) == query
+    assert parse(str(query)) == query
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'AT&T',
+        'Jean-Luc Picard',
+        'J. R. R. Tolkien',
+        'U.S.',
+        'Åsta Gudbrandsdatter',
+        '東京',
+        "l'Œuvre",
+        'a^b',
+        'Top 5 Songs',
+        'C++',
+        '1999',
+        '50/50',
+    ],
+)
+def test_names_that_need_no_quotation_marks(name):
+    assert parse(f'{name} . {name}') == Follow(Entity(name), name)
+    assert quoted(name) == name
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'Titanic (film)',
+        'A . b',
+        'Procter & Gamble',
+        'say "no"',
+        'back\\slash "',
+        '^x',
+        'The top 5',
+        'a [b]',
+        'two  spaces',
+        'line\n',
+    ],
+)
+def test_names_that_need_them(name):
+    assert quoted(name).startswith('"')
+    assert parse(f'{quoted(name)} . ^{quoted(name)}') == Follow(Entity(name), name, inverse=True)
+
+
+def test_spaces_around_words_do_not_matter():
+    assert parse('  Ingrid \t Solberg\n .  directed ') == parse('Ingrid Solberg . directed')
+
+
+names = st.one_of(
+    st.text(min_size=1, max_size=12),
+    st.sampled_from(
+        ['Christopher Nolan', 'top', 'top 5', '.', '&', '-', '|', '^', 'kind', '[kind=x]', '(', '"', '\\', 'a .', 'x top']
+    ),
+    st.lists(st.sampled_from(['top', '5', '.', '-', 'x', '^', '&b', 'c|']), min_size=1, max_size=4).map(' '.join),
+)
+queries = st.recursive(
+    names.map(Entity),
+    lambda part: st.one_of(
+        st.builds(Follow, part, names, st.booleans()),
+        st.builds(Where, part, st.sampled_from(['kind', 'entity']), names),
+        st.builds(Combined, st.sampled_from('&|-'), part, part),
+        st.builds(Top, part, st.integers(1, 10**9)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(queries)
+def test_what_is_printed_is_read_back(query):
+    assert parse(str(query)) == query
+
+
+@given(st.text('AB .&|-^()[]"\\=5topkindy', max_size=40))
+def test_any_text_is_a_query_or_told_with_a_column(text):
+    try:
+        query = parse(text)
+    except InputError as error:
+        column = int(re.match(r'query, column (\d+): expected .', str(error)).group(1))
+        assert 1 <= column <= len(text) + 1
+    else:
+        assert parse(str(query)) == query
+
+
+@pytest.mark.parametrize(
+    ('text', 'column', 'told'),
+    [
+        ('A . & B', 5, "expected a relation, found '&'"),
+        ('A . b &', 8, 'expected a name, the query ends'),
+        ('A [color=x]', 4, "expected kind or entity, found 'c'"),
+        ('A . b top 0', 11, "expected a number from 1, found '0'"),
+        ('(A . b', 7, 'expected ), the query ends'),
+        ('A ) b', 3, "expected the end of the query, found ')'"),
+        ('"" . x', 1, "expected a name, found '\"'"),
+        ('"A" b', 5, "expected an operator, found 'b'"),
+        ('A [kind=person', 15, 'expected ], the query ends'),
+        ('', 1, 'expected a name, the query ends'),
+    ],
+)
+def test_errors_point_at_the_column(text, column, told):
+    with pytest.raises(InputError) as raised:
+        parse(text)
+    message, line, mark = str(raised.value).splitlines()
+    assert message.startswith(f'query, column {column}: ') and told in message
+    assert (line, mark) == (f'  {text}', ' ' * (column + 1) + '^')
+
+
+def test_an_error_far_out_shows_the_text_around_it():
+    message, line, mark = str(pytest.raises(InputError, parse, 'A & ' + 'x' * 500 + ' & & ' + 'y' * 500).value).splitlines()
+    assert message.startswith('query, column 508: ') and len(line) < 130 and line[len(mark) - 1] == '&'
+
+
+def test_what_is_too_long_or_deep_is_told():
+    with pytest.raises(InputError, match='at most 10000 are read'):
+        parse('A' * (MAX_LENGTH + 1))
+    with pytest.raises(InputError, match='more than 100 operations'):
+        parse('A' + ' . b' * 2_000)
+    with pytest.raises(InputError, match='column 4982: '):
+        parse('(' * 4_980 + 'A')
+    assert parse('(' * 4_000 + 'A' + ')' * 4_000) == A
+
+
+def test_a_full_stop_between_spaces_makes_a_query():
+    assert is_query('Ingrid Solberg . directed') and is_query('"A . b" . c')
+    for question in ('Who directed J. R. R. Tolkien?', 'who is it .', 'Who said "A . b"?', 'Who founded Procter & Gamble?', ''):
+        assert not is_query(question)
+
+
+def test_without_lark_it_says_what_to_install(monkeypatch):
+    from opql_jax.kb import query_language
+
+    monkeypatch.setitem(__import__('sys').modules, 'lark', None)
+    query_language._parser.cache_clear()
+    with pytest.raises(InputError, match='pip install opql_jax\\[app\\]'):
+        parse('A . b')
+    assert is_query('A . b')
