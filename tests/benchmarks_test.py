@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from opql_jax.kb.index_text import index_text
+
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
 TINY = {
@@ -30,6 +32,7 @@ TINY = {
         ' --length 16 --k 4',
         'compile_seconds',
     ),
+    'set_algebra': ('--pairs 500', 'average_precision'),
     'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }
 
@@ -63,6 +66,13 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
+    if name == 'set_algebra':
+        pytest.importorskip('spacy', reason='spaCy is not installed')
+        metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')
+        few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
+        (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
+        index_text([folder / 'few.jsonl'], folder / 'kb', processes=1)
+        options += f' --kb {folder / "kb"} --data {metaqa}'
     command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)

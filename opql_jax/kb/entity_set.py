@@ -6,16 +6,18 @@
 A weight in 0 .. 1 says how well an entity belongs to a set, compared with the best entity of that set:
 
     kb.entity(x)      x has weight 1
-    X.follow(r)       paper §3. Entry i of topic t in X has the mass  X(t) * exp(20 * score_i),  where the score is the cosine of the relation
-                      that r names and the entry's, with something added for words of r that the sentence has. y weighs the sum over
-                      entries with target y, divided by that of the heaviest y and multiplied by the heaviest weight of X
-    A & B             A(y) * B(y)
-    A | B             A(y) + B(y) - A(y) * B(y)
-    A - B             A(y) * (1 - B(y))
+    X.follow(r)       an entry of the memory has the mass  X(topic) * exp(20 * score),  where its score is the cosine of the relation that r
+                      names and its own, with something added for words of r in its sentence. y weighs the mass of the heaviest entry that
+                      leads to it, divided by that of the heaviest entry of all and multiplied by the heaviest weight in X
+    A & B             the smaller of A(y) and B(y)
+    A | B             the larger
+    A - B             A(y) - B(y), if that is above 0
 
-Weights of a `follow` are relative to the best, as those of the paper are up to a factor: in shares of 1, each member of a large set would hardly
-belong to it, and B could take nothing from A. The operators are the product, its dual and its complement, so that De Morgan's laws hold, and they
-do not scale anew: what neither of two sets has should stay close to 0 in their intersection, and after a further hop.
+The masses are those of the paper (§3), whose follow adds up the entries that lead to y. Here the heaviest counts alone: in sets, an entity that is
+mentioned often but says something else should not outweigh one fact. Weights are relative to the best rather than shares of 1, of which each
+member of a large set would have next to nothing, and the operators do not scale anew: what hardly belongs to A & B weighs little, also after a
+further hop. With these operators the usual laws of sets hold: A & A is A, A - A is empty, & and | distribute over one another.
+`docs/experiments.md` compares them with sums and products.
 """
 
 from __future__ import annotations

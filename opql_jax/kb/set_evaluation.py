@@ -33,7 +33,7 @@ class Evaluated(NamedTuple):
         weights: [n] float32 in 0 .. 1.
         rows: [m] of a hop the rows of the memory that it kept, best first.
         ends: [m] the entities that these lead to.
-        masses: [m] float32, their masses relative to the first.
+        masses: [m] float32, the weight that each gives to its end.
     """
 
     entities: np.ndarray
@@ -113,13 +113,10 @@ class SetEvaluator:
         prior = np.repeat(np.log(weights / weights[0]), [len(span) for span in spans]) / SCALE
         rows, scores = self._answerer.best_entries(step, rows, prior, KEPT)
         masses = np.exp(SCALE * (scores - scores[0]))
+        rows, masses = rows[masses >= LEAST], (weights[0] * masses[masses >= LEAST]).astype(np.float32)
         ends = np.asarray((memory.topic if query.inverse else memory.target)[rows], np.int64)
-        entities, place = np.unique(ends, return_inverse=True)
-        total = np.bincount(place, masses)
-        share = total / total.max()
-        keep = share >= LEAST
-        entities, found = _sorted(entities[keep], share[keep] * weights[0])
-        return Evaluated(entities, found, rows, ends, masses.astype(np.float32))
+        entities, best = np.unique(ends, return_index=True)  # of each the first, which is the heaviest
+        return Evaluated(*_sorted(entities, masses[best]), rows, ends, masses)
 
     def _rows_of(self, topic: int) -> np.ndarray:
         first, end = self._memory.offsets[topic : topic + 2]
@@ -170,19 +167,18 @@ class SetEvaluator:
 def _combine(operator: str, left: Evaluated, right: Evaluated) -> Evaluated:
     entities = np.union1d(left.entities, right.entities)
     a, b = (_weights_of(entities, found) for found in (left, right))
-    weights = {'&': a * b, '|': a + b - a * b, '-': a * (1 - b)}[operator]
+    weights = {'&': np.minimum(a, b), '|': np.maximum(a, b), '-': a - b}[operator]
     keep = weights > 0
     return Evaluated(*_sorted(entities[keep], weights[keep]))
 
 
 def _weights_of(entities: np.ndarray, found: Evaluated) -> np.ndarray:
     """The weights of some entities, 0 of those that were not found."""
-    weights = np.zeros(len(entities))
+    weights = np.zeros(len(entities), np.float32)
     weights[np.searchsorted(entities, found.entities)] = found.weights
     return weights
 
 
 def _sorted(entities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    weights = weights.astype(np.float32)
     order = np.lexsort((entities, -weights))
     return entities[order], weights[order]

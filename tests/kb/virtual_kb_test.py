@@ -199,6 +199,22 @@ def test_asking_is_following_the_question_in_brackets(kb):
         np.testing.assert_array_equal(a.weights, b.weights)
 
 
+def test_an_answer_says_the_path_of_each_entity(kb):
+    (question,) = questions_of(kb, 2, 1)
+    (answer,) = kb.answer([question])
+    assert answer.question is question and answer.names == [kb.vocab.names[entity] for entity in answer.entities]
+    for member in answer:
+        (path,) = answer.paths(member.id, most=1)
+        assert len(path) == 2 and path[0].topic == kb.vocab.names[question.topic_entity]
+        assert path[0].target == path[1].topic and path[1].target == member.name
+    assert '<svg' in answer._repr_html_()
+
+
+def test_sets_are_of_knowledge_bases_of_plain_text(kb):
+    with pytest.raises(InputError, match='make a knowledge base of plain text'):
+        kb.entity(kb.vocab.names[0])
+
+
 def test_asking_about_an_unknown_entity_names_the_nearest(kb):
     name = max((name for name in kb.vocab.names if name.isascii()), key=len)
     with pytest.raises(InputError, match=f"unknown entity '{name[:-1]}'; did you mean '{name}'"):
