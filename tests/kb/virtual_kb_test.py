@@ -191,18 +191,14 @@ def test_no_questions_have_no_answers(kb):
 # Asking.
 
 
-def test_asking_is_following_the_question_in_brackets(kb):
+def test_asking_is_following_the_question_in_brackets_and_says_the_paths(kb):
     question = questions_of(kb, 2, 1)[0]
     asked, answered = kb.ask(bracketed(question), 2), kb.answer([question])[0]
     for a, b in zip([asked, *asked.hops], [answered, *answered.hops], strict=True):
         np.testing.assert_array_equal(a.entities, b.entities)
         np.testing.assert_array_equal(a.weights, b.weights)
-
-
-def test_an_answer_says_the_path_of_each_entity(kb):
-    (question,) = questions_of(kb, 2, 1)
-    for member in (answer := kb.answer([question])[0]):
-        ((first, last),) = answer.paths(member.id, most=1)
+    for member in asked:
+        ((first, last),) = asked.paths(member.id, most=1)
         assert first.topic == kb.vocab.names[question.topic_entity]
         assert (first.target, last.target) == (last.topic, member.name)
 
