@@ -10,7 +10,9 @@ import pytest
 
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
+from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb.fewshot import evaluate_fewshot
 from opql_jax.kb.question_sets import evaluate, write_answers
 from opql_jax.memory import ann_build
@@ -106,7 +108,7 @@ def test_of_two_corpora_prepared_into_one_folder_at_the_same_time_one_is_there_a
 
         def run(path, wait, folder=folder):
             time.sleep(wait)
-            return prepare_by_parts.run(folder, path)
+            return prepare(kb=str(tmp_path), text=folder.name, reader=JsonLines(str(path)), wordpieces=200, drop_above_rate=1.0)
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]

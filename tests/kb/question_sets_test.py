@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import pytest
 
@@ -46,6 +47,12 @@ def scored(folder, tmp_path_factory):
     """(metrics, output folder) of two splits."""
     output = tmp_path_factory.mktemp('scored')
     return evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16), output
+
+
+@pytest.fixture
+def output(scored, tmp_path):
+    """A copy of the output folder, to be scored into."""
+    return shutil.copytree(scored[1], tmp_path / 'scored')
 
 
 def files_below(folder):
@@ -109,16 +116,16 @@ def test_every_split_is_scored_and_its_files_are_left(scored, kb):
         assert right == sorted(right) and sum(right) == round(results[split]['hits@1'] * 40)
 
 
-def test_scoring_again_answers_nothing_again(scored, folder, monkeypatch):
+def test_scoring_again_answers_nothing_again(scored, output, folder, monkeypatch):
     monkeypatch.setattr(VirtualKB, 'answer', lambda *_: pytest.fail('asked again'))
-    before = {name: (scored[1] / name).read_bytes() for name in files_below(scored[1])}
-    assert evaluate(**folder, output_dir=str(scored[1]), questions=SPLITS, k=16) == scored[0]
-    assert {name: (scored[1] / name).read_bytes() for name in files_below(scored[1])} == before
+    before = {name: (output / name).read_bytes() for name in files_below(output)}
+    assert evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16) == scored[0]
+    assert {name: (output / name).read_bytes() for name in files_below(output)} == before
 
 
-def test_scoring_with_another_setting_does_not_take_the_old_answers(scored, folder):
+def test_scoring_with_another_setting_does_not_take_the_old_answers(output, folder):
     with pytest.raises(PredictionError, match='line 1 comes from another model, memory or setting'):
-        evaluate(**folder, output_dir=str(scored[1]), questions=SPLITS, k=8)
+        evaluate(**folder, output_dir=str(output), questions=SPLITS, k=8)
 
 
 def test_a_question_file_is_scored_as_its_predictions_are(folder, question_file, tmp_path):
@@ -147,8 +154,8 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
             evaluate(**options, output_dir=str(tmp_path), predictions=str(path))
 
 
-def test_chosen_questions_are_shown_with_hops_and_evidence(folder, kb, scored, capsys):
-    evaluate(**folder, output_dir=str(scored[1]), questions=SPLITS[1:], k=16, show=2)
+def test_chosen_questions_are_shown_with_hops_and_evidence(folder, kb, scored, output, capsys):
+    evaluate(**folder, output_dir=str(output), questions=SPLITS[1:], k=16, show=2)
     text = capsys.readouterr().out
     questions = kb.prepared.questions('2-hop/dev')[:3]
     assert [f'2-hop/dev: {bracketed(q)}\n' in text for q in questions] == [True, True, False]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -16,8 +17,14 @@ import tiny_training
 
 
 @pytest.fixture(scope='module')
-def kb(tmp_path_factory):
-    return tiny_training.write_world(tmp_path_factory.mktemp('kb'))
+def whole(tmp_path_factory):
+    return tiny_training.write_world(tmp_path_factory.mktemp('whole'))
+
+
+@pytest.fixture
+def kb(whole, tmp_path):
+    """A copy of the knowledge base, to be damaged."""
+    return shutil.copytree(whole, tmp_path / 'kb')
 
 
 PARTS = {'align': 'a model', 'follow': 'a model', 'memory': 'a memory of', 'text': 'a prepared folder of'}
@@ -35,30 +42,24 @@ def test_whole_folders_are_read_and_listed(kb):
 
 def test_all_damaged_files_of_all_parts_are_named(kb):
     damaged = [kb / 'text' / 'passages.parquet', kb / 'text' / 'tokenizer.json', kb / 'memory' / 'segment-00000' / 'target.npy']
-    whole = {path: path.read_bytes() for path in damaged}
     for path in damaged:
         flip(path)
-    try:
-        wrong = verify(kb, print)
-    finally:
-        for path, data in whole.items():
-            path.write_bytes(data)
+    wrong = verify(kb, print)
     assert len(wrong) == 3
     for path in damaged:
         assert any(f'{path.name}: its sha256 is not the one' in message for message in wrong)
 
 
-def test_what_digests_do_not_show_is_told(kb, tmp_path):
+def test_what_digests_do_not_show_is_told(kb):
     memory = kb / 'memory'
-    text = (memory / 'manifest.json').read_text()
-    try:
-        sign(memory, num_mentions=json.loads(text)['num_mentions'] + 1)
-        (message,) = verify(memory, print)
-        edit(memory, format='opql-else')
-        (other,) = verify(memory, print)
-    finally:
-        (memory / 'manifest.json').write_text(text)
+    sign(memory, num_mentions=json.loads((memory / 'manifest.json').read_text())['num_mentions'] + 1)
+    (message,) = verify(memory, print)
+    edit(memory, format='opql-else')
+    (other,) = verify(memory, print)
     assert 'manifest.json: num_mentions is' in message and 'manifest.json: damaged, or its format is not one of' in other
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
     with pytest.raises(
         InputError, match='no folder of this program: neither config.json nor manifest.json nor model.json is there'
     ):
@@ -69,11 +70,8 @@ def test_what_digests_do_not_show_is_told(kb, tmp_path):
 def test_a_digit_that_was_changed_in_a_manifest_is_told_with_its_file(kb, file):
     content = (kb / file).read_bytes()
     position = re.search(rb'\d+,?\n', content).start()
-    try:
-        (kb / file).write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
-        (message,) = verify(kb, print)
-    finally:
-        (kb / file).write_bytes(content)
+    (kb / file).write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+    (message,) = verify(kb, print)
     assert message.startswith(f'{kb / file}: ')
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -132,8 +133,8 @@ def plainly(monkeypatch):
     monkeypatch.setattr(trainer, 'make_optimizer', plain_optimizer)
 
 
-def test_a_run_goes_on_with_another_number_of_processes_but_not_of_shards(inputs, trained, plainly):
-    folder = trained[4] / 'relations'
+def test_a_run_goes_on_with_another_number_of_processes_but_not_of_shards(inputs, trained, tmp_path, plainly):
+    folder = shutil.copytree(trained[4] / 'relations', tmp_path / 'relations')
     with pytest.raises(TrainingError, match='data_shards was 4 and is 1'):
         tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), num_steps=4, init_from=inputs[1])
     tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), num_steps=4, init_from=inputs[1], data_shards=4)
