@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import shutil
+import tempfile
 
 import pytest
 
@@ -70,7 +71,7 @@ class World:
         return folder
 
     def copy(self, folder):
-        return pathlib.Path(shutil.copytree(folder, self.root / f'copy{len(list(self.root.iterdir()))}' / folder.name))
+        return shutil.copytree(folder, pathlib.Path(tempfile.mkdtemp(dir=self.root)) / folder.name)
 
     def truncated(self, folder, name, zeros=False):
         """A copy of a folder in which one file lacks its second half, or has zeros there, as after a power failure."""
