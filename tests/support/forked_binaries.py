@@ -35,7 +35,7 @@ ENCODER = [
         for name, value in dict(hidden_size=16, num_layers=1, mlp_size=32, relation_dim=8, entity_dim=8).items()
     ),
 ]
-LONGEST = 240  # seconds; a child that takes longer is ended
+LONGEST = 900  # seconds; a child that takes longer hangs, even on a machine with much else to do, and is ended
 
 
 class Done(NamedTuple):

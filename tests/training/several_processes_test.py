@@ -69,7 +69,7 @@ def start(processes, devices, *command):
 
 def finish(running):
     """The exit codes and the errors of processes."""
-    said = [process.communicate(timeout=400)[1] for process in running]
+    said = [process.communicate(timeout=900)[1] for process in running]
     return [process.returncode for process in running], said
 
 
