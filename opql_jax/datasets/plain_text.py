@@ -78,13 +78,20 @@ class PlainText:
     processes: int | None = 1
     map_batches: MapBatches | None = None
 
-    def files(self):
-        """The files by the label that a document made of one has for its id."""
-        found: dict[str, pathlib.Path] = {}
+    @functools.cached_property
+    def _inside(self) -> dict[pathlib.Path, list[pathlib.Path]]:
+        """The files of each source, of all kinds; a large folder takes long to list."""
+        found = {}
         for source in map(pathlib.Path, self.sources):
             if not source.exists():
                 raise InputError(f'{source}: no such file or folder')
-            inside = sorted(path for path in source.rglob('*') if path.is_file()) if source.is_dir() else [source]
+            found[source] = sorted(path for path in source.rglob('*') if path.is_file()) if source.is_dir() else [source]
+        return found
+
+    def files(self):
+        """The files by the label that a document made of one has for its id."""
+        found: dict[str, pathlib.Path] = {}
+        for source, inside in self._inside.items():
             of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES]
             if not of_kind:
                 raise InputError(
@@ -98,7 +105,7 @@ class PlainText:
         return found
 
     def read(self, rejected_path):
-        if pdfs := sum(_is_pdf(path) for source in self.sources for path in pathlib.Path(source).rglob('*')):
+        if pdfs := sum(_is_pdf(path) for inside in self._inside.values() for path in inside):
             _log.warning('%s: %d PDF files are left out: %s', ', '.join(self.sources), pdfs, _PDF_ADVICE)
         documents = self._documents(rejected_path)
         batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
@@ -188,7 +195,7 @@ def _recognition_version(model: str | None) -> str:
 
 
 def _is_pdf(path: pathlib.Path) -> bool:
-    return path.suffix.lower() == '.pdf' and path.is_file()
+    return path.suffix.lower() == '.pdf'
 
 
 def _from_line(record: object) -> Document:

@@ -42,11 +42,11 @@ class Reader(Protocol):
 
 def identity(reader) -> dict:
     """What prepared data depend on: the reader's class and options, and the sha256 of every file it reads, wherever it lies."""
-    for path in map(pathlib.Path, reader.files().values()):
+    files = {label: pathlib.Path(path) for label, path in reader.files().items()}
+    for path in files.values():
         if not path.is_file():
             raise InputError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
-    files = {label: storage.sha256(path) for label, path in reader.files().items()}
-    return {**_described(reader), 'files': files}
+    return {**_described(reader), 'files': {label: storage.sha256(path) for label, path in files.items()}}
 
 
 def _described(reader) -> dict:
