@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -58,6 +59,24 @@ def select_pair_rows(
 def entry_table(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:
     """Rows of the pair table as entries with their provenance, in that order."""
     return build_lib.EntryTable.from_pairs({name: column[rows] for name, column in prepared.pairs.items()}, prepared.passages)
+
+
+def memory_options(prepared: Prepared, params: Mapping, selection: Mapping, **options) -> build_lib.BuildOptions:
+    """The options of a memory that is built from a prepared folder, with the hashes of what it depends on.
+
+    Args:
+        prepared: the prepared folder.
+        params: of the model: 'encoder', and 'entity_table', which is empty if there is none.
+        selection: how the pairs were chosen, as `Covers` states it.
+        options: the others of `BuildOptions`.
+    """
+    hashes = {name: params_hash(params[name]) for name in ('encoder', 'entity_table')}
+    return build_lib.BuildOptions(
+        num_entities=len(prepared.vocab),
+        hashes=hashes | {'vocabulary': prepared.vocab.hash()},
+        covers=Covers(prepared=prepared.hash(), passages=len(prepared.passages), **selection),
+        **options,
+    )
 
 
 def build_memory(
@@ -121,19 +140,15 @@ def build_memory(
         memory_dir,
         entry_table(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
-        build_lib.BuildOptions(
-            num_entities=len(prepared.vocab),
+        memory_options(
+            prepared,
+            params,
+            selection,
             relation_dim=encoder.relation_dim,
-            hashes={
-                'encoder': params_hash(params['encoder']),
-                'entity_table': params_hash(params['entity_table']),
-                'vocabulary': prepared.vocab.hash(),
-            },
             mentions=mentions,
             seed=seed,
             dtype=dtype,
             shard_rows=shard_rows,
-            covers=Covers(prepared=prepared.hash(), passages=len(prepared.passages), **selection),
         ),
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
         on_progress=log_progress,

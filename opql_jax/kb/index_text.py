@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError
-from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import is_folder_of
 from opql_jax.corpus import tables
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText
-from opql_jax.kb.build_memory import entry_table, log_progress, select_pair_rows
+from opql_jax.kb.build_memory import entry_table, log_progress, memory_options, select_pair_rows
 from opql_jax.kb.retrieve import index_passages
 from opql_jax.memory import build as build_lib
-from opql_jax.memory.manifest import Covers
 from opql_jax.models import released
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
@@ -98,16 +96,12 @@ def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder) -> None:
         folder.part(MEMORY, new=True),
         entry_table(prepared, rows),
         lambda entry_rows: passages.relations(rows[entry_rows]),
-        build_lib.BuildOptions(
-            num_entities=len(prepared.vocab),
+        memory_options(
+            prepared,
+            {'encoder': used.params, 'entity_table': {}},
+            {'pairs': PAIRS, 'min_count': 1, 'max_pairs': None},
             relation_dim=used.dim,
-            hashes={
-                'encoder': params_hash(used.params),
-                'entity_table': params_hash({}),  # there is none
-                'vocabulary': prepared.vocab.hash(),
-            },
             dtype='float16',
-            covers=Covers(prepared=prepared.hash(), passages=len(prepared.passages), pairs=PAIRS, min_count=1, max_pairs=None),
         ),
         on_progress=log_progress,
     )
