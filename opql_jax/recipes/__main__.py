@@ -13,7 +13,7 @@ import sys
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
-from opql_jax.recipes.recipe import Options, Recipe, run, state_of
+from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, state_of
 
 
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
@@ -36,7 +36,7 @@ def show(arguments) -> None:
     steps = recipe.build(options)
     print(f'{recipe.name}: {recipe.summary}\nout: {options.out}')
     for step in steps:
-        inputs = ', '.join(step.inputs(steps)) or '-'
+        inputs = ', '.join(inputs_of(step, steps)) or '-'
         print(f'  {step.name:28} {inputs} -> {step.output}  [{state_of(step, options.out.absolute())}]')
 
 

@@ -92,10 +92,6 @@ class Step:
     bindings: Mapping[str, object]
     output: str
 
-    def inputs(self, steps: Sequence['Step | Function']) -> list[str]:
-        """The names of the steps whose outputs the bindings name."""
-        return _inputs(self, steps)
-
     def command(self, out: str) -> list[str]:
         """The command line, after the interpreter."""
         flags = [f'--gin.{name}={gin_value(value).replace("{out}", out)}' for name, value in self.bindings.items()]
@@ -124,35 +120,29 @@ class Function:
 
     Attributes:
         name, output: as of `Step`.
-        function: called with the arguments; its output must appear whole or not at all. What it returns are metrics.
-        arguments: '{out}' in a string stands for the output folder.
+        function: its output must appear whole or not at all. What it returns are metrics.
+        bindings: its arguments; '{out}' in a string stands for the output folder.
     """
 
     gin = ()  # it reads no gin file
     name: str
     function: Callable
-    arguments: Mapping[str, object]
+    bindings: Mapping[str, object]
     output: str
 
-    def inputs(self, steps: Sequence['Step | Function']) -> list[str]:
-        return _inputs(self, steps)
-
-    @property
-    def bindings(self) -> Mapping[str, object]:
-        return self.arguments
-
     def command(self, out: str) -> list[str]:
-        arguments = ', '.join(f'{name}={value!r}'.replace('{out}', out) for name, value in self.arguments.items())
+        arguments = ', '.join(f'{name}={value!r}'.replace('{out}', out) for name, value in self.bindings.items())
         return ['-c', f'from {self.function.__module__} import {self.function.__name__}; {self.function.__name__}({arguments})']
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
         started = time.monotonic()
         place = lambda value: value.replace('{out}', str(out)) if isinstance(value, str) else value
-        metrics = self.function(**{name: place(value) for name, value in self.arguments.items()})
+        metrics = self.function(**{name: place(value) for name, value in self.bindings.items()})
         record.write(run_json, command=self.command(str(out)), seconds=time.monotonic() - started, metrics=metrics)
 
 
-def _inputs(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
+def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
+    """The names of the steps whose outputs the bindings of a step name."""
     text = repr(dict(step.bindings))
     # By its path, or as a part of the knowledge base by its name.
     names_output = lambda other: re.search(rf"({{out}}/|'){re.escape(other.output)}(?![\w-])", text)

@@ -12,7 +12,19 @@ from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record
 from opql_jax.recipes.__main__ import main as recipes_main
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, gin_value, macro, run, run_json_of, state_of, train
+from opql_jax.recipes.recipe import (
+    Function,
+    Options,
+    Recipe,
+    Step,
+    gin_value,
+    inputs_of,
+    macro,
+    run,
+    run_json_of,
+    state_of,
+    train,
+)
 
 GIN = record.ROOT / 'gin'
 
@@ -202,7 +214,7 @@ def test_inputs_are_the_outputs_that_bindings_name():
     steps = [step('text'), step('text-kb'), step('follow'), step('questions/a.jsonl')]
     bindings = {'KB': '{out}', 'TEXT': 'text-kb', 'MODEL': 'follow', 'QUESTIONS': ('{out}/questions/a.jsonl',)}
     last = Step('last', 'eval', (), bindings, 'last')
-    assert last.inputs([*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
+    assert inputs_of(last, [*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
 
 
 @pytest.mark.parametrize(
