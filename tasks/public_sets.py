@@ -28,7 +28,6 @@ they are not checked.
 
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -41,6 +40,7 @@ from tensorflow_datasets.core.download.download_manager import NonMatchingChecks
 from opql_jax.core import files as storage
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.question_records import with_topics
@@ -275,6 +275,4 @@ def records(examples) -> Iterator[dict]:
 
 def write_jsonl(examples, path: str | os.PathLike) -> None:
     """Writes questions as a question file, and passages as a JSON Lines corpus; the file appears whole or not at all."""
-    with storage.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
-        for record in records(examples):
-            file.write(json.dumps(record, ensure_ascii=False) + '\n')
+    write_json_lines(path, records(examples))

@@ -6,7 +6,7 @@ import codecs
 import json
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from opql_jax.core import files
@@ -86,6 +86,12 @@ def read_json(path: str | os.PathLike) -> Any:
         raise InputError(f'{path}: cannot be read as JSON ({error})') from error
 
 
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Writes a JSON file, which appears whole or not at all; NaN is refused, as other programs do not read it."""
+    with files.atomic_path(path) as partial:
+        partial.write_text(json.dumps(value, indent=2, allow_nan=False) + '\n', encoding='utf-8')
+
+
 def read_text(path: str | os.PathLike) -> str:
     """The text of a file; InputError when it cannot be read, or is not UTF-8."""
     try:
@@ -125,10 +131,10 @@ def read_json_lines(path: str | os.PathLike) -> Iterator[tuple[int, Any]]:
             yield number, value
 
 
-def write_json_lines(path: str | os.PathLike, records: Iterable[dict]) -> None:
+def write_json_lines(path: str | os.PathLike, records: Iterable[Mapping]) -> None:
     """Writes JSON Lines, which `read_json_lines` reads; the file appears whole or not at all."""
     with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8', newline='\n') as file:
-        file.writelines(json.dumps(record, ensure_ascii=False) + '\n' for record in records)
+        file.writelines(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n' for record in records)
 
 
 def map_records(

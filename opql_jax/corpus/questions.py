@@ -14,14 +14,12 @@ and other fields are ignored. Entities and answers are keys of a vocabulary, or 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 
-from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, shown
+from opql_jax.corpus.json_lines import check_string, shown, write_json_lines
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
@@ -137,15 +135,18 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
     Raises:
         InputError: naming the record, counting from 1, and the field that cannot be read back.
     """
-    seen: dict[str, str] = {}
-    with files.atomic_path(path) as partial, open(partial, 'w', encoding='utf-8') as file:
+
+    def checked():
+        seen: dict[str, str] = {}
         for number, record in enumerate(records, 1):
             try:
                 _check(record, seen)
             except InputError as error:
                 raise InputError(f'{path}: record {number}: {error}') from error
             seen[str(record['id'])] = f'record {number}'
-            file.write(json.dumps(record, ensure_ascii=False) + '\n')
+            yield record
+
+    write_json_lines(path, checked())
 
 
 def to_record(question: Question, vocab: EntityVocab) -> dict:

@@ -1,12 +1,12 @@
 """Converts files of WebQSP, ComplexWebQuestions and MetaQA to question files (see `corpus.questions`)."""
 
 import dataclasses
-import json
 import os
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import write_json
 from opql_jax.corpus.questions import write_questions
 from opql_jax.datasets import complexwebquestions, metaqa, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
@@ -51,6 +51,5 @@ def convert(
         raise InputError(f'{path}: no topic is named in any of {coverage.questions} questions; give mid_to_qid and qid_labels')
     with locks.writer(files.path(output).parent, patience=60):  # the two files belong together
         write_questions(output, records)
-        with files.atomic_path(f'{os.fspath(output)}.coverage.json') as partial:
-            partial.write_text(json.dumps(dataclasses.asdict(coverage), indent=2) + '\n', encoding='utf-8')
+        write_json(f'{os.fspath(output)}.coverage.json', dataclasses.asdict(coverage))
     return coverage

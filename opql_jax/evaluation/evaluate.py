@@ -1,14 +1,13 @@
 """Scores predictions against gold answers and against what a memory can answer at all (paper §3.1 and §4.2)."""
 
 import collections
-import json
 from collections.abc import Iterable
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question
 from opql_jax.evaluation import metrics
 from opql_jax.evaluation.predictions import PredictionError
@@ -83,9 +82,7 @@ def evaluate_predictions(
     types = sorted({q.type for q, _ in asked} - {''})
     out['hits@1_by_type'] = {t: _mean(s.rank == 1 for s, (q, _) in zip(scores, asked) if q.type == t) for t in types}
     if cases_path:
-        with atomic_path(cases_path) as path, open(path, 'w', encoding='utf-8') as file:
-            for case in sorted(cases, key=lambda case: case['right']):
-                file.write(json.dumps(case, ensure_ascii=False, allow_nan=False) + '\n')
+        write_json_lines(cases_path, sorted(cases, key=lambda case: case['right']))
     return out
 
 

@@ -1,6 +1,5 @@
 """Scores `opql retrieve` on questions whose supporting documents are known, beside what it is compared with and without its parts."""
 
-import json
 import os
 import pathlib
 import time
@@ -10,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
-from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field, string_list_field
+from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field, string_list_field, write_json
 from opql_jax.kb.virtual_kb import VirtualKB
 
 # The most documents that are looked at.
@@ -52,8 +50,7 @@ def evaluate_retrieval(kb: str | os.PathLike, questions: str | os.PathLike, outp
         found = ranking([one.text for one in asked], K)
         spent = time.perf_counter() - started
         metrics[name] = scores(asked, found, retriever.texts) | {'ms_per_question': round(1e3 * spent / len(asked), 1)}
-    with atomic_path(pathlib.Path(output) / 'metrics.json') as partial:
-        partial.write_text(json.dumps(metrics, indent=2), encoding='utf-8')
+    write_json(pathlib.Path(output) / 'metrics.json', metrics)
     print(table(metrics))
     return metrics
 

@@ -1,7 +1,6 @@
 """Few-shot evaluation of relation embeddings: encodes labelled sentences and scores nearest neighbours, see `evaluation.episodes`."""
 
 import itertools
-import json
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
+from opql_jax.corpus.json_lines import write_json
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
@@ -99,8 +98,7 @@ def evaluate_fewshot(
         accuracies = episode_accuracies(vectors, groups, ways, shots, episodes, seed)
         error = accuracies.std(ddof=1) / np.sqrt(episodes)
         out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
-        with atomic_path(files.path(output_dir) / 'metrics.json') as path:
-            path.write_text(json.dumps(out, indent=2, allow_nan=False))
+        write_json(files.path(output_dir) / 'metrics.json', out)
     print(
         f'{ways}-way {shots}-shot accuracy {out["accuracy"]:.4f} +- {error:.4f} ({episodes:,} episodes, {len(groups)} relations,'
         f' {settings["sentences"]:,} sentences)'

@@ -4,12 +4,11 @@ The two meet only in the predictions file, so predictions made elsewhere are sco
 """
 
 import hashlib
-import json
 import pathlib
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
+from opql_jax.corpus.json_lines import read_json, write_json
 from opql_jax.corpus.questions import Question, bracketed, read_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -176,9 +175,8 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
         check_same_questions(records, questions, paths[name])
         metrics[name] = evaluate_predictions(questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl')
         metrics[name] |= _with_unmarked(metrics[name], sources[name])
-    # Atomic: its existence says that all sets were scored.
-    with atomic_path(directory / 'metrics.json') as path:
-        path.write_text(json.dumps(metrics, indent=2, allow_nan=False))
+    # Its existence says that all sets were scored.
+    write_json(directory / 'metrics.json', metrics)
     for name, questions in sets.items():
         for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
             gold = ', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers])
@@ -192,5 +190,5 @@ def _with_unmarked(metrics: dict, source: str) -> dict:
     report = files.path(f'{source}.coverage.json')
     if not report.exists():
         return {}
-    unmarked, scored = json.loads(report.read_text(encoding='utf-8'))['no_mention'], metrics['questions']
+    unmarked, scored = read_json(report)['no_mention'], metrics['questions']
     return {'unmarked': unmarked, 'hits@1_of_all': metrics['hits@1'] * scored / (scored + unmarked)}

@@ -2,7 +2,6 @@
 
 import collections
 import functools
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -10,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
+from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
 from opql_jax.corpus.question_linking import Named
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.passage_encoder import PassageEncoder
@@ -173,10 +171,8 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     if twice := [name for name, count in collections.Counter(str(name) for name, _ in records).items() if count > 1]:
         raise InputError(f'{questions}: id {shown(twice[0])} is that of two questions')
     found = kb.retrieve([text for _, text in records], k)
-    with atomic_path(output) as partial, open(partial, 'w', encoding='utf-8') as file:
-        for (name, _), passages in zip(records, found):
-            documents = [passage.document for passage in passages]
-            file.write(json.dumps({'id': name, 'documents': documents}, ensure_ascii=False) + '\n')
+    ranked = ({'id': name, 'documents': [p.document for p in passages]} for (name, _), passages in zip(records, found))
+    write_json_lines(output, ranked)
 
 
 def _question(record: object) -> tuple[object, str]:

@@ -6,15 +6,12 @@ of Wikispeedia that are about a topic of a question; every fourth of the questio
 """
 
 import functools
-import json
-import os
 import pathlib
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
-from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json_lines
+from opql_jax.corpus.json_lines import read_json_lines, read_lines, write_json, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import wikispeedia
 from opql_jax.kb.train_questions import MOST, learn
@@ -89,9 +86,7 @@ def answer(kb: str, folder: str, sets: tuple[str, ...], trained_with, held_out: 
             'learnt_from': used,
             'seconds': round(seconds, 1),
         }
-    os.makedirs(output, exist_ok=True)
-    with atomic_path(pathlib.Path(output, 'metrics.json')) as partial:
-        partial.write_text(json.dumps(metrics, indent=2), encoding='utf-8')
+    write_json(pathlib.Path(output, 'metrics.json'), metrics)
     return metrics
 
 

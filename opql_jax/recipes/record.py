@@ -94,8 +94,6 @@ def read_json(path, type: type[T], advice: str) -> T:
 
 def write_json(path, value) -> None:
     """Writes a JSON file, whole or not at all; makes its folder."""
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as partial:
         partial.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8')
 
