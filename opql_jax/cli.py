@@ -79,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument('questions', metavar='FILE', help='JSON Lines: {"id", "question", "answers": [names]}')
     train.add_argument('--most', type=_count, metavar='N', help='questions that are learnt from, at most (default: 2000)')
     train.add_argument('--seed', type=int, default=0, help='of what is drawn of more questions (default: 0)')
+
+    mcp = command(
+        'mcp', _mcp, 'offer a knowledge base as tools to a client of the Model Context Protocol, on standard input and output'
+    )
+    mcp.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
     return parser
 
 
@@ -146,6 +151,16 @@ def _train(options) -> None:
     from opql_jax.kb.train_questions import MOST, train_questions
 
     print(train_questions(options.kb, options.questions, most=options.most or MOST, seed=options.seed))
+
+
+def _mcp(options) -> None:
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    try:
+        from opql_jax.integrations import mcp_server
+    except ImportError as error:
+        raise InputError("opql mcp needs the package mcp: pip install 'opql_jax[mcp]'") from error
+    mcp_server.serve(VirtualKB.open(options.kb), os.path.basename(os.path.abspath(options.kb)))
 
 
 if __name__ == '__main__':

@@ -32,6 +32,7 @@ HEIGHT = {
     'retrieval': 7,
     'evaluation': 8,  # it opens what training saved
     'kb': 9,
+    'integrations': 10,
     'recipes': 10,
     'tasks': 11,
     't5x_model': 12,
@@ -72,6 +73,9 @@ ABSENT = (
     'mwparserfromhell',
     'pyspark',
     'pandas',
+    'langchain_core',
+    'llama_index',
+    'mcp',
     'lark',
 )
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')

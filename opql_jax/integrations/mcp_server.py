@@ -1,0 +1,94 @@
+"""A knowledge base of plain text as tools of a language model's client, over the Model Context Protocol (extra `mcp`).
+
+    opql mcp films.kb
+
+is the command that a client starts; it talks over standard input and output, and reads nothing but the knowledge base.
+"""
+
+import numpy as np
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb import paths
+from opql_jax.kb.virtual_kb import VirtualKB
+
+_INSTRUCTIONS = (
+    'Facts that were read in a collection of documents. `ask` answers questions of one or several hops with the sentences that they rest on;'
+    ' `retrieve` finds documents; `facts_of` lists what was read about an entity; `follow` goes from an entity along a relation in'
+    ' your words. Quote the sentences when you answer.'
+)
+# The most that a tool returns, whatever it is asked for: clients put all of it before a language model.
+_MOST = 50
+
+
+def serve(kb: VirtualKB, name: str) -> None:
+    """Serves a knowledge base until its client closes standard input."""
+    make_server(kb, name).run('stdio')
+
+
+def make_server(kb: VirtualKB, name: str) -> MCPServer:
+    """The server of a knowledge base of plain text, with its tools.
+
+    What is wrong with a request is told to the client in the words of InputError.
+    """
+    server = MCPServer(name, instructions=_INSTRUCTIONS, log_level='WARNING')
+
+    @server.tool()
+    def ask(question: str, top: int = 5) -> list[dict]:
+        """Answers a question in plain English, of one or several hops: entities with their weights, and paths of facts with sentences."""
+        with _Told():
+            return _members(kb.ask(question), top)
+
+    @server.tool()
+    def retrieve(question: str, k: int = 5) -> list[dict]:
+        """The documents that together answer a question of one or several hops: id, title, text, score, and why they were found."""
+        with _Told():
+            return [found._asdict() for found in kb.retrieve(question, _limited(k))]
+
+    @server.tool()
+    def follow(entity: str, relation: str, inverse: bool = False, top: int = 5) -> list[dict]:
+        """The entities that an entity has a relation to, as words say it ('directed', 'was born in'); `inverse` turns it round."""
+        with _Told():
+            return _members(kb.entity(entity).follow(relation, inverse=inverse), top)
+
+    @server.tool()
+    def facts_of(entity: str, most: int = 20) -> list[dict]:
+        """What was read about an entity: facts from it to others, each with its sentence and document."""
+        with _Told():
+            assert kb.memory is not None  # that of plain text
+            (found,) = kb.entity(entity).entities
+            rows = np.arange(*kb.memory.offsets[found : found + 2])[: _limited(most)]
+            return [fact.to_record() for fact in paths.facts(kb, kb.memory.ids[rows], np.ones(len(rows)))]
+
+    return server
+
+
+def _members(found, top: int) -> list[dict]:
+    members = list(found)[: _limited(top)]
+    return [
+        {
+            'entity': member.name,
+            'kind': member.kind,
+            'weight': round(member.weight, 6),
+            'paths': [[fact.to_record() for fact in path] for path in found.paths(member.id, most=1)],
+        }
+        for member in members
+    ]
+
+
+def _limited(count: int) -> int:
+    if count < 1:
+        raise InputError(f'{count}: ask for at least 1')
+    return min(count, _MOST)
+
+
+class _Told:
+    """Tells a client what is wrong with its request, rather than that something is."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, InputError):
+            raise ToolError(str(error)) from None
