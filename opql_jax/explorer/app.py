@@ -1,0 +1,199 @@
+"""The explorer as an application: pages for people, `/api/…` for programs. Without JavaScript, and nothing is loaded from elsewhere."""
+
+import os
+import pathlib
+import threading
+from collections.abc import Callable, Collection
+from urllib.parse import urlencode
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.explorer import guard, views
+from opql_jax.explorer.openapi import OPENAPI
+from opql_jax.kb.virtual_kb import VirtualKB
+
+_HERE = pathlib.Path(__file__).parent
+
+
+class Current:
+    """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
+
+    def __init__(self, folder: str | os.PathLike):
+        self.folder = folder
+        self._manifest = os.fspath(KBFolder(folder).manifest)
+        self._lock = threading.Lock()
+        self._opened: tuple[tuple[int, ...], VirtualKB] | None = None
+        self.kb()
+
+    def kb(self) -> VirtualKB:
+        with self._lock:
+            if self._opened is None or self._opened[0] != self._version():
+                version = self._version()  # before it is opened: an update in between is seen the next time
+                self._opened = version, VirtualKB.open(self.folder)
+            return self._opened[1]
+
+    def _version(self) -> tuple[int, ...]:
+        state = os.stat(self._manifest)
+        return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+class Explorer:
+    """The pages of a knowledge base."""
+
+    def __init__(self, folder: str | os.PathLike):
+        self._current = Current(folder)
+        self._map: tuple[VirtualKB, list[views.Point]] | None = None
+        loader = jinja2.FileSystemLoader(_HERE / 'templates')
+        self._templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        self._templates.globals |= {'title': pathlib.Path(os.path.abspath(folder)).name, 'link': _link}
+
+    def routes(self) -> list[Route | Mount]:
+        pages = {
+            '/': self.ask,
+            '/entities': self.entities,
+            '/entity': self.entity,
+            '/documents': self.documents,
+            '/document': self.document,
+            '/map': self.map,
+            '/api/ask': self.api_ask,
+            '/api/retrieve': self.api_retrieve,
+            '/openapi.json': self.openapi,
+        }
+        return [*(Route(path, page, methods=['GET']) for path, page in pages.items()), Mount('/static', StaticFiles(directory=_HERE / 'static'))]
+
+    # ---- Pages: each runs in a thread of its own ----
+
+    def ask(self, request: Request) -> Response:
+        kb, text = self._current.kb(), request.query_params.get('q', '').strip()
+        answered = views.ask(kb, text) if text else None
+        return self._page('ask.html', question=text, answered=answered, examples=views.examples(kb), documents=len(kb.prepared.passages))
+
+    def entity(self, request: Request) -> Response:
+        page = _number(request, 'page', 0, 0, 10**6)
+        found = views.entity(self._current.kb(), _text(request, 'name'), page)
+        return self._page('entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.count)
+
+    def entities(self, request: Request) -> Response:
+        page, start = _number(request, 'page', 0, 0, 10**6), request.query_params.get('start', '')
+        found = views.entities(self._current.kb(), start, page)
+        return self._page('entities.html', entities=found, start=start, page=page, more=len(found) == views.ENTITIES)
+
+    def document(self, request: Request) -> Response:
+        return self._page('document.html', document=views.document(self._current.kb(), _text(request, 'id')))
+
+    def documents(self, request: Request) -> Response:
+        page = _number(request, 'page', 0, 0, 10**6)
+        found = views.documents(self._current.kb(), page)
+        return self._page('documents.html', documents=found, page=page, more=len(found) == views.DOCUMENTS)
+
+    def map(self, request: Request) -> Response:
+        kb = self._current.kb()
+        if self._map is None or self._map[0] is not kb:
+            self._map = kb, views.relation_map(kb)
+        points = self._map[1]
+        kinds = {point.kind for point in points}
+        return self._page('map.html', points=points, kinds=sorted(kinds), width=900, height=600)
+
+    # ---- For programs ----
+
+    def api_ask(self, request: Request) -> Response:
+        top = _number(request, 'top', 5, 1, 100)
+        return JSONResponse(views.ask(self._current.kb(), _text(request, 'q'), top).record)
+
+    def api_retrieve(self, request: Request) -> Response:
+        k = _number(request, 'k', 5, 1, 100)
+        return JSONResponse({'documents': views.retrieve(self._current.kb(), _text(request, 'q'), k)})
+
+    def openapi(self, request: Request) -> Response:
+        return JSONResponse(OPENAPI)
+
+    # ---- What goes wrong ----
+
+    def refused(self, request: Request, error: Exception) -> Response:
+        """A request that cannot be answered: the words of InputError."""
+        return self._error(request, str(error), 400)
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        """A page that is not there, or a method that it does not have."""
+        assert isinstance(error, HTTPException)
+        return self._error(request, error.detail, error.status_code)
+
+    def _error(self, request: Request, message: str, status: int) -> Response:
+        if request.url.path.startswith('/api/'):
+            return JSONResponse({'error': message}, status)
+        return self._page('error.html', status, message=message, question=request.query_params.get('q', ''))
+
+    def _page(self, template: str, status: int = 200, **values) -> Response:
+        return HTMLResponse(self._templates.get_template(template).render(**values), status)
+
+
+def make_app(
+    folder: str | os.PathLike, hosts: Collection[str] = guard.LOOPBACK, token: str | None = None, rate: float | None = None
+) -> Callable:
+    """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`.
+
+    Raises:
+        InputError: no knowledge base of plain text is there.
+    """
+    explorer = Explorer(folder)
+    handlers = {InputError: explorer.refused, HTTPException: explorer.failed}
+    return guard.Guard(Starlette(routes=explorer.routes(), exception_handlers=handlers), hosts, token, rate)  # type: ignore[arg-type]
+
+
+def serve(folder: str | os.PathLike, host: str, port: int, token: str | None) -> None:
+    """Serves the explorer until it is interrupted.
+
+    Args:
+        folder: of the knowledge base.
+        host: the address to listen at; any but loopback needs a token.
+        port: 0 takes a free one.
+        token: see `guard.Guard`.
+
+    Raises:
+        InputError: no token, or the port is in use.
+    """
+    import socket
+
+    import uvicorn
+
+    local = host in guard.LOOPBACK
+    if not local and not token:
+        raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
+    app = make_app(folder, guard.LOOPBACK if local else {host, *guard.LOOPBACK}, token, None if local else 10.0)
+    listening = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        raise InputError(f'{host}:{port} cannot be listened at ({error.strerror}): give another --port, or 0 for a free one') from None
+    shown = f'[{host}]' if ':' in host else host
+    print(f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}', flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level='warning', limit_concurrency=200)).run(sockets=[listening])
+
+
+def _link(path: str, **parameters) -> str:
+    """The address of a page."""
+    return f'{path}?{urlencode(parameters)}'
+
+
+def _text(request: Request, name: str) -> str:
+    """A parameter that must be there, as text."""
+    value = request.query_params.get(name, '')
+    if not value.strip():
+        raise InputError(f'{name}: missing')
+    return value
+
+
+def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
+    value = request.query_params.get(name, str(default))
+    if not value.isascii() or not value.isdecimal() or len(value) > 9 or not least <= int(value) <= most:
+        raise InputError(f'{name}: expected a number from {least} to {most}')
+    return int(value)

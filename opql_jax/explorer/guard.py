@@ -1,0 +1,86 @@
+"""Who may ask the explorer, how much, and what a page of it may load: a layer around the application."""
+
+import hmac
+import time
+from collections.abc import Collection
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ('localhost', '127.0.0.1', '::1')
+# Nothing is loaded from elsewhere, no script runs in a page, and no other page may show this one.
+_HEADERS = {
+    'Content-Security-Policy': "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'",
+    'X-Content-Type-Options': 'nosniff',
+    'Referrer-Policy': 'no-referrer',
+    'Cache-Control': 'no-store',
+}
+_COOKIE = 'opql_token'
+_LONGEST_PATH = 8_000
+# Clients whose requests are counted; of more, the ones that were quiet longest are forgotten.
+_MOST_CLIENTS = 10_000
+
+
+class Guard:
+    """Refuses hosts that are not ours, requests without the token, and clients that ask too often; adds headers to what is answered.
+
+    A browser is let in by the address that `opql explore` prints, `/?token=…`, which leaves a cookie; a program sends
+    `Authorization: Bearer …`.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOOPBACK, token: str | None = None, rate: float | None = None):
+        """Takes the application, the names by which it may be called, the token if one is needed, and requests a second of a client.
+
+        A host name that is not ours is that of a page elsewhere, whose owner has made it point to this machine.
+        """
+        self._app, self._hosts, self._token, self._rate = app, hosts, token, rate
+        self._allowance: dict[str, tuple[float, float]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope['type'] != 'http':
+            return await self._app(scope, receive, send)
+
+        async def with_headers(message: Message) -> None:
+            if message['type'] == 'http.response.start':
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        await (self._refusal(request) or self._app)(scope, receive, with_headers)
+
+    def _refusal(self, request: Request):
+        host = request.headers.get('host', '').rsplit(':', 1)[0] if request.headers.get('host', '')[-1:] != ']' else ''
+        if host.strip('[]') not in self._hosts:
+            return PlainTextResponse('this server is not called that', 421)
+        if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
+            return PlainTextResponse('the address is too long', 414)
+        if self._rate is not None and not self._may_ask(request.client.host if request.client else ''):
+            return PlainTextResponse('too many requests', 429, {'Retry-After': '1'})
+        if self._token is not None:
+            return self._without_token(request)
+        return None
+
+    def _without_token(self, request: Request):
+        right = lambda given: hmac.compare_digest(given.encode(), str(self._token).encode())
+        if request.method == 'GET' and right(request.query_params.get('token', '')):
+            answer = RedirectResponse(request.url.path, 303)
+            answer.set_cookie(_COOKIE, str(self._token), httponly=True, samesite='strict')
+            return answer
+        scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
+        if right(request.cookies.get(_COOKIE, '')) or (scheme.lower() == 'bearer' and right(bearer)):
+            return None
+        return PlainTextResponse('this needs the token that was printed when the server started', 401, {'WWW-Authenticate': 'Bearer'})
+
+    def _may_ask(self, client: str) -> bool:
+        """Whether a client has asked seldom enough: it may ask `rate` times a second, and so many times at once."""
+        assert self._rate is not None
+        now, burst = time.monotonic(), max(1.0, self._rate)
+        left, then = self._allowance.pop(client, (burst, now))
+        left = min(burst, left + (now - then) * self._rate)
+        self._allowance[client] = (max(left - 1, 0.0), now)  # last, as the one that asked last
+        if len(self._allowance) > _MOST_CLIENTS:
+            del self._allowance[next(iter(self._allowance))]
+        return left >= 1

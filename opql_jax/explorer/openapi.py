@@ -1,0 +1,63 @@
+"""What `/api/…` of the explorer takes and gives, in the words of OpenAPI; served as `/openapi.json`."""
+
+
+def _parameter(name: str, kind: str, description: str, **limits) -> dict:
+    required = 'default' not in limits
+    return {'name': name, 'in': 'query', 'required': required, 'description': description, 'schema': {'type': kind, **limits}}
+
+
+def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
+    json = lambda schema: {'application/json': {'schema': schema}}
+    error = {'type': 'object', 'properties': {'error': {'type': 'string'}}, 'required': ['error']}
+    return {
+        'get': {
+            'summary': summary,
+            'parameters': parameters,
+            'responses': {
+                '200': {'description': 'what was found', 'content': json(answer)},
+                '400': {'description': 'what is wrong with the request', 'content': json(error)},
+            },
+        }
+    }
+
+
+_STRING, _NUMBER = {'type': 'string'}, {'type': 'number'}
+_FACT = {
+    'type': 'object',
+    'description': 'what was read, and where',
+    'properties': {'topic': _STRING, 'target': _STRING, 'sentence': _STRING, 'title': _STRING, 'document': _STRING},
+    'required': ['topic', 'target'],
+}
+_ANSWER = {
+    'type': 'object',
+    'properties': {'entity': _STRING, 'kind': _STRING, 'weight': _NUMBER, 'path': {'type': 'array', 'items': _FACT}},
+    'required': ['entity', 'kind', 'weight', 'path'],
+}
+_DOCUMENT = {
+    'type': 'object',
+    'properties': {'document': _STRING, 'title': _STRING, 'text': _STRING, 'score': _NUMBER, 'why': _STRING},
+    'required': ['document', 'title', 'text', 'score', 'why'],
+}
+_QUESTION = _parameter('q', 'string', 'a question in plain English, of one or several hops', minLength=1, maxLength=2_000)
+
+
+def _list(name: str, items: dict) -> dict:
+    return {'type': 'object', 'properties': {name: {'type': 'array', 'items': items}}, 'required': [name]}
+
+
+OPENAPI = {
+    'openapi': '3.1.0',
+    'info': {'title': 'A knowledge base of plain text', 'version': '1'},
+    'paths': {
+        '/api/ask': _operation(
+            'Answers a question, or a query of the query language, with the facts that each answer rests on.',
+            [_QUESTION, _parameter('top', 'integer', 'answers', minimum=1, maximum=100, default=5)],
+            _list('answers', _ANSWER),
+        ),
+        '/api/retrieve': _operation(
+            'Finds the documents that together answer a question.',
+            [_QUESTION, _parameter('k', 'integer', 'documents', minimum=1, maximum=100, default=5)],
+            _list('documents', _DOCUMENT),
+        ),
+    },
+}

@@ -1,0 +1,206 @@
+"""What the pages of the explorer show of a knowledge base, as plain values."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb import path_graph, paths
+from opql_jax.kb.paths import Fact
+from opql_jax.kb.query_language import is_query
+from opql_jax.kb.question_plans import out_of_reach
+from opql_jax.kb.virtual_kb import VirtualKB
+
+# Answers of a page, and those whose paths are drawn.
+ANSWERS, _DRAWN = 10, 5
+FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
+LONGEST_QUESTION = 2_000
+# Characters between two mentions that still are a wording of their relation.
+_LONGEST_WORDING = 40
+# Entries that the map shows.
+_POINTS = 1_500
+
+
+class Found(NamedTuple):
+    """An answer: the entity, its kind and weight, and the path that it rests on."""
+
+    name: str
+    kind: str
+    weight: float
+    path: paths.Path
+
+
+class Answered(NamedTuple):
+    """What a question or query found: entities, a picture of their paths (SVG), what to know about it, and the same as a record."""
+
+    found: list[Found]
+    picture: str
+    note: str
+    record: dict
+
+
+def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
+    """Answers a question in plain English, or a query of the query language."""
+    if len(text) > LONGEST_QUESTION:
+        raise InputError(f'the question has {len(text):,} characters: ask in {LONGEST_QUESTION:,} at most')
+    members = kb.query(text) if is_query(text) else kb.ask(text)
+    shown = list(itertools.islice(members, top))
+    found = [Found(member.name, member.kind, member.weight, next(iter(members.paths(member.id, 1)), ())) for member in shown]
+    record = {
+        'question': text,
+        'answers': [
+            {'entity': one.name, 'kind': one.kind, 'weight': round(one.weight, 6), 'path': [fact.to_record() for fact in one.path]}
+            for one in found
+        ],
+    }
+    note = '' if is_query(text) else out_of_reach(text) or ''
+    return Answered(found, path_graph.draw([one.path for one in found[:_DRAWN] if one.path]), note, record)
+
+
+def retrieve(kb: VirtualKB, text: str, k: int) -> list[dict]:
+    """The documents that answer a question, as records."""
+    if len(text) > LONGEST_QUESTION:
+        raise InputError(f'the question has {len(text):,} characters: ask in {LONGEST_QUESTION:,} at most')
+    return [found._asdict() for found in kb.retrieve(text, k)]
+
+
+class Wording(NamedTuple):
+    """Facts about an entity that are worded alike: the words between the two mentions, and whether the entity stands before them."""
+
+    words: str
+    first: bool
+    facts: list[Fact]
+
+
+class Entity(NamedTuple):
+    """An entity: its name and kind, how many facts there are, those of this page by their wording, and the documents about it."""
+
+    name: str
+    kind: str
+    count: int
+    wordings: list[Wording]
+    documents: list[str]
+
+
+def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
+    """What was read about an entity, `FACTS` facts a page."""
+    (found,) = kb.entity(name).entities
+    assert kb.memory is not None  # that of plain text
+    start, end = map(int, kb.memory.offsets[found : found + 2])
+    rows = np.arange(start, end)[page * FACTS : (page + 1) * FACTS]
+    groups: dict[tuple[str, bool], list[Fact]] = {}
+    for fact in paths.facts(kb, kb.memory.ids[rows], np.ones(len(rows))):
+        groups.setdefault(_wording(fact), []).append(fact)
+    # Wordings that several facts share first, then in the order of the text.
+    wordings = sorted(groups.items(), key=lambda group: -len(group[1]))
+    titles = kb.prepared.passages['title_entity'].to_numpy()
+    about = kb.prepared.passages['doc_id'].take(np.flatnonzero(titles == found)).to_pylist()
+    return Entity(
+        kb.vocab.names[found],
+        kb.vocab.kinds[found],
+        end - start,
+        [Wording(words, first, facts) for (words, first), facts in wordings],
+        list(dict.fromkeys(about)),
+    )
+
+
+def _wording(fact: Fact) -> tuple[str, bool]:
+    """The words between the mentions of a fact, '' if they are many, and whether the topic stands first."""
+    if fact.topic_span is None or fact.target_span is None or fact.sentence is None:
+        return '', True
+    first = fact.topic_span < fact.target_span
+    between = fact.sentence[min(fact.topic_span[1], fact.target_span[1]) : max(fact.topic_span[0], fact.target_span[0])]
+    words = ' '.join(re.findall(r"[\w'-]+", between))
+    return (words if len(words) <= _LONGEST_WORDING else ''), first
+
+
+def entities(kb: VirtualKB, start: str = '', page: int = 0) -> list[tuple[str, int]]:
+    """Entities whose names begin so, with their numbers of facts, those with most facts first."""
+    assert kb.memory is not None
+    counts = np.diff(kb.memory.offsets)
+    wanted = start.casefold()
+    names = kb.vocab.names
+    chosen = [row for row in np.argsort(-counts, kind='stable').tolist() if names[row].casefold().startswith(wanted)]
+    return [(names[row], int(counts[row])) for row in chosen[page * ENTITIES : (page + 1) * ENTITIES]]
+
+
+class Document(NamedTuple):
+    """A document: its id and title, and its passages as pieces of text, each with the entity that it mentions or None."""
+
+    id: str
+    title: str
+    passages: list[list[tuple[str, str | None]]]
+
+
+def document(kb: VirtualKB, name: str) -> Document:
+    """A document by its id, with the entities that were recognised in it."""
+    table = kb.prepared.passages
+    rows = np.flatnonzero(np.array(table['doc_id'].to_pylist()) == name)
+    if not len(rows):
+        raise InputError(f'no document has the id {name!r}')
+    passages = table.take(rows).to_pylist()
+    return Document(name, passages[0]['title'], [list(_pieces(kb, passage)) for passage in passages])
+
+
+def _pieces(kb: VirtualKB, passage: dict) -> Iterator[tuple[str, str | None]]:
+    text, place = passage['text'], 0
+    for mention in sorted(passage['mentions'], key=lambda mention: (mention['start'], -mention['end'])):
+        if mention['start'] < place:
+            continue  # inside of the one before
+        yield text[place : mention['start']], None
+        yield text[mention['start'] : mention['end']], kb.vocab.names[mention['entity']]
+        place = mention['end']
+    yield text[place:], None
+
+
+def documents(kb: VirtualKB, page: int = 0) -> list[tuple[str, str]]:
+    """The ids and titles of documents, in their order."""
+    table = kb.prepared.passages
+    titles = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
+    return list(itertools.islice(titles.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS))
+
+
+def examples(kb: VirtualKB) -> list[str]:
+    """Questions to begin with, about entities that much was read about."""
+    assert kb.memory is not None
+    counts, kinds, names, asked = np.diff(kb.memory.offsets), kb.vocab.kinds, kb.vocab.names, []
+    patterns = {'person': 'Where was {} born?', 'place': 'Who was born in {}?', 'work': 'Who made {}?', 'organisation': 'Who founded {}?'}
+    for row in np.argsort(-counts, kind='stable').tolist():
+        if counts[row] and kinds[row] in patterns:
+            asked.append(patterns.pop(kinds[row]).format(names[row]))
+        if not patterns:
+            break
+    return asked
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """An entry of the memory on the map: where it is, in 0 .. 1, and what it says."""
+
+    x: float
+    y: float
+    kind: str
+    topic: str
+    target: str
+
+
+def relation_map(kb: VirtualKB) -> list[Point]:
+    """The relations of entries, drawn from all of them, in the two directions in which they differ most."""
+    memory = kb.memory
+    assert memory is not None
+    rows = np.unique(np.linspace(0, len(memory) - 1, _POINTS).astype(np.int64))
+    relations = np.asarray(memory.relations(rows), np.float32)
+    relations = relations - relations.mean(axis=0)
+    _, directions = np.linalg.eigh(relations.T @ relations)
+    places = relations @ directions[:, -2:]
+    low, high = np.percentile(places, [1, 99], axis=0)
+    places = np.clip((places - low) / np.maximum(high - low, 1e-9), 0, 1)
+    names, kinds = kb.vocab.names, kb.vocab.kinds
+    return [
+        Point(round(float(x), 4), round(float(y), 4), kinds[target], names[topic], names[target])
+        for (x, y), topic, target in zip(places, memory.topic[rows].tolist(), memory.target[rows].tolist())
+    ]
