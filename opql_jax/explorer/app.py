@@ -67,19 +67,24 @@ class Explorer:
             '/api/retrieve': self.api_retrieve,
             '/openapi.json': self.openapi,
         }
-        return [*(Route(path, page, methods=['GET']) for path, page in pages.items()), Mount('/static', StaticFiles(directory=_HERE / 'static'))]
+        return [
+            *(Route(path, page, methods=['GET']) for path, page in pages.items()),
+            Mount('/static', StaticFiles(directory=_HERE / 'static')),
+        ]
 
     # ---- Pages: each runs in a thread of its own ----
 
     def ask(self, request: Request) -> Response:
         kb, text = self._current.kb(), request.query_params.get('q', '').strip()
         answered = views.ask(kb, text) if text else None
-        return self._page('ask.html', question=text, answered=answered, examples=views.examples(kb), documents=len(kb.prepared.passages))
+        return self._page(
+            'ask.html', question=text, answered=answered, examples=views.examples(kb), documents=len(kb.prepared.passages)
+        )
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
         found = views.entity(self._current.kb(), _text(request, 'name'), page)
-        return self._page('entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.count)
+        return self._page('entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.num_facts)
 
     def entities(self, request: Request) -> Response:
         page, start = _number(request, 'page', 0, 0, 10**6), request.query_params.get('start', '')
@@ -172,8 +177,11 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None) ->
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # so that who reads the address below can use it at once
     except OSError as error:
-        raise InputError(f'{host}:{port} cannot be listened at ({error.strerror}): give another --port, or 0 for a free one') from None
+        raise InputError(
+            f'{host}:{port} cannot be listened at ({error.strerror}): give another --port, or 0 for a free one'
+        ) from None
     shown = f'[{host}]' if ':' in host else host
     print(f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}', flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level='warning', limit_concurrency=200)).run(sockets=[listening])

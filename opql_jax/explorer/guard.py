@@ -1,6 +1,7 @@
 """Who may ask the explorer, how much, and what a page of it may load: a layer around the application."""
 
 import hmac
+import re
 import time
 from collections.abc import Collection
 
@@ -52,8 +53,8 @@ class Guard:
         await (self._refusal(request) or self._app)(scope, receive, with_headers)
 
     def _refusal(self, request: Request):
-        host = request.headers.get('host', '').rsplit(':', 1)[0] if request.headers.get('host', '')[-1:] != ']' else ''
-        if host.strip('[]') not in self._hosts:
+        host = re.sub(r':\d*$', '', request.headers.get('host', '')).strip('[]')
+        if host not in self._hosts:
             return PlainTextResponse('this server is not called that', 421)
         if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
             return PlainTextResponse('the address is too long', 414)
@@ -72,7 +73,9 @@ class Guard:
         scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
         if right(request.cookies.get(_COOKIE, '')) or (scheme.lower() == 'bearer' and right(bearer)):
             return None
-        return PlainTextResponse('this needs the token that was printed when the server started', 401, {'WWW-Authenticate': 'Bearer'})
+        return PlainTextResponse(
+            'this needs the token that was printed when the server started', 401, {'WWW-Authenticate': 'Bearer'}
+        )
 
     def _may_ask(self, client: str) -> bool:
         """Whether a client has asked seldom enough: it may ask `rate` times a second, and so many times at once."""

@@ -53,7 +53,12 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     record = {
         'question': text,
         'answers': [
-            {'entity': one.name, 'kind': one.kind, 'weight': round(one.weight, 6), 'path': [fact.to_record() for fact in one.path]}
+            {
+                'entity': one.name,
+                'kind': one.kind,
+                'weight': round(one.weight, 6),
+                'path': [fact.to_record() for fact in one.path],
+            }
             for one in found
         ],
     }
@@ -81,7 +86,7 @@ class Entity(NamedTuple):
 
     name: str
     kind: str
-    count: int
+    num_facts: int
     wordings: list[Wording]
     documents: list[str]
 
@@ -168,7 +173,12 @@ def examples(kb: VirtualKB) -> list[str]:
     """Questions to begin with, about entities that much was read about."""
     assert kb.memory is not None
     counts, kinds, names, asked = np.diff(kb.memory.offsets), kb.vocab.kinds, kb.vocab.names, []
-    patterns = {'person': 'Where was {} born?', 'place': 'Who was born in {}?', 'work': 'Who made {}?', 'organisation': 'Who founded {}?'}
+    patterns = {
+        'person': 'Where was {} born?',
+        'place': 'Who was born in {}?',
+        'work': 'Who made {}?',
+        'organisation': 'Who founded {}?',
+    }
     for row in np.argsort(-counts, kind='stable').tolist():
         if counts[row] and kinds[row] in patterns:
             asked.append(patterns.pop(kinds[row]).format(names[row]))

@@ -82,7 +82,7 @@ def parse(text: str) -> tree.Query:
         at = len(text) if error.token.type == '$END' else error.token.start_pos
         _refuse(text, at, error.expected)
     except lark.exceptions.UnexpectedCharacters as error:
-        _refuse(text, error.pos_in_stream, error.allowed)
+        _refuse(text, error.pos_in_stream or 0, error.allowed)
 
 
 def _refuse(text: str, at: int, expected: set[str]) -> NoReturn:

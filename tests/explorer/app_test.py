@@ -1,0 +1,231 @@
+"""The explorer: its pages say what the knowledge base says, whatever is asked, and to nobody who may not ask."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import opql_jax
+from opql_jax.core.errors import InputError
+from opql_jax.kb.index_text import index_text
+
+import films
+
+pytest.importorskip('starlette', reason='the extra app is not installed')
+pytest.importorskip('httpx', reason='httpx is not installed')
+from starlette.testclient import TestClient
+
+from opql_jax.explorer import app, guard
+
+QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
+STRANGE = '<script>alert("1")</script> Öz'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('films')
+    films.write(root / 'films.jsonl')
+    strange = {'id': 'a/b?<x>', 'title': STRANGE, 'text': f'{STRANGE} is a film. It was directed by Ingrid Solberg.'}
+    with open(root / 'films.jsonl', 'a', encoding='utf-8') as file:
+        file.write(json.dumps(strange) + '\n')
+    index_text([root / 'films.jsonl'], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return opql_jax.open(folder)
+
+
+@pytest.fixture(scope='module')
+def client(folder):
+    return TestClient(app.make_app(folder), base_url='http://localhost', raise_server_exceptions=True)
+
+
+def words(page):
+    """What a page says, without its markup."""
+    return html.unescape(' '.join(re.sub(r'<svg.*?</svg>', '', re.sub(r'<(?!svg|/svg)[^>]*>', '', page), flags=re.S).split()))
+
+
+def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
+    page = client.get('/', params={'q': QUESTION})
+    assert page.status_code == 200
+    answer = kb.ask(QUESTION)
+    for name in answer.names[:5]:
+        assert name in words(page.text)
+        assert all(
+            html.escape(fact.sentence, quote=False) in words(page.text) for path in answer.paths(name, 1) for fact in path
+        )
+    fact = answer.paths(answer.names[0], 1)[0][-1]
+    assert f'<mark>{html.escape(fact.target)}</mark>' in page.text and '<svg' in page.text
+
+
+def test_a_query_gives_what_the_query_language_gives(client, kb):
+    query = 'Ingrid Solberg . directed . starring'
+    found = client.get('/api/ask', params={'q': query, 'top': 3}).json()
+    assert [one['entity'] for one in found['answers']] == kb.query(query).top(3).names
+    assert words(client.get('/', params={'q': query}).text).count(found['answers'][0]['entity'])
+
+
+def test_the_api_finds_the_documents_that_retrieve_finds(client, kb):
+    found = client.get('/api/retrieve', params={'q': QUESTION, 'k': 3}).json()['documents']
+    assert [one['document'] for one in found] == [one.document for one in kb.retrieve(QUESTION, 3)]
+
+
+def test_an_entity_has_all_of_its_facts_and_leads_to_its_document(client, kb):
+    page = client.get('/entity', params={'name': 'Ingrid Solberg'})
+    (entity,) = kb.entity('Ingrid Solberg').entities
+    start, end = kb.memory.offsets[entity : entity + 2]
+    assert f'{end - start} facts' in words(page.text) and page.text.count('<li>') == end - start
+    for fact in kb.evidence(kb.memory.ids[start:end]):
+        assert fact['target'] in words(page.text)
+    assert 'href="/document?id=solberg"' in page.text
+
+
+def test_every_link_of_every_page_leads_somewhere(client):
+    seen, todo = set(), ['/']
+    while todo:
+        address = todo.pop()
+        if address not in seen:
+            seen.add(address)
+            found = client.get(address)
+            assert found.status_code == 200, (address, found.text)
+            todo += [html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', found.text)]
+    assert {'/entities', '/documents', '/map', '/openapi.json', '/static/style.css'} <= seen and len(seen) > 30
+
+
+def test_what_the_text_says_is_never_markup(client):
+    for address in ('/', '/entities', '/documents', '/map', f'/document?{urllib.parse.urlencode({"id": "a/b?<x>"})}'):
+        assert '<script' not in client.get(address).text
+    assert '<script' not in client.get('/', params={'q': STRANGE}).text
+    assert STRANGE in words(client.get('/documents').text)
+
+
+def test_pages_load_nothing_from_elsewhere_and_run_no_script(client):
+    page = client.get('/', params={'q': QUESTION})
+    policy = page.headers['content-security-policy']
+    assert "default-src 'none'" in policy and 'unsafe' not in policy and 'script-src' not in policy
+    assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page.text)
+    assert page.headers['x-content-type-options'] == 'nosniff'
+
+
+@pytest.mark.parametrize(
+    ('address', 'says'),
+    [
+        ('/?q=Where was Ingrid Solberk born', 'mentions no name'),
+        ('/entity?name=Ingrid Solberk', 'Ingrid Solberg'),  # the nearest
+        ('/entity', 'name: missing'),
+        ('/entity?name=Ingrid Solberg&page=-1', 'page: expected a number'),
+        ('/document?id=none', "no document has the id 'none'"),
+        ('/?q=Ingrid Solberg . . directed', 'column'),
+        ('/?q=' + 'x' * 3000, 'ask in 2,000 at most'),
+        ('/api/ask?q=', 'q: missing'),
+        ('/api/ask?q=Ingrid Solberg . directed&top=0', 'top: expected a number from 1 to 100'),
+    ],
+)
+def test_what_cannot_be_answered_is_told(client, address, says):
+    found = client.get(address)
+    assert found.status_code == 400
+    assert says in (found.json()['error'] if address.startswith('/api') else words(found.text))
+
+
+def test_other_pages_and_methods_are_refused(client):
+    assert client.get('/nothing').status_code == 404 and client.post('/').status_code == 405
+    assert client.get('/static/../app.py').status_code == 404 and client.get('/static/%2e%2e/app.py').status_code == 404
+
+
+TEXTS = st.text(max_size=60) | st.sampled_from(
+    [
+        '[',
+        ']]',
+        '. ^',
+        '" . "',
+        'top 5',
+        'Ingrid Solberg . ^ ^ x',
+        '\0',
+        '\ud800'.encode('utf-8', 'surrogatepass').decode('latin1'),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(['/', '/entity', '/entities', '/document', '/documents', '/map', '/api/ask', '/api/retrieve']),
+    st.dictionaries(st.sampled_from(['q', 'name', 'id', 'page', 'top', 'k', 'start', 'token']), TEXTS),
+)
+def test_no_request_breaks_the_server(client, path, parameters):
+    assert client.get(path, params=parameters).status_code in (200, 303, 400)
+
+
+def test_a_name_that_is_not_ours_is_refused(folder):
+    """A page elsewhere can make its own name mean this machine."""
+    made = app.make_app(folder)
+    for host in ('evil.example', 'evil.example:80', '', '[::2]:80'):
+        assert TestClient(made, base_url='http://localhost', headers={'host': host}).get('/').status_code == 421
+    for host in ('localhost:8000', '127.0.0.1', '[::1]:80', '[::1]'):
+        assert TestClient(made, base_url='http://localhost', headers={'host': host}).get('/').status_code == 200
+
+
+def test_with_a_token_nobody_gets_in_without_it(folder):
+    made = app.make_app(folder, hosts={'kb.example'}, token='secret')
+    fresh = lambda: TestClient(made, base_url='http://kb.example', follow_redirects=False)
+    assert fresh().get('/api/ask', params={'q': QUESTION}).status_code == 401
+    assert fresh().get('/', params={'token': 'wrong'}).status_code == 401
+    assert fresh().get('/', headers={'Authorization': 'Bearer wrong'}).status_code == 401
+    assert fresh().get('/', headers={'Authorization': 'Bearer secret'}).status_code == 200
+    browser = fresh()
+    let_in = browser.get('/', params={'token': 'secret'})
+    assert let_in.status_code == 303 and 'secret' not in let_in.headers['location']
+    assert 'HttpOnly' in let_in.headers['set-cookie'] and browser.get('/').status_code == 200
+
+
+def test_who_asks_too_often_waits(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(guard.time, 'monotonic', lambda: now[0])
+    guarded = guard.Guard(lambda *_: None, rate=2.0)
+    assert [guarded._may_ask('a') for _ in range(3)] == [True, True, False] and guarded._may_ask('b')
+    now[0] += 0.5
+    assert [guarded._may_ask('a') for _ in range(2)] == [True, False]
+
+
+def test_a_page_shows_what_an_update_has_made_of_the_knowledge_base(folder, tmp_path):
+    current = app.Current(folder)
+    first = current.kb()
+    assert current.kb() is first
+    manifest = folder / 'manifest.json'
+    content = manifest.read_bytes()
+    manifest.unlink()
+    manifest.write_bytes(content)  # as an update leaves it
+    assert current.kb() is not first
+
+
+def test_only_loopback_needs_no_token_and_a_port_in_use_is_told(folder):
+    import socket
+
+    with pytest.raises(InputError, match='can be reached from other machines: give a token'):
+        app.serve(folder, '0.0.0.0', 0, None)
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        with pytest.raises(InputError, match='cannot be listened at'):
+            app.serve(folder, '127.0.0.1', taken.getsockname()[1], None)
+
+
+def test_the_command_serves_until_it_is_interrupted(folder):
+    command = [sys.executable, '-m', 'opql_jax.cli', 'explore', str(folder), '--port', '0']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
+        try:
+            address = served.stdout.readline().strip()
+            with urllib.request.urlopen(f'{address}api/ask?{urllib.parse.urlencode({"q": QUESTION})}') as found:
+                assert json.load(found)['answers']
+        finally:
+            served.terminate()
+        assert served.wait(30) in (0, 75, 143, -15)
