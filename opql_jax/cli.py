@@ -4,6 +4,8 @@ opql index articles/ --out films.kb
 opql ask films.kb "who starred in the films directed by Christopher Nolan?"
 opql train films.kb questions.jsonl
 opql retrieve films.kb --questions questions.jsonl -k 5 --out passages.jsonl
+opql add films.kb more/
+opql remove films.kb --document articles/inception.txt --entity "Christopher Nolan"
 """
 
 import argparse
@@ -94,6 +96,26 @@ def _parser() -> argparse.ArgumentParser:
     explore.add_argument(
         '--token', default=os.environ.get('OPQL_TOKEN'), help='what clients have to know (default: OPQL_TOKEN)'
     )
+
+    add = command('add', _add, 'add text to a knowledge base')
+    add.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    add.add_argument('sources', nargs='+', metavar='SOURCE', help='a file, or a folder of files')
+    add.add_argument('--replace', action='store_true', help='documents take the place of those with their ids')
+    add.add_argument(
+        '--max_reject_fraction', type=_fraction, default=0.01, metavar='SHARE', help='as for index (default: 0.01)'
+    )
+
+    remove = command('remove', _remove, 'forget documents, or all that is said of entities')
+    remove.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    remove.add_argument('--document', nargs='+', default=[], metavar='ID', help='ids of documents')
+    remove.add_argument('--entity', nargs='+', default=[], metavar='NAME', help='names of entities')
+
+    compact = command('compact', _compact, 'free the space of what no version needs')
+    compact.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+
+    info = command('info', _info, 'say what is in a knowledge base')
+    info.add_argument('kb', metavar='KB', help='the folder of the knowledge base')
+    info.add_argument('--json', action='store_true', help='print JSON')
     return parser
 
 
@@ -179,6 +201,38 @@ def _explore(options) -> None:
     except ImportError as error:
         raise InputError("opql explore needs the extra app: pip install 'opql_jax[app]'") from error
     app.serve(options.kb, options.host, options.port, options.token)
+
+
+def _add(options) -> None:
+    from opql_jax.kb.change_text import add_text
+
+    print(add_text(options.kb, options.sources, replace=options.replace, max_reject_fraction=options.max_reject_fraction))
+
+
+def _remove(options) -> None:
+    from opql_jax.kb.change_text import remove_text
+
+    if not (options.document or options.entity):
+        raise InputError('nothing to remove: name a document or an entity (--document, --entity)')
+    print(remove_text(options.kb, options.document, options.entity))
+
+
+def _compact(options) -> None:
+    from opql_jax.kb.change_text import compact
+
+    print(f'freed {compact(options.kb) / 1e6:.1f} MB')
+
+
+def _info(options) -> None:
+    from opql_jax.kb.info import describe
+
+    told = describe(options.kb)
+    if options.json:
+        print(json.dumps(told, ensure_ascii=False))
+        return
+    for name, value in told.items():
+        shown = ', '.join(value.values()) if isinstance(value, dict) else f'{value:,}' if isinstance(value, int) else value
+        print(f'{name.replace("_", " "):15} {shown}')
 
 
 if __name__ == '__main__':

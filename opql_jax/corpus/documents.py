@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.rejected import convert_lines
 
@@ -150,3 +153,14 @@ def read_jsonl(
     if not documents:
         raise InputError(f'{path}: empty corpus, no line holds a document')
     return documents
+
+
+def write_documents(path: str | os.PathLike, documents: Sequence[Document]) -> None:
+    """Writes documents without mentions as a table of `tables.DOCUMENTS`."""
+    columns = {field: [getattr(document, field) for document in documents] for field in tables.DOCUMENTS.names}
+    tables.write_table(path, [pa.RecordBatch.from_pydict(columns, schema=tables.DOCUMENTS)], tables.DOCUMENTS)
+
+
+def read_documents(path: str | os.PathLike) -> list[Document]:
+    """Reads what `write_documents` wrote; InputError when it is missing or damaged."""
+    return [Document(**row) for row in tables.read_table(path, tables.DOCUMENTS).to_pylist()]

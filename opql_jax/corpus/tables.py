@@ -97,8 +97,11 @@ PLAN = manifest.FolderFormat('opql-prepared', 1, 'an unfinished prepared folder'
 QUESTIONS = 'questions/*-hop/*.jsonl'
 # The folder in which a run keeps what it made until all is done.
 PARTS = 'parts'
+# The documents of plain text as they were read, of which its next version is made.
+DOCUMENTS_FILE = 'documents.parquet'
 # The files of a prepared folder; others in it are left alone.
 CONTENTS = (
+    DOCUMENTS_FILE,
     'entities.parquet',
     'passages.parquet',
     'pairs.parquet',
@@ -109,6 +112,8 @@ CONTENTS = (
 )
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
+
+DOCUMENTS = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.string())])
 
 ENTITIES = pa.schema(
     [

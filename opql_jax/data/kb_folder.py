@@ -7,16 +7,19 @@
       memory/               a memory, written by `build_memory`
       retrieval/            an index of passages; that and all else of a knowledge base of plain text is written by `opql index`
       question-map/         what it learnt from questions, written by `opql train`
+      text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written by `opql add` and `opql remove`
 
 The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together,
 and a checksum. The memory is null for a language model without one; "retrieval" is there in a knowledge base of plain text, and
 "question_map" if that was trained with questions.
 """
 
+import contextlib
 import logging
 import os
 import pathlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from etils import epath
@@ -154,16 +157,27 @@ class KBFolder:
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):
                 self._state(parts)
 
-    def add_question_map(self, question_map: str, stated: dict[str, str | None]) -> None:
-        """States the part that was learnt from questions, if the parts that it was learnt with still answer.
+    def change(self, stated: dict[str, str | None], **parts: str) -> None:
+        """States other parts in place of some of `stated`. A question map that was learnt meanwhile stays.
 
         Raises:
-            InputError: others answer by now.
+            InputError: other parts than those of `stated` answer by now.
         """
         with locks.writer(self.path, patience=_PATIENCE):
-            if self.stated() != stated:
-                raise InputError(f'{self.manifest} has changed since training began: train again')
-            self._state(stated | {'question_map': question_map})
+            before = self.stated() or {}
+            if before | {'question_map': None} != stated | {'question_map': None}:
+                raise InputError(f'{self.manifest} has changed since this command began: run it again')
+            self._state(before | parts)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[dict[str, str | None]]:
+        """The parts that answer (`read`), which stay on disk while the context lasts."""
+        while True:
+            stated = self.read()
+            with locks.shared(pathlib.Path(self.path, part) for part in stated.values() if part):
+                if self.read() == stated:
+                    yield stated
+                    return
 
     def move_text(self, memory: str, text: str) -> None:
         """States the text that was injected into a memory, if it is this memory that answers."""

@@ -19,7 +19,8 @@ from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import recognition, tables
-from opql_jax.corpus.documents import Document, document_from_json, validate
+from opql_jax.corpus.documents import Document, document_from_json, validate, write_documents
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, check_rejected, convert_lines
@@ -107,42 +108,22 @@ class PlainText:
     def read(self, rejected_path):
         if pdfs := sum(_is_pdf(path) for inside in self._inside.values() for path in inside):
             _log.warning('%s: %d PDF files are left out: %s', ', '.join(self.sources), pdfs, _PDF_ADVICE)
-        documents = self._documents(rejected_path)
-        batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
-        recognise = functools.partial(recognition.recognise_batch, model=self.model)
-        map_batches = self.map_batches or functools.partial(map_ordered, processes=self.processes)
-        parts = rejected_path.parent / tables.PARTS / _recognition_version(self.model) / 'spans'
-        parts.mkdir(parents=True, exist_ok=True)
-        spans = [
-            [recognition.Span(**span) for span in row]
-            for batch in map_cached(map_batches, recognise, parts, batches)
-            for row in batch['spans'].to_pylist()
-        ]
-        vocab, documents = resolve(documents, spans)
-        named = [document for document in documents if document.mentions]
-        if not named:
-            raise InputError(
-                f'{", ".join(self.sources)}: no name was recognised in {len(documents)} documents, so that nothing can be asked of them:'
-                ' is this English prose? Give text that names people, places or things'
-            )
-        in_names = sum(mention.end - mention.start for document in named for mention in document.mentions or ())
-        share = in_names / sum(len(document.text) for document in documents)
-        message = '%d of %d documents mention names, dates or quantities, which are %.1f%% of their characters'
-        tell = _log.warning if len(named) < len(documents) / 2 else _log.info
-        tell(message, len(named), len(documents), 100 * share)
-        return vocab, documents
+        documents = self.documents(rejected_path)
+        write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
+        parts = rejected_path.parent / tables.PARTS
+        return link_names(documents, parts, ', '.join(self.sources), self.model, self.processes, self.map_batches)
 
     def questions(self, vocab, rejected_path):
         return {}
 
-    def _documents(self, rejected_path: pathlib.Path) -> list[Document]:
-        """All documents, each text and each id once."""
+    def documents(self, rejected_path: pathlib.Path) -> list[Document]:
+        """All documents, each text and each id once. Bad ones are added to `rejected_path`."""
         read: list[tuple[str, Document]] = []  # with where each was read
         bad: list[tuple[str, str]] = []
         texts = 0
         for label, path in self.files().items():
             if path.suffix.lower() == '.jsonl':
-                convert = lambda number, record: (f'{path.name}, line {number}', _from_line(record))
+                convert = lambda number, record: (f'{path.name}, line {number}', document_from_record(record))
                 read += convert_lines(path, convert, rejected_path, self.max_reject_fraction)
                 continue
             texts += 1
@@ -185,6 +166,50 @@ class PlainText:
         return documents
 
 
+def link_names(
+    documents: Sequence[Document],
+    parts: pathlib.Path,
+    source: str,
+    model: str | None = None,
+    processes: int | None = 1,
+    map_batches: MapBatches | None = None,
+) -> tuple[EntityVocab, list[Document]]:
+    """Recognises the names in documents; returns the entities that they name, and the documents with their mentions.
+
+    Args:
+        documents: without mentions.
+        parts: a folder, made if need be, that keeps what was recognised.
+        source: of the documents, for messages.
+        model, processes, map_batches: see `PlainText`.
+
+    Raises:
+        InputError: no document has a name.
+    """
+    batches = (_batch(documents[i : i + BATCH_DOCUMENTS]) for i in range(0, len(documents), BATCH_DOCUMENTS))
+    recognise = functools.partial(recognition.recognise_batch, model=model)
+    map_batches = map_batches or functools.partial(map_ordered, processes=processes)
+    kept = parts / _recognition_version(model) / 'spans'
+    kept.mkdir(parents=True, exist_ok=True)
+    spans = [
+        [recognition.Span(**span) for span in row]
+        for batch in map_cached(map_batches, recognise, kept, batches)
+        for row in batch['spans'].to_pylist()
+    ]
+    vocab, linked = resolve(documents, spans)
+    named = [document for document in linked if document.mentions]
+    if not named:
+        raise InputError(
+            f'{source}: no name was recognised in {len(linked)} documents, so that nothing can be asked of them:'
+            ' is this English prose? Give text that names people, places or things'
+        )
+    in_names = sum(mention.end - mention.start for document in named for mention in document.mentions or ())
+    share = in_names / sum(len(document.text) for document in linked)
+    message = '%d of %d documents mention names, dates or quantities, which are %.1f%% of their characters'
+    tell = _log.warning if len(named) < len(linked) / 2 else _log.info
+    tell(message, len(named), len(linked), 100 * share)
+    return vocab, linked
+
+
 def _recognition_version(model: str | None) -> str:
     """The hash of all that recognised names depend on but the text: the rules, spaCy and its model."""
     digest = hashlib.sha256(pathlib.Path(recognition.__file__).read_bytes())
@@ -198,8 +223,8 @@ def _is_pdf(path: pathlib.Path) -> bool:
     return path.suffix.lower() == '.pdf'
 
 
-def _from_line(record: object) -> Document:
-    """The document of a line of a .jsonl file, about the entity of its title."""
+def document_from_record(record: object) -> Document:
+    """The document `{id, title, text}` of a line of a .jsonl file, about the entity of its title; InputError says what is wrong."""
     document = document_from_json(record)
     document = dataclasses.replace(document, mentions=None, title_entity=document.title)
     validate(document)

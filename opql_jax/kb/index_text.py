@@ -1,23 +1,31 @@
 """Makes a knowledge base of plain text: names are recognised, passages encoded with a released encoder, and nothing is trained."""
 
+from __future__ import annotations
+
+import dataclasses
 import logging
 import os
 import pathlib
+import tempfile
 import time
 from collections.abc import Sequence
 
 from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import is_folder_of
+from opql_jax.core.hashing import params_hash
+from opql_jax.core.manifest import FolderFormat, is_folder_of
 from opql_jax.corpus import tables
+from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText
+from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.build_memory import entry_table, log_progress, memory_options, select_pair_rows
 from opql_jax.kb.retrieve import index_passages
 from opql_jax.memory import build as build_lib
+from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models import released
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
@@ -32,6 +40,23 @@ PAIRS = 'near'
 MAX_TOKENS = 128
 
 
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The names of the parts of one version of a knowledge base of plain text, beside the encoder."""
+
+    text: str = TEXT
+    memory: str = MEMORY
+    retrieval: str = RETRIEVAL
+
+    @classmethod
+    def of(cls, folder: KBFolder, stated: dict[str, str | None]) -> Parts:
+        """Those of the version that answers; InputError if a trained model does."""
+        text, memory, retrieval = (stated.get(name) for name in ('text', 'memory', 'retrieval'))
+        if not (text and memory and retrieval):
+            raise InputError(f'{folder.path} is no knowledge base of plain text, which `opql index` makes')
+        return cls(text, memory, retrieval)
+
+
 def index_text(
     sources: Sequence[str],
     kb: str | os.PathLike,
@@ -41,7 +66,7 @@ def index_text(
     processes: int | None = None,
     map_batches: MapBatches | None = None,
 ) -> None:
-    """Builds a knowledge base, or goes on where a killed run of the same stopped.
+    """Builds a knowledge base, or goes on where a killed run of the same stopped. One that has all of the text is left as it is.
 
     Args:
         sources: text files and folders, see `PlainText`.
@@ -52,7 +77,8 @@ def index_text(
         map_batches: does elsewhere what is done for each document and passage, see `corpus.spark.map_ordered`; on this machine if None.
 
     Raises:
-        InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder.
+        InputError: no text, or none in which names are recognised; a knowledge base of other text in that folder, which `change_text`
+            changes.
     """
     reader = PlainText(
         tuple(map(os.fspath, sources)),
@@ -65,7 +91,33 @@ def index_text(
     _check_free(folder)
     part = files.require_local(folder.part(ENCODER, new=True))
     with locks.writer(part):  # one process makes all parts
-        _index(reader, kb, folder, copy_encoder(encoder, part))
+        parts = Parts()
+        if stated := folder.stated():
+            parts = Parts.of(folder, stated)
+            _check_unchanged(reader, folder, parts)
+        used = copy_encoder(encoder, part, folder.part(parts.memory, new=True))
+        made = make_parts(reader, folder, parts, used)
+        folder.write(text=parts.text, model=ENCODER, memory=parts.memory, retrieval=parts.retrieval)
+        if not made:
+            _log.info('%s has the text of %s already: nothing to do', folder.path, ', '.join(reader.sources))
+
+
+def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
+    """Raises InputError if the sources have documents that a finished knowledge base lacks, or has with other text."""
+    stored = Prepared(folder.part(parts.text)).file(tables.DOCUMENTS_FILE)
+    known = {document.id: document for document in read_documents(stored)}
+    with tempfile.TemporaryDirectory() as temporary:
+        documents = reader.documents(pathlib.Path(temporary, 'rejected.jsonl'))
+    texts = {document.text for document in known.values()}
+    new = [document.id for document in documents if document.id not in known and document.text not in texts]
+    changed = [document.id for document in documents if document.id in known and document != known[document.id]]
+    if new or changed:
+        shown = ', '.join((new + changed)[:3]) + (', …' if len(new + changed) > 3 else '')
+        again = ' --replace' if changed else ''
+        raise InputError(
+            f'{folder.path} was made of other text: the sources have {len(new)} new and {len(changed)} changed documents ({shown}).'
+            f' To take them in: opql add {folder.path} {" ".join(reader.sources)}{again}'
+        )
 
 
 def _check_free(folder: KBFolder) -> None:
@@ -75,25 +127,43 @@ def _check_free(folder: KBFolder) -> None:
         raise InputError(f'{path} holds other files, and no knowledge base: give a new or empty folder')
 
 
-def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder) -> None:
-    """`index_text`, while nobody else does."""
+def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, used: TextEncoder) -> bool:
+    """Makes those parts of a version that are not finished; returns whether there were any.
+
+    Args:
+        reader: of the text.
+        folder: of the knowledge base, in which nobody else makes parts meanwhile.
+        parts: their names.
+        used: the encoder, opened from its part.
+    """
     started = time.monotonic()
-    prepare(
-        kb=os.fspath(kb),
-        text=TEXT,
-        reader=reader,
-        tokenizer=os.fspath(folder.part(ENCODER) / released.TOKENIZER),
-        max_tokens=MAX_TOKENS,
-        pair_mode='all',
-        processes=reader.processes,
-        map_batches=reader.map_batches,
-    )
-    prepared = Prepared(folder.part(TEXT))
+    paths = {name: files.require_local(folder.part(part, new=True)) for name, part in dataclasses.asdict(parts).items()}
+    formats: dict[str, FolderFormat] = {
+        'text': tables.PREPARED,
+        'memory': memory_manifest.FORMAT,
+        'retrieval': retrieval_index.FORMAT,
+    }
+    finished = {name for name, format in formats.items() if is_folder_of(paths[name], format)}
+    answers = (folder.stated() or {}).get('text') == parts.text
+    if answers and len(finished) == len(formats):
+        return False
+    if not (answers and 'text' in finished):  # or `prepare` says whether the reader is the same
+        prepare(
+            kb=os.fspath(folder.path),
+            text=parts.text,
+            reader=reader,
+            tokenizer=os.fspath(folder.part(ENCODER) / released.TOKENIZER),
+            max_tokens=MAX_TOKENS,
+            pair_mode='all',
+            processes=reader.processes,
+            map_batches=reader.map_batches,
+        )
+    prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
-    parts = files.require_local(folder.part(ENCODER)) / tables.PARTS
-    passages = PassageEncoder(used, prepared, parts, reader.map_batches or map)
+    kept = files.require_local(folder.part(ENCODER)) / tables.PARTS
+    passages = PassageEncoder(used, prepared, kept, reader.map_batches or map)
     memory = build_lib.build(
-        folder.part(MEMORY, new=True),
+        paths['memory'],
         entry_table(prepared, rows),
         lambda entry_rows: passages.relations(rows[entry_rows]),
         memory_options(
@@ -105,18 +175,26 @@ def _index(reader: PlainText, kb, folder: KBFolder, used: TextEncoder) -> None:
         ),
         on_progress=log_progress,
     )
-    index = files.require_local(folder.part(RETRIEVAL, new=True))
-    if not is_folder_of(index, retrieval_index.FORMAT):
-        index_passages(index, prepared, passages)
-    folder.write(text=TEXT, model=ENCODER, memory=MEMORY, retrieval=RETRIEVAL)
+    if 'retrieval' not in finished:
+        index_passages(paths['retrieval'], prepared, passages)
     passages.clear()
-    _log.info('%s: %d entries over %d entities, %.0f s', kb, len(memory), len(prepared.vocab), time.monotonic() - started)
+    seconds = time.monotonic() - started
+    _log.info('%s: %d entries over %d entities, %.0f s', folder.path, len(memory), len(prepared.vocab), seconds)
+    return True
 
 
-def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path) -> TextEncoder:
-    """Copies a released encoder into a knowledge base, so that it can be taken elsewhere; `config.json` comes last."""
+def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | os.PathLike) -> TextEncoder:
+    """Copies a released encoder into a knowledge base, so that it can be taken elsewhere; `config.json` comes last.
+
+    Raises:
+        InputError: this is no released encoder, or `memory` is finished and was built with another one.
+    """
     source = released.DEFAULT if encoder == 'default' else files.require_local(encoder)
     used = TextEncoder.load(source)  # or says what is wrong with it
+    if is_folder_of(memory, memory_manifest.FORMAT):
+        built_with = memory_manifest.read_manifest(memory).hashes['encoder']
+        if built_with != params_hash(used.params):
+            raise InputError(f'{memory} was built with another encoder: name that one (--encoder), or a new folder')
     for name in (released.WEIGHTS, released.TOKENIZER, released.CARD, released.FORMAT.file):
         content = (source / name).read_bytes()
         if not (part / name).exists() or (part / name).read_bytes() != content:

@@ -130,7 +130,7 @@ def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most
         learnt, report = learn(opened, pairs, most, seed)
         if report.used:
             learnt.write(part, opened.text_answerer.encoder_hash, report.used)
-            folder.add_question_map(QUESTION_MAP, stated)
+            folder.change(stated, question_map=QUESTION_MAP)
     return report
 
 

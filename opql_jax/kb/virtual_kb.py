@@ -1,9 +1,11 @@
 """A virtual knowledge base: text, a memory of it, and a trained model that answers questions from both."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import paths, query, query_language
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.change_text import Change, change
 from opql_jax.kb.entity_set import EntitySet
 from opql_jax.kb.follower_answerer import FollowerAnswerer
 from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
@@ -47,6 +50,7 @@ class VirtualKB:
         memory: what the model searches; None for a language model without a memory.
         entity_table: E [n_entities, d_e] float32, with the rows of entities that were injected; None under a released encoder.
         memory_is_of_text: whether entries of the memory were read in `prepared`, rather than in other text such as triples.
+        folder: what it was opened from; None if it was put together otherwise.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class VirtualKB:
         """
         self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
         self.entity_table = np.asarray(params['entity_table']) if objective else None
+        self.folder: KBFolder | None = None
         self._answerer: Any
         self._retriever: Retriever | None = None
         if objective is None:
@@ -109,10 +114,25 @@ class VirtualKB:
         """
         if k is not None and k < 1:
             raise InputError(f'k={k}: give a number of entries of at least 1')
+        settings = {'step': step, 'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         folder = KBFolder(kb)
-        parts = folder.choose(text=text, model=model, memory=memory)
+        with contextlib.ExitStack() as held:
+            answering = held.enter_context(folder.hold()) if model is None and folder.manifest.exists() else None
+            opened = cls._open(folder, answering, text, model, memory, settings)
+            opened.folder = folder
+            weakref.finalize(opened, held.pop_all().close)
+            return opened
+
+    @classmethod
+    def _open(cls, folder: KBFolder, answering: dict[str, str | None] | None, text, model, memory, settings) -> 'VirtualKB':
+        """`open`, while the parts that the manifest states, `answering`, stay on disk; None if it is not asked."""
+        step = settings.pop('step')
+        if answering and answering.get('retrieval'):
+            parts = answering | {name: value for name, value in (('text', text), ('memory', memory)) if value is not None}
+        else:
+            parts = folder.choose(text=text, model=model, memory=memory)
+        is_plain_text = model is None and parts.get('retrieval') is not None
         prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
-        is_plain_text = model is None and folder.read().get('retrieval') is not None
         if is_plain_text or is_folder_of(model_dir, released.FORMAT):
             try:
                 released_encoder = TextEncoder.load(model_dir)
@@ -126,13 +146,13 @@ class VirtualKB:
             found = Memory.open(folder.part(parts['memory']), encoder_hash)
             found.check_vocabulary(prepared.vocab)
             covered(found, prepared)
-            stated = folder.read()
+            stated = answering or folder.read()
             if not (retrieval := stated.get('retrieval')):
                 raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
             index = RetrievalIndex.open(folder.part(retrieval))
             if (len(index.ids), index.num_entities) != (len(prepared.passages), len(prepared.vocab)):
                 raise InputError(f'{folder.part(retrieval)} is of other text: delete it and run `opql index` again')
-            if any(setting is not None for setting in (step, k, exclude_topic, filter)):
+            if any(setting is not None for setting in (step, *settings.values())):
                 raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
             part = stated.get('question_map')
             question_map = QuestionMap.read(folder.part(part), encoder_hash) if part else None
@@ -150,13 +170,22 @@ class VirtualKB:
         if opened is not None:
             params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
         objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
-        settings = {'k': k, 'exclude_topic': exclude_topic, 'filter': filter}
         settings = {name: value for name, value in settings.items() if value is not None}
-        if k is not None and opened is not None:
-            settings['k'] = min(k, max(len(opened), 1))  # there are no more
+        if 'k' in settings and opened is not None:
+            settings['k'] = min(settings['k'], max(len(opened), 1))  # there are no more
         if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
             raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
         return cls(prepared, encoder, params, opened, dataclasses.replace(objective, **settings))
+
+    def update(self) -> contextlib.AbstractContextManager[Change]:
+        """Changes the text of the knowledge base, see `change_text.change`; this object keeps the version that it opened.
+
+        Raises:
+            InputError: it was not opened from a folder that `opql index` made.
+        """
+        if self.folder is None:
+            raise InputError('only what was opened from a folder can be updated')
+        return change(self.folder.path)
 
     @property
     def text_answerer(self) -> TextAnswerer:

@@ -179,7 +179,7 @@ def test_killed_half_way_it_answers_as_before(kb, tmp_path, monkeypatch):
 def test_another_encoders_map_is_refused(kb):
     QuestionMap.untrained(opql_jax.open(kb).text_answerer.map.change.shape[0]).write(kb / QUESTION_MAP, 'other', 1)
     folder = KBFolder(kb)
-    folder.add_question_map(QUESTION_MAP, folder.read())
+    folder.change(folder.read(), question_map=QUESTION_MAP)
     with pytest.raises(ManifestError, match='another encoder'):
         opql_jax.open(kb)
 

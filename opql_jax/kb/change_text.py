@@ -1,0 +1,272 @@
+"""Changes a knowledge base of plain text: documents are added, replaced and forgotten, all or nothing.
+
+A change makes new parts beside those that answer (`text-2`, `memory-2`, `retrieval-2`), and then replaces the manifest of the knowledge
+base, which names them. Whoever opened the version before keeps it; a change that was killed leaves it as it was. Parts that no version
+needs are removed at the end of a change, or by the next one while somebody has them open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import itertools
+import logging
+import os
+import pathlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from opql_jax.core import files, locks
+from opql_jax.core.batch_cache import MapBatches
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import MANIFEST, FolderFormat, is_folder_of
+from opql_jax.corpus import tables
+from opql_jax.corpus.documents import Document, read_documents
+from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.plain_text import PlainText, document_from_record, link_names
+from opql_jax.datasets.stored_text import StoredText
+from opql_jax.kb.index_text import ENCODER, Parts, make_parts
+from opql_jax.memory import manifest as memory_manifest
+from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.retrieval import index as retrieval_index
+
+_log = logging.getLogger(__name__)
+
+# What documents were left out of those that were added, and why.
+REJECTED = 'rejected.jsonl'
+_SEGMENT = 'segment-[0-9][0-9][0-9][0-9][0-9]'
+# The formats of each kind of part, finished and unfinished, and the files of both. Others in their folders are left alone.
+_OWN: dict[str, tuple[tuple[FolderFormat, ...], tuple[str, ...]]] = {
+    'text': ((tables.PREPARED, tables.PLAN), (*tables.CONTENTS, f'{tables.PARTS}/*/*/*.arrow')),
+    'memory': (
+        (memory_manifest.FORMAT, memory_manifest.PLAN_FORMAT),
+        (*(f'{_SEGMENT}/{name}' for name in ('*.npy', '*.parquet', '*.json')), '*.npy'),
+    ),
+    'retrieval': ((retrieval_index.FORMAT,), ('*.npy', '*.parquet')),
+}
+
+
+@dataclasses.dataclass
+class Change:
+    """A change that is being put together; see `change`.
+
+    Attributes:
+        documents: those that there will be, by id, in order.
+        added, replaced, removed: how many documents were.
+        skipped: documents that were to be added, and are there already.
+        cut: documents without the sentences that mention a forgotten entity.
+    """
+
+    documents: dict[str, Document]
+    _parts: pathlib.Path
+    _rejected: pathlib.Path
+    _vocab_of: Prepared
+    _processes: int | None = None
+    _map_batches: MapBatches | None = None
+    added: int = 0
+    replaced: int = 0
+    removed: int = 0
+    skipped: int = 0
+    cut: int = 0
+
+    def add(self, *sources: str | os.PathLike | dict, replace: bool = False, max_reject_fraction: float = 0.01) -> None:
+        """Adds documents.
+
+        Args:
+            *sources: files and folders, see `PlainText`, or documents `{id, title, text}`.
+            replace: whether a document takes the place of one with its id; else that is refused.
+            max_reject_fraction: see `PlainText`.
+
+        Raises:
+            InputError: bad sources, or a document whose id is that of another text.
+        """
+        paths = tuple(os.fspath(source) for source in sources if not isinstance(source, dict))
+        documents = [document_from_record(source) for source in sources if isinstance(source, dict)]
+        if paths:
+            documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(self._rejected)
+        texts = {document.text for document in self.documents.values()}
+        for document in documents:
+            before = self.documents.get(document.id)
+            if document == before or (before is None and document.text in texts):
+                self.skipped += 1
+                continue
+            if before is not None and not replace:
+                raise InputError(
+                    f'document {shown(document.id)} is there with another text: replace it (--replace), or give it another id'
+                )
+            self.added, self.replaced = self.added + (before is None), self.replaced + (before is not None)
+            self.documents[document.id] = document
+            texts.add(document.text)
+
+    def remove(self, *, document: str | Collection[str] = (), entity: str | Collection[str] = ()) -> None:
+        """Forgets documents, and all that is said of entities: the documents about them, and the sentences that mention them.
+
+        Args:
+            document: ids of documents.
+            entity: names or keys of entities.
+
+        Raises:
+            InputError: there is no such document or entity; names the nearest.
+        """
+        for name in _several(document):
+            if name not in self.documents:
+                near = difflib.get_close_matches(name, self.documents, n=3, cutoff=0.6)
+                hint = f'; did you mean {" or ".join(map(shown, near))}?' if near else ''
+                raise InputError(f'unknown document {shown(name)}{hint}')
+            del self.documents[name]
+            self.removed += 1
+        if names := _several(entity):
+            vocab = self._vocab_of.vocab
+            self._forget({vocab.keys[vocab.id(name)] for name in names})
+
+    def _forget(self, keys: set[str]) -> None:
+        if not self.documents:
+            return
+        _, linked = link_names(
+            [*self.documents.values()], self._parts, 'the text', processes=self._processes, map_batches=self._map_batches
+        )
+        for document in linked:
+            rest = _without(document, keys)
+            if rest == document.text:
+                continue
+            if rest.strip():
+                self.cut += 1
+                self.documents[document.id] = dataclasses.replace(self.documents[document.id], text=rest)
+            else:
+                self.removed += 1
+                del self.documents[document.id]
+
+    def __str__(self) -> str:
+        counts = {name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut')}
+        said = [f'{count:,} documents {name}' for name, count in counts.items() if count]
+        said += [f'{self.skipped:,} were there already'] if self.skipped else []
+        return ', '.join(said) or 'nothing to change'
+
+
+@contextlib.contextmanager
+def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: MapBatches | None = None) -> Iterator[Change]:
+    """Yields a `Change`; a clean exit makes one new version of the knowledge base, and an exception none.
+
+    Args:
+        kb: the folder of a knowledge base of plain text.
+        processes, map_batches: see `index_text`.
+
+    Raises:
+        InputError: it is none, another process changes it, or no document is left.
+    """
+    folder = KBFolder(kb)
+    Parts.of(folder, folder.read())
+    with locks.writer(files.require_local(folder.part(ENCODER))):
+        stated = folder.read()
+        parts = Parts.of(folder, stated)
+        remove_unneeded(folder)
+        text = Prepared(folder.part(parts.text))
+        before = {document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))}
+        recognised = folder.path / ENCODER / tables.PARTS
+        changed = Change(dict(before), recognised, folder.path / REJECTED, text, processes, map_batches)
+        yield changed
+        if list(changed.documents.items()) == list(before.items()):
+            return
+        if not changed.documents:
+            raise InputError(f'{folder.path}: no document would be left; delete the folder to forget all')
+        new = _next(folder, parts)
+        documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
+        reader = StoredText(documents, str(folder.path), rejected, processes, map_batches)
+        make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
+        folder.change(stated, **dataclasses.asdict(new))
+        remove_unneeded(folder)
+
+
+def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict], *, replace: bool = False, **options) -> Change:
+    """Adds documents to a knowledge base of plain text; see `Change.add`, and `change` for the options."""
+    reject = {name: options.pop(name) for name in ('max_reject_fraction',) if name in options}
+    with change(kb, **options) as changed:
+        changed.add(*sources, replace=replace, **reject)
+    return changed
+
+
+def remove_text(kb: str | os.PathLike, documents: Collection[str] = (), entities: Collection[str] = (), **options) -> Change:
+    """Forgets documents and entities of a knowledge base of plain text; see `Change.remove`, and `change` for the options."""
+    with change(kb, **options) as changed:
+        changed.remove(document=documents, entity=entities)
+    return changed
+
+
+def compact(kb: str | os.PathLike) -> int:
+    """Removes what no version needs, such as parts that were open when a change ended; returns how many bytes that freed."""
+    folder = KBFolder(kb)
+    Parts.of(folder, folder.read())
+    with locks.writer(files.require_local(folder.part(ENCODER))):
+        return remove_unneeded(folder)
+
+
+def remove_unneeded(folder: KBFolder) -> int:
+    """Removes parts of versions that do not answer, unless somebody has them open; returns how many bytes that freed.
+
+    The caller holds the lock of the encoder's folder. Files of a user's in those parts stay.
+    """
+    stated, freed = set(folder.read().values()), 0
+    for kind, (formats, names) in _OWN.items():
+        for path in sorted(pathlib.Path(folder.path).glob(f'{kind}*')):
+            if path.name in stated or path.is_symlink() or not re.fullmatch(rf'{kind}(-\d+)?', path.name):
+                continue
+            if any(is_folder_of(path, format) for format in formats):
+                freed += _remove_part(path, names)
+        # Of an index that was killed while it was written.
+        for path in pathlib.Path(folder.path).glob(f'.{kind}*.*/index'):
+            files.remove_own(path, *names, MANIFEST)
+            with contextlib.suppress(OSError):  # something else is in it
+                path.parent.rmdir()
+    return freed
+
+
+def _remove_part(path: pathlib.Path, names: Sequence[str]) -> int:
+    with contextlib.ExitStack() as held:
+        for each in (path, *path.glob(_SEGMENT)):
+            if not held.enter_context(locks.try_exclusive(each)):
+                return 0
+        freed = sum(file.stat().st_size for file in path.rglob('*') if file.is_file())
+        for file in [file for name in names for file in path.glob(name)]:
+            file.unlink()
+        files.remove_partials(path, *names)
+        for inner in sorted((inner for inner in path.rglob('*') if inner.is_dir()), reverse=True):
+            if not any(inner.iterdir()):
+                inner.rmdir()
+        # Last what says that the folder is ours, so that the next change goes on if this one is killed.
+        files.remove_own(path, 'plan.json', MANIFEST)
+        return freed
+
+
+def _next(folder: KBFolder, parts: Parts) -> Parts:
+    """Names of parts that are free."""
+    number = re.search(r'-(\d+)$', parts.text)
+    for version in itertools.count(int(number[1]) + 1 if number else 2):
+        new = Parts(*(f'{kind}-{version}' for kind in _OWN))
+        if not any((folder.path / part).exists() for part in dataclasses.astuple(new)):
+            return new
+    raise AssertionError
+
+
+def _without(document: Document, keys: set[str]) -> str:
+    """The text of a linked document without the sentences that mention entities; '' if it is about one of them."""
+    if document.title_entity in keys:
+        return ''
+    mentions = document.mentions or ()
+    named = [mention for mention in mentions if mention.entity in keys]
+    if not named:
+        return document.text
+    starts = sentence_starts(document.text, [(mention.start, mention.end, 0) for mention in mentions])
+    sentences = itertools.pairwise([0, *starts[1:], len(document.text)])
+    return ''.join(
+        document.text[start:end]
+        for start, end in sentences
+        if not any(mention.start < end and start < mention.end for mention in named)
+    ).strip()
+
+
+def _several(names: str | Collection[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))

@@ -1,0 +1,49 @@
+"""What is in a knowledge base of plain text: counts, its encoder, its parts and their sizes."""
+
+import os
+import pathlib
+from typing import Any
+
+from opql_jax.core import files
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.change_text import REJECTED
+from opql_jax.kb.index_text import Parts
+from opql_jax.memory.manifest import read_manifest
+
+
+def describe(kb: str | os.PathLike) -> dict[str, Any]:
+    """What `opql info` tells, as JSON values.
+
+    Returns:
+        `documents`, `passages`, `entities`, `mentions`, `entries` and `rejected` (documents that were left out) as counts; `encoder`, the hash of
+        its parameters; `parts`, the names of those that answer; `bytes` of the folder, and `unneeded_bytes` of parts that do not answer.
+
+    Raises:
+        InputError: this is no knowledge base of plain text.
+    """
+    folder = KBFolder(kb)
+    path = files.require_local(folder.path)
+    with folder.hold() as stated:
+        parts = Parts.of(folder, stated)
+        text, memory = Prepared(folder.part(parts.text)), read_manifest(folder.part(parts.memory))
+        counts = text.manifest.counts
+        rejected = [file for file in (text.directory / REJECTED, path / REJECTED) if file.exists()]
+        answering = {path / part for part in stated.values() if part}
+        sizes = {child: _size(child) for child in path.iterdir()}
+        return {
+            'documents': counts.documents,
+            'passages': counts.passages,
+            'entities': counts.entities,
+            'mentions': counts.mentions,
+            'entries': memory.num_entries,
+            'rejected': sum(len(file.read_bytes().splitlines()) for file in rejected),
+            'encoder': memory.hashes['encoder'],
+            'parts': {name: part for name, part in stated.items() if part},
+            'bytes': sum(sizes.values()),
+            'unneeded_bytes': sum(size for child, size in sizes.items() if child.is_dir() and child not in answering),
+        }
+
+
+def _size(path: pathlib.Path) -> int:
+    return sum(file.lstat().st_size for file in (path, *path.rglob('*')) if file.is_file())

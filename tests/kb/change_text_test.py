@@ -1,0 +1,186 @@
+"""Documents are added to a knowledge base of plain text and forgotten, all or nothing."""
+
+import gc
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import read_documents
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb import change_text
+from opql_jax.kb.change_text import add_text, change, remove_text
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.verify import verify
+
+from trios import TRIOS, write
+
+ENGINE, RIVER = TRIOS['engine'], TRIOS['river']
+REPO = pathlib.Path(__file__).resolve().parents[2]
+
+
+def documents(kb):
+    folder = KBFolder(kb)
+    return {d.id: d.text for d in read_documents(folder.part(folder.read()['text']) / 'documents.parquet')}
+
+
+def parts(kb):
+    """The parts that are there, but for the encoder."""
+    return sorted(path.name for path in kb.iterdir() if path.is_dir() and path.name != 'encoder')
+
+
+def facts(kb):
+    """The entries by their names and sentences, with their relations."""
+    memory = kb.memory
+    said = [(fact['topic'], fact['target'], fact['sentence']) for fact in kb.evidence(memory.ids)]
+    return said, memory.relations().astype(np.float32)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Three documents in `a`, three others in `b`, a knowledge base of the former, and one of them all."""
+    root = tmp_path_factory.mktemp('change')
+    write(root / 'a', ENGINE.documents)
+    write(root / 'b', RIVER.documents)
+    index_text([root / 'a'], root / 'half', processes=1)
+    index_text([root / 'a', root / 'b'], root / 'whole', processes=1)
+    return root
+
+
+@pytest.fixture(scope='module')
+def grown(folder):
+    """The knowledge base of `a`, to which `b` was added."""
+    shutil.copytree(folder / 'half', folder / 'grown')
+    changed = add_text(folder / 'grown', [folder / 'b'], processes=1)
+    assert (changed.added, changed.skipped) == (3, 0)
+    return folder / 'grown'
+
+
+@pytest.fixture
+def half(folder, tmp_path):
+    """A knowledge base of `a` for one test."""
+    return pathlib.Path(shutil.copytree(folder / 'half', tmp_path / 'kb'))
+
+
+def test_what_was_added_is_as_if_all_had_been_indexed_at_once(folder, grown):
+    added, whole = opql_jax.open(grown), opql_jax.open(folder / 'whole')
+    assert documents(grown) == documents(folder / 'whole')
+    assert added.vocab.names == whole.vocab.names and added.vocab.aliases == whole.vocab.aliases
+    (said, relations), (said_of_whole, relations_of_whole) = facts(added), facts(whole)
+    assert said == said_of_whole
+    np.testing.assert_allclose(relations, relations_of_whole, atol=2e-3)
+    for asked in (*ENGINE.asked, *RIVER.asked):
+        assert added.ask(asked.question).entities[0] == whole.ask(asked.question).entities[0]
+        assert [p.document for p in added.retrieve(asked.question)] == [p.document for p in whole.retrieve(asked.question)]
+    assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
+    assert verify(grown, lambda line: None) == []
+
+
+def test_what_is_there_already_changes_nothing(folder, grown):
+    before = KBFolder(grown).manifest.read_bytes()
+    assert add_text(grown, [folder / 'a', folder / 'b'], processes=1).skipped == 6
+    index_text([folder / 'a'], grown, processes=1)
+    assert KBFolder(grown).manifest.read_bytes() == before and parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
+
+
+def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
+    before = KBFolder(half).manifest.read_bytes()
+    write(tmp_path / 'a', {'Charles Babbage': 'Charles Babbage was born in Walworth in London.'})
+    for wrong, said in (
+        (lambda: add_text(half, [tmp_path / 'a']), "'a/charles babbage.txt' is there with another text.*--replace"),
+        (lambda: add_text(half, [tmp_path / 'nothing']), 'no such file'),
+        (lambda: add_text(half, [{'id': 'x', 'title': 'X'}]), 'text: missing'),
+        (lambda: remove_text(half, ['a/charles babage.txt']), "unknown document.*did you mean 'a/charles babbage.txt'"),
+        (lambda: remove_text(half, entities=['Charles Babage']), "unknown entity.*did you mean 'Charles Babbage'"),
+        (lambda: remove_text(half, list(documents(half))), 'no document would be left'),
+        (lambda: add_text(tmp_path / 'other', [folder / 'b']), 'does not exist'),
+    ):
+        with pytest.raises(InputError, match=said):
+            wrong()
+    with pytest.raises(ZeroDivisionError), change(half) as changed:
+        changed.add(folder / 'b')
+        raise ZeroDivisionError
+    assert KBFolder(half).manifest.read_bytes() == before and parts(half) == ['memory', 'retrieval', 'text']
+
+
+def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened(folder, half):
+    opened = opql_jax.open(half)
+    (half / 'text' / 'notes.txt').write_text('of a user')
+    with opened.update() as changed:
+        changed.add({'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'})
+        changed.add({'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': 'Lord Byron lived in Venice.'}, replace=True)
+        changed.remove(document='a/charles babbage.txt')
+    assert str(changed) == '1 documents added, 1 documents replaced, 1 documents removed'
+    assert list(documents(half)) == ['a/ada lovelace.txt', 'a/lord byron.txt', 'new']
+
+    # The parts of the version before are there as long as it is open, and then only what is a user's.
+    assert opened.evidence(opened.memory.ids)
+    assert opened.ask(ENGINE.asked[0].question).entities.size
+    assert parts(half) == ['memory', 'memory-2', 'retrieval', 'retrieval-2', 'text', 'text-2']
+    del opened
+    gc.collect()
+    change_text.remove_unneeded(KBFolder(half))
+    assert parts(half) == ['memory-2', 'retrieval-2', 'text', 'text-2']
+    assert [path.name for path in (half / 'text').iterdir()] == ['notes.txt']
+    assert 'Per Georg Scheutz' in opql_jax.open(half).vocab.names
+
+
+def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
+    changed = remove_text(half, entities=['Charles Babbage'], processes=1)
+    assert (changed.removed, changed.cut) == (1, 1)  # its own document, and a sentence about Ada Lovelace
+    kb = opql_jax.open(half)
+    assert kb.vocab.get('Charles Babbage') is None and not any('Babbage' in text for text in documents(half).values())
+    assert 'born in London' in documents(half)['a/ada lovelace.txt']
+    with pytest.raises(InputError, match='unknown entity'):
+        remove_text(half, entities=['Charles Babbage'])
+
+
+@pytest.mark.parametrize('killed_in', ['prepare', 'index_passages', 'change'])
+def test_a_change_that_was_killed_leaves_the_version_before(folder, half, killed_in):
+    script = f"""
+import os, signal, sys
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb import index_text
+from opql_jax.kb.change_text import add_text
+
+def killed(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(KBFolder if {killed_in!r} == 'change' else index_text, {killed_in!r}, killed)
+add_text(sys.argv[1], [sys.argv[2]], processes=1)
+"""
+    before, manifest = documents(half), KBFolder(half).manifest.read_bytes()
+    run = subprocess.run([sys.executable, '-c', script, half, folder / 'b'], env=os.environ | {'PYTHONPATH': str(REPO)})
+    assert run.returncode == -signal.SIGKILL
+    assert KBFolder(half).manifest.read_bytes() == manifest and documents(half) == before
+    change_text.remove_unneeded(KBFolder(half))
+    assert parts(half) == ['memory', 'retrieval', 'text']
+    assert verify(half, lambda line: None) == []
+
+
+def test_the_commands(folder, half, capsys):
+    cli.main(['add', str(half), str(folder / 'a')])
+    assert '3 were there already' in capsys.readouterr().out
+    cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
+    assert '1 documents removed' in capsys.readouterr().out
+    cli.main(['info', str(half), '--json'])
+    told = json.loads(capsys.readouterr().out)
+    assert (told['documents'], told['parts']['text'], told['rejected']) == (2, 'text-2', 0)
+    assert told['entries'] == len(opql_jax.open(half).memory) and told['bytes'] > 10**6
+    cli.main(['info', str(half)])
+    assert 'documents' in capsys.readouterr().out
+    cli.main(['compact', str(half)])
+    assert 'freed' in capsys.readouterr().out
+    with pytest.raises(SystemExit, match='error: .*unknown document'):
+        cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
+    with pytest.raises(SystemExit, match='error: .*name a document or an entity'):
+        cli.main(['remove', str(half)])
