@@ -29,6 +29,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.kb import query as tree
+from opql_jax.kb.differentiable import DifferentiableSet, differentiable
 from opql_jax.kb.paths import Path
 from opql_jax.kb.weighted_entities import WeightedEntities
 
@@ -55,11 +56,12 @@ class EntitySet(WeightedEntities):
         """Takes a query whose entities the knowledge base knows.
 
         Raises:
-            InputError: an unknown entity, with the nearest names; or an ambiguous name, with a sentence about each that it may mean.
+            InputError: an unknown entity, with the nearest names; an ambiguous name, with a sentence about each that it may mean; or a kind
+                that there is not.
         """
-        for name, column in query.names():
+        for field, name, column in query.names():
             try:
-                kb.sets.entity(name)
+                kb.sets.entity(name) if field == 'entity' else kb.sets.check_kind(name)
             except InputError as error:
                 raise error if column is None else InputError(f'query, column {column}: {error}') from None
         self.kb, self.query = kb, query
@@ -110,6 +112,10 @@ class EntitySet(WeightedEntities):
         return EntitySet(self.kb, tree.Combined(operator, self.query, other.query))
 
     # ---- What is in it ----
+
+    def differentiable(self) -> DifferentiableSet:
+        """The set as a pure function of the relations that it follows, and these: for JAX to train."""
+        return differentiable(self.kb, self.query)
 
     @property
     def entities(self) -> np.ndarray:  # type: ignore[override]

@@ -39,8 +39,8 @@ class Query:
         """The queries that this one is made of."""
         return tuple(value for field in dataclasses.fields(self) if isinstance(value := getattr(self, field.name, 0), Query))
 
-    def names(self) -> Iterator[tuple[str, int | None]]:
-        """The names of entities in it, each with its column in the text that was parsed, if that is where the query is from."""
+    def names(self) -> Iterator[tuple[str, str, int | None]]:
+        """What it names: 'entity' or 'kind', the name, and its column in the text that was parsed, if that is where it is from."""
         for part in self.parts:
             yield from part.names()
 
@@ -55,8 +55,8 @@ class Entity(Query):
     name: str
     column: int | None = dataclasses.field(default=None, repr=False, compare=False)
 
-    def names(self) -> Iterator[tuple[str, int | None]]:
-        yield self.name, self.column
+    def names(self) -> Iterator[tuple[str, str, int | None]]:
+        yield 'entity', self.name, self.column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +77,9 @@ class Where(Query):
     value: str
     column: int | None = dataclasses.field(default=None, repr=False, compare=False)
 
-    def names(self) -> Iterator[tuple[str, int | None]]:
+    def names(self) -> Iterator[tuple[str, str, int | None]]:
         yield from self.members.names()
-        if self.field == 'entity':
-            yield self.value, self.column
+        yield self.field, self.value, self.column
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.recognition import KINDS
 from opql_jax.kb import query as tree
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.question_plans import Step
@@ -52,6 +54,12 @@ class SetEvaluator:
         self._memory = kb.memory
         self.evaluate = functools.lru_cache(maxsize=_CACHED)(self._evaluate)
         self.entity = functools.lru_cache(maxsize=_CACHED)(self._entity)
+
+    def check_kind(self, kind: str) -> None:
+        """Raises InputError unless entities may be of a kind."""
+        kinds = {*KINDS.values(), UNKNOWN_KIND, *self._kb.vocab.kinds}
+        if kind not in kinds:
+            raise InputError(f'unknown kind {shown(kind)}: there are {", ".join(sorted(kinds))}')
 
     def paths(self, query: tree.Query, entity: int, most: int) -> list[Path]:
         """The best paths by which a query finds an entity, see `WeightedEntities.paths`."""

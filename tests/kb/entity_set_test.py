@@ -5,6 +5,8 @@ import concurrent.futures
 import json
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -222,6 +224,8 @@ def test_a_name_that_is_not_known_is_told_with_its_column(kb):
         kb.query('Clara Holm . in & Nigt Ferry')
     with pytest.raises(InputError, match="query, column 22: 'Lind' may be 2 entities"):
         kb.query('Oslo . born [entity= Lind]')
+    with pytest.raises(InputError, match="query, column 12: unknown kind 'persn': there are date, event, "):
+        kb.query('Oslo [kind=persn]')
     with pytest.raises(InputError, match='query: expected a string that is not blank'):
         kb.query(' ')
 
@@ -279,6 +283,11 @@ def test_what_is_no_name_or_relation_is_told(kb, directed, bad):
     if bad is not None:
         with pytest.raises(InputError, match='kind: '):
             directed.where(kind=bad)
+
+
+def test_an_unknown_kind_is_told_with_those_that_there_are(directed):
+    with pytest.raises(InputError, match="unknown kind 'Person': there are date, event, .*person, place"):
+        directed.where(kind='Person')
 
 
 @pytest.mark.parametrize('bad', [0, -1, None, '3', 1.5])
@@ -352,3 +361,39 @@ def test_a_table_for_pandas(kb, directed):
     assert list(table['entity']) == directed.names and list(table['weight']) == [member.weight for member in directed]
     assert 'directed by Ingrid Solberg' in table['sentence'][0] and table['document'][0] == 'harbour'
     assert list(kb.entity('Graz').to_pandas()['sentence'].isna()) == [True]
+
+
+# Gradients.
+
+
+@pytest.mark.parametrize(
+    'make',
+    [
+        lambda kb, directed: directed.follow('starring') - kb.entity('Anna Weiss'),
+        lambda kb, directed: (directed | kb.entity('Oslo')).follow('directed', inverse=True).where(kind='person').top(2),
+        lambda kb, directed: (directed & kb.entity('Clara Holm').follow('starred in')).where(entity='Night Ferry'),
+        lambda kb, directed: directed.where(kind='language').follow('starring'),
+    ],
+)
+def test_a_set_as_a_function_has_the_weights_of_the_set(kb, directed, make):
+    made = make(kb, directed)
+    function, params, entities = made.differentiable()
+    weights = dict(zip(made.entities.tolist(), made.weights.tolist()))
+    np.testing.assert_allclose(jax.jit(function)(params), [weights.get(entity, 0.0) for entity in entities.tolist()], atol=1e-5)
+    assert weights.keys() <= set(entities.tolist())
+
+
+def test_a_query_is_trained_by_its_gradient(kb, directed):
+    function, params, entities = directed.differentiable()
+    assert set(params) == {'directed'} and params['directed'].shape == (kb.memory.manifest.relation_dim,)
+    wanted = entities.tolist().index(kb.vocab.id('Night Ferry'))
+
+    def loss(params):
+        weights = function(params)
+        return -jnp.log(weights[wanted] / weights.sum())
+
+    gradient = jax.grad(loss)(params)
+    step = np.random.default_rng(0).normal(size=gradient['directed'].shape).astype(np.float32)
+    moved = [loss({'directed': params['directed'] + sign * 1e-3 * step}) for sign in (1, -1)]
+    assert (moved[0] - moved[1]) / 2e-3 == pytest.approx(np.vdot(gradient['directed'], step), rel=0.02)
+    assert loss(jax.tree.map(lambda value, slope: value - 0.05 * slope, params, gradient)) < loss(params) - 0.5
