@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         '--host', default='127.0.0.1', help='the address to listen at (default: this machine only); any other needs a token'
     )
     explore.add_argument('--port', type=int, default=8000, help='0 takes a free one (default: 8000)')
+    explore.add_argument('--writable', action='store_true', help='pages may add and forget documents')
     explore.add_argument(
         '--token', default=os.environ.get('OPQL_TOKEN'), help='what clients have to know (default: OPQL_TOKEN)'
     )
@@ -200,7 +201,7 @@ def _explore(options) -> None:
         from opql_jax.explorer import app
     except ImportError as error:
         raise InputError("opql explore needs the extra app: pip install 'opql_jax[app]'") from error
-    app.serve(options.kb, options.host, options.port, options.token)
+    app.serve(options.kb, options.host, options.port, options.token, options.writable)
 
 
 def _add(options) -> None:

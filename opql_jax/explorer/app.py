@@ -8,15 +8,17 @@ from urllib.parse import urlencode
 
 import jinja2
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.explorer import guard, views
+from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -46,14 +48,19 @@ class Current:
 
 
 class Explorer:
-    """The pages of a knowledge base."""
+    """The pages of a knowledge base, and the forms by which it is changed if it is `writable`."""
 
-    def __init__(self, folder: str | os.PathLike):
+    def __init__(self, folder: str | os.PathLike, writable: bool = False):
         self._current = Current(folder)
+        self._changes = Changes(folder) if writable else None
         self._map: tuple[VirtualKB, list[views.Point]] | None = None
         loader = jinja2.FileSystemLoader(_HERE / 'templates')
         self._templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        self._templates.globals |= {'title': pathlib.Path(os.path.abspath(folder)).name, 'link': _link}
+        self._templates.globals |= {
+            'title': pathlib.Path(os.path.abspath(folder)).name,
+            'link': _link,
+            'changes': self._changes,
+        }
 
     def routes(self) -> list[Route | Mount]:
         pages = {
@@ -67,8 +74,10 @@ class Explorer:
             '/api/retrieve': self.api_retrieve,
             '/openapi.json': self.openapi,
         }
+        forms = {'/add': self.add, '/forget': self.forget, '/undo': self.undo} if self._changes else {}
         return [
             *(Route(path, page, methods=['GET']) for path, page in pages.items()),
+            *(Route(path, form, methods=['POST']) for path, form in forms.items()),
             Mount('/static', StaticFiles(directory=_HERE / 'static')),
         ]
 
@@ -107,6 +116,26 @@ class Explorer:
         kinds = {point.kind for point in points}
         return self._page('map.html', points=points, kinds=sorted(kinds), width=900, height=600)
 
+    # ---- Forms ----
+
+    async def add(self, request: Request) -> Response:
+        assert self._changes is not None  # else there is no such route
+        form = await self._changes.form(request)
+        document = await run_in_threadpool(self._changes.add, form.get('title', ''), form.get('text', ''))
+        return RedirectResponse(_link('/document', id=document), 303)
+
+    async def forget(self, request: Request) -> Response:
+        assert self._changes is not None
+        form = await self._changes.form(request)
+        await run_in_threadpool(self._changes.forget, form.get('id', ''))
+        return RedirectResponse('/documents', 303)
+
+    async def undo(self, request: Request) -> Response:
+        assert self._changes is not None
+        await self._changes.form(request)
+        await run_in_threadpool(self._changes.undo)
+        return RedirectResponse('/documents', 303)
+
     # ---- For programs ----
 
     def api_ask(self, request: Request) -> Response:
@@ -141,19 +170,23 @@ class Explorer:
 
 
 def make_app(
-    folder: str | os.PathLike, hosts: Collection[str] = guard.LOOPBACK, token: str | None = None, rate: float | None = None
+    folder: str | os.PathLike,
+    hosts: Collection[str] = guard.LOOPBACK,
+    token: str | None = None,
+    rate: float | None = None,
+    writable: bool = False,
 ) -> Callable:
-    """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`.
+    """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`; `writable` if pages may change it.
 
     Raises:
         InputError: no knowledge base of plain text is there.
     """
-    explorer = Explorer(folder)
+    explorer = Explorer(folder, writable)
     handlers = {InputError: explorer.refused, HTTPException: explorer.failed}
     return guard.Guard(Starlette(routes=explorer.routes(), exception_handlers=handlers), hosts, token, rate)  # type: ignore[arg-type]
 
 
-def serve(folder: str | os.PathLike, host: str, port: int, token: str | None) -> None:
+def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, writable: bool = False) -> None:
     """Serves the explorer until it is interrupted.
 
     Args:
@@ -161,6 +194,7 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None) ->
         host: the address to listen at; any but loopback needs a token.
         port: 0 takes a free one.
         token: see `guard.Guard`.
+        writable: whether pages may change the knowledge base.
 
     Raises:
         InputError: no token, or the port is in use.
@@ -172,7 +206,7 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None) ->
     local = host in guard.LOOPBACK
     if not local and not token:
         raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
-    app = make_app(folder, guard.LOOPBACK if local else {host, *guard.LOOPBACK}, token, None if local else 10.0)
+    app = make_app(folder, guard.LOOPBACK if local else {host, *guard.LOOPBACK}, token, None if local else 10.0, writable)
     listening = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

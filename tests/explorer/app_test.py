@@ -207,6 +207,47 @@ def test_a_page_shows_what_an_update_has_made_of_the_knowledge_base(folder, tmp_
     assert current.kb() is not first
 
 
+def form(client, address, action):
+    """The hidden fields of a form of a page."""
+    page = client.get(address).text
+    (found,) = re.findall(rf'<form action="{action}" method="post">(.*?)</form>', page, re.S)
+    return {name: html.unescape(value) for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', found)}
+
+
+def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(tmp_path):
+    index_text([films.write(tmp_path / 'films.jsonl')], tmp_path / 'kb', processes=1)
+    client = TestClient(app.make_app(tmp_path / 'kb', writable=True), base_url='http://localhost')
+    text = 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
+    query = {'q': 'Ingrid Solberg . directed', 'top': 50}
+    names = lambda: [one['entity'] for one in client.get('/api/ask', params=query).json()['answers']]
+    assert 'Winter Tide' not in names()
+    added = client.post('/add', data=form(client, '/documents', '/add') | {'title': 'Winter Tide', 'text': text})
+    assert added.status_code == 200 and text in words(added.text) and 'Winter Tide' in names()
+    address = str(added.url)
+    forgotten = client.post('/forget', data=form(client, address, '/forget'))
+    assert (
+        forgotten.status_code == 200 and 'Winter Tide was forgotten' in words(forgotten.text) and 'Winter Tide' not in names()
+    )
+    client.post('/undo', data=form(client, '/documents', '/undo'))
+    assert 'Winter Tide' in names()
+    client.post('/undo', data=form(client, '/documents', '/undo'))
+    assert 'Winter Tide' not in names() and '/undo' not in client.get('/documents').text
+
+    refused = {'title': 'Winter Tide', 'text': text}
+    for fields in (refused, refused | {'secret': 'wrong'}):  # as another site would send them
+        assert client.post('/add', data=fields).status_code == 400
+    ours = form(client, '/documents', '/add')
+    assert 'title: missing' in client.post('/add', data=ours | {'title': ' ', 'text': text}).text
+    assert 'use `opql add`' in html.unescape(client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)}).text)
+    assert client.post('/undo', data=ours).status_code == 400 and 'Winter Tide' not in names()
+
+
+def test_pages_change_nothing_unless_they_may(client):
+    assert (
+        client.post('/add', data={'title': 'x', 'text': 'y'}).status_code == 404 and '/add' not in client.get('/documents').text
+    )
+
+
 def test_only_loopback_needs_no_token_and_a_port_in_use_is_told(folder):
     import socket
 
