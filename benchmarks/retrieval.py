@@ -37,10 +37,11 @@ WITHOUT = {
     'title links': ({}, {'to_title': NEVER, 'from_title': NEVER}),
     'shared entities': ({}, {'shared': NEVER}),
     'all links': ({}, {'to_title': NEVER, 'from_title': NEVER, 'shared': NEVER}),
+    'relations': ({}, {'relation': 0, 'target_relation': 0}),
     'rarity and spread': ({}, {'rarity': 0, 'spread': 0}),
 }
-# Ways out of each first passage that a fit looks at, and the penalty on standardised weights.
-WAYS, DECAY = 60, 1e-3
+# The penalty on standardised weights.
+DECAY = 3e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Task:
     def part(self, start: int, step: int = 2) -> 'Task':
         """Every second question."""
         return Task(self.retriever, self.asked[start::step], self.questions[start::step], self.supporting[start::step])
+
+    def ranker(self, weights: rank.Weights, max_passages: int = 3) -> rank.Ranker:
+        """What ranks with other weights."""
+        return rank.Ranker(self.retriever.index, weights, max_passages, relations=self.retriever.relations)
 
 
 def main() -> None:
@@ -73,19 +78,16 @@ def main() -> None:
     if options.fit:
         ours = [fit(task.part(1)), fit(task.part(0))]
         for half, weights in enumerate(ours):
-            show(
-                line(task.part(half), f'half {half}, fitted to the other', rank.Ranker(task.retriever.index, weights)),
-                options.json,
-            )
+            show(line(task.part(half), f'half {half}, fitted to the other', task.ranker(weights)), options.json)
         show({'measure': 'weights', **rounded(fit(task))}, options.json)
         return
-    index, weights = task.retriever.index, rank.WEIGHTS
-    show(line(task, 'ours', rank.Ranker(index)), options.json)
+    weights = rank.WEIGHTS
+    show(line(task, 'ours', task.ranker(weights)), options.json)
     for name, (first, after) in WITHOUT.items():
         changed = rank.Weights({**weights.first, **first}, {**weights.next, **after}, weights.begin)
-        show(line(task, f'without {name}', rank.Ranker(index, changed)), options.json)
+        show(line(task, f'without {name}', task.ranker(changed)), options.json)
     for hops in (1, 2, 4):
-        show(line(task, f'chains of at most {hops}', rank.Ranker(index, max_passages=hops)), options.json)
+        show(line(task, f'chains of at most {hops}', task.ranker(weights, hops)), options.json)
 
 
 def load(options: argparse.Namespace) -> Task:
@@ -129,7 +131,7 @@ def fit(task: Task) -> rank.Weights:
     index = task.retriever.index
     first = solve(list(first_steps(index, task)), len(view.FIRST))
     weights = rank.Weights(dict(zip(view.FIRST, first)), rank.WEIGHTS.next, 1.0)
-    begin, *after = solve(list(chains(rank.Ranker(index, weights), task)), 1 + len(view.NEXT))
+    begin, *after = solve(list(chains(task.ranker(weights), task)), 1 + len(view.NEXT))
     return rank.Weights(weights.first, dict(zip(view.NEXT, after)), float(begin))
 
 
@@ -143,17 +145,12 @@ def first_steps(index, task: Task):
 def chains(ranker: rank.Ranker, task: Task):
     """For each question, of chains of two passages the log-probability of the first and the quantities of the step; and the right ones."""
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
-        found = seen.candidates(seen.roots[:, None])
-        roots, quantities = seen.roots[found.chains[found.pair]], found.quantities()
-        good = np.isin(found.passages[found.pair], needed) & np.isin(roots, needed)
-        likely = [
-            ways[view.best(found.logits(ranker.next)[ways], WAYS)]
-            for ways in (np.flatnonzero(roots == root) for root in seen.roots)
-        ]
-        kept = np.union1d(np.concatenate(likely), np.flatnonzero(good))
-        begin = np.log(seen.probabilities[roots[kept]] + 1e-12)
-        if good.any():
-            yield np.concatenate([begin[:, None], quantities[kept]], 1, dtype=np.float32), np.flatnonzero(good[kept])
+        found = ranker.candidates(seen, seen.roots[:, None], np.log(seen.probabilities[seen.roots] + 1e-300))
+        roots = seen.roots[found.chains[found.pair]]
+        right = np.flatnonzero(np.isin(found.passages[found.pair], needed) & np.isin(roots, needed))
+        begin = np.log(seen.probabilities[roots] + 1e-12)
+        if right.size:
+            yield np.concatenate([begin[:, None], found.quantities()], 1, dtype=np.float32), right
 
 
 def solve(examples: list[tuple], width: int) -> np.ndarray:

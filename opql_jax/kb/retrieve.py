@@ -12,11 +12,13 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
 from opql_jax.corpus.question_linking import Named
 from opql_jax.data.prepared import Prepared
+from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
 from opql_jax.retrieval.index import Corpus, RetrievalIndex, build
 from opql_jax.retrieval.rank import Ranked, Ranker
+from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import Question, best
 
 # Entities that a name in a question may mean, at most.
@@ -86,12 +88,36 @@ class Retriever:
         texts: of the documents, by id; of a document of several passages these, one after the other.
     """
 
-    def __init__(self, index: RetrievalIndex, prepared: Prepared, encoder: TextEncoder, link: Callable[[str], Sequence[Named]]):
-        """Takes the index of the passages of `prepared`, and what finds the names in a question."""
-        self._ranker, self.index, self._encoder, self._link = Ranker(index), index, encoder, link
+    def __init__(
+        self,
+        index: RetrievalIndex,
+        prepared: Prepared,
+        memory: Memory,
+        encoder: TextEncoder,
+        link: Callable[[str], Sequence[Named]],
+    ):
+        """Takes the index of the passages of `prepared`, the memory of them, and what finds the names in a question."""
+        self.index, self._memory, self._encoder, self._link = index, memory, encoder, link
         self.documents, self._names = prepared.passages['doc_id'].to_pylist(), prepared.vocab.names
         # As many passages of one document as may stand before the next document.
         self._most = max(collections.Counter(self.documents).values())
+
+    @functools.cached_property
+    def relations(self) -> Relations:
+        """Those of the memory, by passage."""
+        mentions = self._memory.mentions(np.arange(len(self._memory)))
+        rows = self._memory.rows(mentions['entry'])
+        return Relations(
+            mentions['passage'],
+            self._memory.topic[rows],
+            self._memory.target[rows],
+            self.index.num_entities,
+            lambda at: self._memory.relations(rows[at]),
+        )
+
+    @functools.cached_property
+    def _ranker(self) -> Ranker:
+        return Ranker(self.index, relations=self.relations)
 
     @functools.cached_property
     def texts(self) -> Mapping[str, str]:
@@ -121,14 +147,21 @@ class Retriever:
         return {
             **{name: other(baseline) for name, baseline in BASELINES.items()},
             'without following links': ours(Ranker(self.index, links=False)),
+            'without relations': ours(Ranker(self.index)),
             'opql retrieve': ours(self._ranker),
         }
 
     def questions(self, texts: Sequence[str]) -> list[Question]:
         """Questions as they are ranked for."""
-        vectors = self._encoder.encode_texts(texts) if texts else []
-        entities = lambda text: [entity for named in self._link(text) for entity in named.entities[:_CANDIDATES]]
-        return [Question(text, entities(text), vector) for text, vector in zip(texts, vectors)]
+        if not texts:
+            return []
+        names = [self._link(text) for text in texts]
+        of = np.repeat(np.arange(len(texts)), [len(each) for each in names])
+        spans = [(named.start, named.end) for each in names for named in each]
+        relations = self._encoder.encode_questions([texts[number] for number in of.tolist()], spans)
+        entities = [[entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names]
+        vectors = self._encoder.encode_texts(texts)
+        return [Question(*row, relations[of == number]) for number, row in enumerate(zip(texts, entities, vectors))]
 
     def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[list[Retrieved]]:
         """The k best documents for questions by any ranker of the index, best first."""

@@ -75,7 +75,7 @@ class VirtualKB:
         if objective is None:
             assert memory is not None and index is not None  # `index_text` writes both
             self._answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
-            self._retriever = Retriever(index, prepared, encoder, lambda text: self.linker.link(text))
+            self._retriever = Retriever(index, prepared, memory, encoder, lambda text: self.linker.link(text))
         else:
             answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
             self._answerer = answerer(prepared, encoder, params, memory, objective)

@@ -7,7 +7,8 @@ A chain begins at a passage that suits the question and goes on to passages link
 where P is a softmax over passages of a . f(p1), with a few quantities f of a first passage and g of a step (`FIRST` and `NEXT` list
 them). Weights of all chains of one length are divided by their sum, so that a passage which suits the question by itself, but leads nowhere, begins no probable chain. A passage can come
 next because the last ones name what its title says (`to_title`), because it names what their title says (`from_title`), because both
-name an entity (`shared`), or because it suits the question by itself (`direct`); ways to one passage add up. Words and entities
+name an entity (`shared`), or because it suits the question by itself (`direct`); ways to one passage add up. Relations choose among
+the links: what the passages at both ends say of the entity is compared with what the question asks. Words and entities
 of the question count once: what a chain has covered adds nothing in its next passage. The score of a passage is the mean over lengths, up
 to `max_passages`, of the probability that it is in a chain; the most probable chains are followed.
 """
@@ -23,10 +24,13 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.retrieval.index import RetrievalIndex
+from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import FIRST, LINKS, NEXT, Candidates, Link, Question, View, best
 
 # Chains that are followed, and next passages of each.
 _BEAM, _NEXT_KEPT = 10, 8
+# Ways that a step may take, and for which relations are compared.
+_WAYS = 500
 # Questions that are compared with all vectors at once.
 _QUESTIONS = 16
 
@@ -40,13 +44,14 @@ class Weights(NamedTuple):
 
 
 WEIGHTS = Weights(
-    first={'words': 15.18, 'named': 1.84, 'titled': 1.63, 'sentence': 1.44, 'passage': 0.07},
+    first={'words': 15.32, 'named': 1.84, 'titled': 1.62, 'sentence': 1.19, 'passage': 0.3},
     next={
-        'words': 13.77, 'words_share': 0.21, 'named': 2.38, 'titled': 0.41, 'sentence': 1.02, 'passage': -0.64,
-        'direct': 0.66, 'to_title': 1.39, 'from_title': -0.42, 'shared': -0.78, 'rarity': 10.66, 'spread': -0.64,
-        'source': 1.95, 'asked': -7.98, 'prior': 0.05, 'target': 2.66, 'target_words': 1.86,
+        'words': 8.45, 'words_share': 1.87, 'named': 2.57, 'titled': -1.15, 'sentence': 0.55, 'passage': -0.17,
+        'direct': 0.5, 'to_title': 1.08, 'from_title': -0.44, 'shared': -0.58, 'rarity': 8.79, 'spread': -0.62,
+        'source': 1.99, 'asked': -9.53, 'prior': 0.08, 'target': 1.7, 'relation': 2.4,
+        'target_words': 0.75, 'target_relation': 5.08,
     },
-    begin=0.89,
+    begin=0.79,
 )  # fmt: skip
 
 
@@ -87,11 +92,18 @@ class _Step(NamedTuple):
 class Ranker:
     """Ranks the passages of an index."""
 
-    def __init__(self, index: RetrievalIndex, weights: Weights = WEIGHTS, max_passages: int = 3, links: bool = True):
-        """Takes the index, the weights, the most passages that a chain has, and whether links are followed."""
+    def __init__(
+        self,
+        index: RetrievalIndex,
+        weights: Weights = WEIGHTS,
+        max_passages: int = 3,
+        links: bool = True,
+        relations: Relations | None = None,
+    ):
+        """Takes the index, the weights, the most passages that a chain has, whether links are followed, and the relations of the text."""
         if max_passages < 1:
             raise InputError(f'max_passages: {max_passages}; a chain has at least one passage')
-        self.index = index
+        self.index, self._relations = index, relations
         self.max_passages, self._follow = max_passages, links
         self._first = np.array([weights.first[name] for name in FIRST])
         self.next, self._begin = np.array([weights.next[name] for name in NEXT]), weights.begin
@@ -131,18 +143,24 @@ class Ranker:
             vectors = np.stack([question.vector for question in block]).astype(np.float32)
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
             for question, similarity in zip(block, (vectors / np.where(norms > 0, norms, 1)) @ self.index.vectors.T):
-                view = View(self.index, self._idf, question, similarity)
+                view = View(self.index, self._idf, question, similarity, self._relations)
                 logits = view.first @ self._first
                 first = np.exp(logits - logits.max())
                 view.begin(first / first.sum())
                 yield view
+
+    def candidates(self, view: View, chains: np.ndarray, logs: np.ndarray) -> Candidates:
+        """The most probable ways after chains [n, length] with the logs of their probabilities [n]."""
+        found = view.candidates(chains, self._follow)
+        logits = found.logits(self.next) + logs[found.chains[found.pair]]
+        return view.with_relations(found.only(np.sort(best(logits, _WAYS))))
 
     def _rank(self, view: View, k: int) -> list[Ranked]:
         """The k best passages for the question of a view."""
         first, scores, steps = view.probabilities, view.probabilities.copy(), []
         chains, logs = view.roots[:, None], self._begin * np.log(first[view.roots] + 1e-300)
         for _ in range(self.max_passages - 1):
-            found = view.candidates(chains, self._follow)
+            found = self.candidates(view, chains, logs)
             if not len(found.way):
                 break
             logits = found.logits(self.next) + logs[found.chains[found.pair]]

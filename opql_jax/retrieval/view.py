@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from opql_jax.core.errors import InputError
 from opql_jax.retrieval.index import RetrievalIndex
+from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.words import words_of
 
 # What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf of the question's entities that
@@ -22,10 +23,13 @@ _OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage')
 # Of the way to it how it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well
 # the sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
 # without a link, the log-probability as first passage; and of the sentence of the next passage that names the entity, or of its best one
-# if the title does, how well it suits the question, compared likewise.
-_OF_LINK = ('direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'target')
-# And the words of that sentence that the chain has not covered.
-NEXT = (*_OF_PASSAGE, *_OF_LINK, 'target_words')
+# if the title does, how well it suits the question, compared likewise; and how close what the last passage says of the entity comes to
+# what the question asks about any of its names.
+_OF_LINK = ('direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'target', 'relation')
+# Of that sentence the words that the chain has not covered; and how close what the next passage says of the entity comes to what is
+# asked, less what is usual, so that 0 is no telling.
+_OF_END = ('target_words', 'target_relation')
+NEXT = (*_OF_PASSAGE, *_OF_LINK, *_OF_END)
 Link = Literal['direct', 'to_title', 'from_title', 'shared']
 LINKS: tuple[Link, ...] = ('direct', 'to_title', 'from_title', 'shared')
 _COLUMN = {name: column for column, name in enumerate(_OF_LINK)}
@@ -33,6 +37,8 @@ _COLUMN = {name: column for column, name in enumerate(_OF_LINK)}
 _ROOTS = 24
 # An entity is no link to more passages than this.
 _MAX_SPREAD = 200
+# The cosine of the closest relation that a passage usually has.
+_USUAL = 0.4
 # What links a chain that comes from no passage but from the question.
 QUESTION = -1
 
@@ -45,11 +51,13 @@ class Question:
         text: the question.
         entities: ids of the entities that it names.
         vector: [d] of the encoder that made the vectors of the index, of any length.
+        relations: [names, d_r] what it asks about each of its names, of unit length; none if that is not known.
     """
 
     text: str
     entities: Sequence[int]
     vector: np.ndarray
+    relations: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
 
 class Links(NamedTuple):
@@ -78,7 +86,7 @@ class Candidates(NamedTuple):
         gains: [pairs, len(_OF_PASSAGE)].
         pair: [ways] the pair of each way.
         way: [ways] its place in `links`.
-        words: [ways] 'target_words'.
+        ends: [ways, len(_OF_END)].
         links: the ways out of all passages of the chains.
     """
 
@@ -87,17 +95,23 @@ class Candidates(NamedTuple):
     gains: np.ndarray
     pair: np.ndarray
     way: np.ndarray
-    words: np.ndarray
+    ends: np.ndarray
     links: Links
 
     def quantities(self) -> np.ndarray:
         """The quantities of all ways, [ways, len(NEXT)]."""
-        return np.concatenate([self.gains[self.pair], self.links.quantities[self.way], self.words[:, None]], 1)
+        return np.concatenate([self.gains[self.pair], self.links.quantities[self.way], self.ends], 1)
 
     def logits(self, weights: np.ndarray) -> np.ndarray:
         """The product [ways] of `quantities` and weights [len(NEXT)], each quantity multiplied once."""
-        of_passage, of_link, word = np.split(weights, [len(_OF_PASSAGE), len(NEXT) - 1])
-        return (self.gains @ of_passage)[self.pair] + (self.links.quantities @ of_link)[self.way] + self.words * word
+        of_passage, of_link, of_end = np.split(weights, [len(_OF_PASSAGE), len(NEXT) - len(_OF_END)])
+        return (self.gains @ of_passage)[self.pair] + (self.links.quantities @ of_link)[self.way] + self.ends @ of_end
+
+    def only(self, ways: np.ndarray) -> Candidates:
+        """Some of the ways, and the pairs that these are of."""
+        pairs, pair = np.unique(self.pair[ways], return_inverse=True)
+        chains, passages, gains = self.chains[pairs], self.passages[pairs], self.gains[pairs]
+        return Candidates(chains, passages, gains, pair, self.way[ways], self.ends[ways], self.links)
 
 
 class View:
@@ -108,9 +122,17 @@ class View:
         probabilities, roots: [passages] those of first passages, and the best; see `begin`.
     """
 
-    def __init__(self, index: RetrievalIndex, idf: np.ndarray, question: Question, similarity: np.ndarray):
-        """Takes the idf of all entities, and the cosines [passages + sentences] of the vectors of question and index."""
+    def __init__(
+        self,
+        index: RetrievalIndex,
+        idf: np.ndarray,
+        question: Question,
+        similarity: np.ndarray,
+        relations: Relations | None = None,
+    ):
+        """Takes the idf of all entities, the cosines [passages + sentences] of the vectors of question and index, and relations."""
         self.index, self._idf, count = index, idf, len(index.ids)
+        self._relations, self._asked_relations = relations, question.relations
         self._asked = np.unique(np.asarray(question.entities, np.int64))
         if len(self._asked) and not 0 <= self._asked[0] <= self._asked[-1] < index.num_entities:
             raise InputError(f'entities: {self._asked.tolist()}, but the index has {index.num_entities}')
@@ -159,7 +181,19 @@ class View:
         share = gained[:, 0] / (most[of] + 0.02)
         gains = np.stack([gained[:, 0], share, gained[:, 1], gained[:, 2], self._best[passages], self._passage[passages]], 1)
         in_sentence, of_chain = self._in_sentence[links.ends[way]], covered[:, : self._ends[0]][chain]
-        return Candidates(of, passages, gains, pair, way, np.maximum(in_sentence - of_chain, 0).sum(1), links)
+        words = np.maximum(in_sentence - of_chain, 0).sum(1)
+        return Candidates(of, passages, gains, pair, way, np.stack([words, np.zeros(len(way))], 1), links)
+
+    def with_relations(self, found: Candidates) -> Candidates:
+        """Candidates with what their passages say of the entities; apart from `candidates`, as it takes long for all of them."""
+        entities = found.links.entities[found.way]
+        linked = np.flatnonzero(entities >= 0)
+        if self._relations is None or not len(self._asked_relations):
+            return found
+        passages = found.passages[found.pair][linked]
+        ends = found.ends.copy()
+        ends[linked, 1] = self._relations.closeness('topic', passages, entities[linked], self._asked_relations) - _USUAL
+        return found._replace(ends=ends)
 
     def links(self, sources: np.ndarray) -> Links:
         """The ways out of passages, rising, or from the `QUESTION`."""
@@ -180,6 +214,10 @@ class View:
         parts.append(self._link('from_title', *about, index.passages_naming))
         parts.append(self._link('shared', *named, index.passages_naming))
         links = Links(*(np.concatenate(column) for column in zip(*parts)))
+        if self._relations is not None:
+            linked = links.entities >= 0
+            said = links.previous[linked], links.entities[linked]
+            links.quantities[linked, _COLUMN['relation']] = self._relations.closeness('target', *said, self._asked_relations)
         order = np.argsort(links.previous, kind='stable')
         return Links(*(column[order] for column in links))
 

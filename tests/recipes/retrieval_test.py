@@ -40,7 +40,15 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
         metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
         (step,) = [step for step in steps if step.name == f'results/{row}']
         assert record.read(recipe.run_json_of(step, options.out))['metrics'] == metrics
-        assert {'BM25', 'dense', 'BM25 + dense', 'graph', 'without following links', 'opql retrieve'} == metrics.keys()
+        assert {
+            'BM25',
+            'dense',
+            'BM25 + dense',
+            'graph',
+            'without following links',
+            'without relations',
+            'opql retrieve',
+        } == metrics.keys()
         assert metrics['opql retrieve']['questions'] == 4 and metrics['opql retrieve']['recall@5'] > 0.5
     assert 'opql retrieve' in capsys.readouterr().out
     assert {recipe.state_of(step, options.out) for step in steps} == {'done'}

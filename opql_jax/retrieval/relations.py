@@ -1,0 +1,54 @@
+"""Relations that were read in passages, and how close they come to what a question asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+
+class Relations:
+    """Relations of pairs of entities by the passage that they were read in, such as the entries of a memory."""
+
+    def __init__(
+        self,
+        passages: np.ndarray,
+        topics: np.ndarray,
+        targets: np.ndarray,
+        num_entities: int,
+        read: Callable[[np.ndarray], np.ndarray],
+    ):
+        """Takes passage, topic and target of each relation [n], and what reads some of them: of rows [m], [m, d] of unit length."""
+        self._num_entities, self._read = num_entities, read
+        self._sorted = {}
+        for side, entities in (('topic', topics), ('target', targets)):
+            keys = passages.astype(np.int64) * num_entities + entities
+            rows = np.argsort(keys, kind='stable')
+            self._sorted[side] = keys[rows], rows
+
+    def closeness(
+        self, side: Literal['topic', 'target'], passages: np.ndarray, entities: np.ndarray, asked: np.ndarray
+    ) -> np.ndarray:
+        """How close what passages say of entities comes to what is asked.
+
+        Args:
+            side: what the entities are of the relations that count.
+            passages, entities: [n].
+            asked: [m, d] the relations that a question asks for.
+
+        Returns:
+            [n] the cosine of the relation, of that passage and entity, that is closest to any that is asked; 0 if there is none, or
+            all are below.
+        """
+        if not len(asked) or not len(passages):
+            return np.zeros(len(passages), np.float32)
+        keys, rows = self._sorted[side]
+        distinct, place = np.unique(passages.astype(np.int64) * self._num_entities + entities, return_inverse=True)
+        start = np.searchsorted(keys, distinct)
+        lengths = np.searchsorted(keys, distinct, side='right') - start
+        at = np.arange(lengths.sum()) + np.repeat(start - (np.cumsum(lengths) - lengths), lengths)
+        cosines = (self._read(rows[at]).astype(np.float32) @ asked.T).max(1)
+        closest = np.zeros(len(distinct), np.float32)
+        np.maximum.at(closest, np.repeat(np.arange(len(distinct)), lengths), cosines)
+        return closest[place]
