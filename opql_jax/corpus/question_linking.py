@@ -38,14 +38,16 @@ class QuestionLinker:
     def __init__(self, vocab: EntityVocab):
         self._vocab = vocab
         self._entities: dict[str, dict[int, int]] = {}  # by spelling, how it belongs to each entity
-        for entity, (name, aliases) in enumerate(zip(vocab.names, vocab.aliases)):
-            for spelling in (_folded(name), fold(name)):
-                self._add(spelling, entity, _NAME)
-            self._add(fold(without_brackets(name)), entity, _WITHOUT_BRACKETS)
+        folded = list(map(fold, vocab.names))
+        for entity, (name, spelling, aliases) in enumerate(zip(vocab.names, folded, vocab.aliases)):
+            self._add(spelling, entity, _NAME)
+            if not name.isalpha():  # else it has neither an article nor brackets
+                self._add(_folded(name), entity, _NAME)
+                self._add(fold(without_brackets(name)), entity, _WITHOUT_BRACKETS)
             for alias in aliases:
                 self._add(fold(alias), entity, _ALIAS)
-        for entity, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
-            words = fold(name).split()
+        for entity, (spelling, kind) in enumerate(zip(folded, vocab.kinds)):
+            words = spelling.split()
             if kind == 'person' and len(words) > 1 and self._entities.get(words[-1], {}).get(entity) is None:
                 self._add(words[-1], entity, _SURNAME)
         self._longest = max((spelling.count(' ') + 1 for spelling in self._entities), default=0)

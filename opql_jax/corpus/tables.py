@@ -171,7 +171,8 @@ def read_table(
     if not path.is_file():
         raise InputError(f'{path}: no such file; {advice}')
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # `pq.read_table` imports pyarrow.dataset, and pandas where that is installed
+            table = file.read()
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
     try:

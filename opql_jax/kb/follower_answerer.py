@@ -51,7 +51,10 @@ class FollowerAnswerer:
 
     Attributes:
         settings: what answers depend on besides parameters, memory and tokenizer.
+        links_topics: whether it finds out by itself which entity a topic in brackets is.
     """
+
+    links_topics = False
 
     def __init__(self, prepared: Prepared, encoder: RelationEncoder, params, memory: Memory, objective: Follow):
         self._tokenizer, self._special, self._memory = prepared.tokenizer, prepared.special, memory

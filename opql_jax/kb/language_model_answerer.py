@@ -34,7 +34,10 @@ class LanguageModelAnswerer:
 
     Attributes:
         settings: what answers depend on besides parameters, memory and tokenizer.
+        links_topics: whether it finds out by itself which entity a topic in brackets is.
     """
+
+    links_topics = True
 
     def __init__(self, prepared: Prepared, encoder, params, memory: Memory | None, objective: LanguageModelObjective):
         self._tokenizer, self._special = prepared.tokenizer, prepared.special

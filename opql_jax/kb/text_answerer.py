@@ -25,7 +25,7 @@ from opql_jax.kb.answers import Answer, Hop
 from opql_jax.memory.format import Memory
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.retrieval.index import RetrievalIndex
+from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
 # The most topics of a hop, entries of a topic that are scored, and entries that are kept.
@@ -87,14 +87,17 @@ class TextAnswerer:
     Attributes:
         map: what was learnt from questions.
         encoder_hash: `params_hash` of the encoder.
+        links_topics: whether it finds out by itself which entity a topic in brackets is.
     """
+
+    links_topics = False
 
     def __init__(
         self,
         prepared: Prepared,
         encoder: TextEncoder,
         memory: Memory,
-        index: RetrievalIndex,
+        index: IndexFolder,
         question_map: QuestionMap | None = None,
     ):
         """Puts them together; the map is that of a knowledge base that was trained with questions."""
@@ -275,9 +278,7 @@ class TextAnswerer:
         return np.minimum(shares, 1)
 
     def _rarity(self, word: str) -> float:
-        count = len(self._index.ids)
-        column = self._index.word_ids.get(word)
-        having = 0 if column is None else int(np.diff(self._index.words.indptr[column : column + 2])[0])
+        count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,24 +79,32 @@ class Report:
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 
-def read_pairs(path: str | os.PathLike) -> list[tuple[str, tuple[str, ...]]]:
-    """Questions with their answers, of JSON Lines `{"id", "question", "answers": [names]}`.
+class AnsweredQuestion(NamedTuple):
+    """A question, the names of its answers, and how many relations it takes, if that is known."""
+
+    text: str
+    answers: tuple[str, ...]
+    hops: int | None = None
+
+
+def read_answered(path: str | os.PathLike) -> list[AnsweredQuestion]:
+    """Questions with their answers, of JSON Lines `{"id", "question", "answers": [names]}`, which may have "hops".
 
     Raises:
         InputError: the file has none, or a line is not such; names file and line.
     """
-    pairs, seen = [], {}
-    for number, (name, *pair) in map_records(path, read_json_lines(path), _pair):
+    questions, seen = [], {}
+    for number, (name, question) in map_records(path, read_json_lines(path), _answered):
         if name in seen:
             raise InputError(f'{path}:{number}: id: {shown(name)} is already that of line {seen[name]}')
         seen[name] = number
-        pairs.append(tuple(pair))
-    if not pairs:
+        questions.append(question)
+    if not questions:
         raise InputError(f'{path}: no question in the file')
-    return pairs
+    return questions
 
 
-def _pair(record: dict) -> tuple[str, str, tuple[str, ...]]:
+def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
     for field in ('id', 'question', 'answers'):
         if field not in record:
             raise InputError(f'{field}: missing: expected {{"id", "question", "answers": [names]}}')
@@ -106,7 +115,10 @@ def _pair(record: dict) -> tuple[str, str, tuple[str, ...]]:
         raise InputError(f'answers: expected a list of at least one name, found {shown(record["answers"])}')
     for place, answer in enumerate(record['answers']):
         check_string(f'answers[{place}]', answer)
-    return name, record['question'], tuple(record['answers'])
+    hops = record.get('hops')
+    if hops is not None and (type(hops) is not int or hops < 1):
+        raise InputError(f'hops: expected a number of at least 1, found {shown(hops)}')
+    return name, AnsweredQuestion(record['question'], tuple(record['answers']), hops)
 
 
 def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most: int = MOST, seed: int = 0) -> Report:
@@ -114,14 +126,14 @@ def train_questions(kb: str | os.PathLike, questions: str | os.PathLike, *, most
 
     Args:
         kb: the folder of a knowledge base of plain text.
-        questions: see `read_pairs`.
+        questions: see `read_answered`.
         most: questions that are learnt from, drawn by chance if there are more.
         seed: of what is drawn.
 
     Raises:
         InputError: a line of the file is bad, or the knowledge base is not one of plain text.
     """
-    pairs = read_pairs(questions)
+    pairs = [(question.text, question.answers) for question in read_answered(questions)]
     folder = KBFolder(kb)
     stated = folder.read()
     part = files.require_local(folder.part(QUESTION_MAP, new=True))

@@ -7,12 +7,11 @@ import hashlib
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.finite import bad_row
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
@@ -22,10 +21,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import paths, query, query_language
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.change_text import Change, change
 from opql_jax.kb.entity_set import EntitySet
-from opql_jax.kb.follower_answerer import FollowerAnswerer
-from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
 from opql_jax.kb.retrieve import Retriever
 from opql_jax.kb.set_evaluation import SetEvaluator
 from opql_jax.kb.text_answerer import TextAnswerer
@@ -34,9 +30,10 @@ from opql_jax.memory.format import Memory
 from opql_jax.models import released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.retrieval.index import RetrievalIndex
-from opql_jax.training import model_config, objectives
-from opql_jax.training.checkpoints import CheckpointError
+from opql_jax.retrieval.index import IndexFolder
+
+if TYPE_CHECKING:
+    from opql_jax.kb.change_text import Change
 
 # Questions answered together.
 _BATCH = 64
@@ -60,7 +57,7 @@ class VirtualKB:
         params,
         memory: Memory | None,
         objective=None,
-        index: RetrievalIndex | None = None,
+        index: IndexFolder | None = None,
         question_map: QuestionMap | None = None,
     ):
         """Puts together what `open` has opened and checked.
@@ -70,15 +67,15 @@ class VirtualKB:
         self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
         self.entity_table = np.asarray(params['entity_table']) if objective else None
         self.folder: KBFolder | None = None
+        self._encoder, self._index = encoder, index
         self._answerer: Any
-        self._retriever: Retriever | None = None
         if objective is None:
             assert memory is not None and index is not None  # `index_text` writes both
             self._answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
-            self._retriever = Retriever(index, prepared, memory, encoder, lambda text: self.linker.link(text))
         else:
-            answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
-            self._answerer = answerer(prepared, encoder, params, memory, objective)
+            from opql_jax.kb import trained_model  # here, as training takes a second to import, and plain text needs none of it
+
+            self._answerer = trained_model.make_answerer(prepared, encoder, params, memory, objective)
         self.memory_is_of_text = getattr(objective, 'own_text', True)
 
     @classmethod
@@ -149,35 +146,20 @@ class VirtualKB:
             stated = answering or folder.read()
             if not (retrieval := stated.get('retrieval')):
                 raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
-            index = RetrievalIndex.open(folder.part(retrieval))
-            if (len(index.ids), index.num_entities) != (len(prepared.passages), len(prepared.vocab)):
+            index = IndexFolder(folder.part(retrieval))
+            if (index.manifest.passages, index.manifest.entities) != (len(prepared.passages), len(prepared.vocab)):
                 raise InputError(f'{folder.part(retrieval)} is of other text: delete it and run `opql index` again')
             if any(setting is not None for setting in (step, *settings.values())):
                 raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
             part = stated.get('question_map')
             question_map = QuestionMap.read(folder.part(part), encoder_hash) if part else None
             return cls(prepared, released_encoder, released_encoder.params, found, index=index, question_map=question_map)
-        encoder, params, card, meta = model_config.load(model_dir, step)
-        lineage = meta['lineage']
-        if lineage['objective'] not in objectives.ANSWERING:
-            names = ' or '.join(objectives.ANSWERING)
-            raise CheckpointError(f'{model_dir} holds no model that answers questions: it was not trained by {names}')
-        if not lineage['memory_hash']:
-            parts['memory'] = memory  # that of the manifest is another model's
-        memory_dir = folder.part(parts['memory']) if parts['memory'] else None
-        model_config.check_vocabulary(card, prepared, model_dir, grown=memory_dir is not None)
-        opened = _open_memory(memory_dir, model_dir, lineage, prepared)
-        if opened is not None:
-            params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
-        objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
-        settings = {name: value for name, value in settings.items() if value is not None}
-        if 'k' in settings and opened is not None:
-            settings['k'] = min(settings['k'], max(len(opened), 1))  # there are no more
-        if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
-            raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
-        return cls(prepared, encoder, params, opened, dataclasses.replace(objective, **settings))
+        from opql_jax.kb import trained_model  # as above
 
-    def update(self) -> contextlib.AbstractContextManager[Change]:
+        settings = {name: value for name, value in settings.items() if value is not None}
+        return cls(prepared, *trained_model.open_model(folder, parts, memory, prepared, step, settings))
+
+    def update(self) -> contextlib.AbstractContextManager['Change']:
         """Changes the text of the knowledge base, see `change_text.change`; this object keeps the version that it opened.
 
         Raises:
@@ -185,6 +167,8 @@ class VirtualKB:
         """
         if self.folder is None:
             raise InputError('only what was opened from a folder can be updated')
+        from opql_jax.kb.change_text import change  # here, as it imports all that makes a knowledge base
+
         return change(self.folder.path)
 
     @property
@@ -249,7 +233,7 @@ class VirtualKB:
         entity = self.vocab.get(name := text[slice(*topic)])
         if entity is None:
             # A language model links the topic itself; for a follower this raises, naming the nearest entities.
-            entity = -1 if isinstance(self._answerer, LanguageModelAnswerer) else self.vocab.id(name)
+            entity = -1 if self._answerer.links_topics else self.vocab.id(name)
         return Question('ask', text, (topic,), (entity,), hops=hops)
 
     def retrieve(self, questions: str | Sequence[str], k: int = 5) -> list:
@@ -269,16 +253,18 @@ class VirtualKB:
         found = retriever.retrieve(texts, k)
         return found[0] if isinstance(questions, str) else found
 
-    @property
+    @functools.cached_property
     def retriever(self) -> Retriever:
-        """What ranks passages.
+        """What ranks passages; reads the whole index of them.
 
         Raises:
             InputError: the knowledge base has no index of its passages.
         """
-        if self._retriever is None:
+        if self._index is None:
             raise InputError('this knowledge base has no index of its passages: make one of its text with `opql index`')
-        return self._retriever
+        assert self.memory is not None  # `index_text` writes both
+        index = self._index.load()
+        return Retriever(index, self.prepared, self.memory, self._encoder, lambda text: self.linker.link(text))
 
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics."""
@@ -326,42 +312,3 @@ class VirtualKB:
             | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
             for fact in paths.facts(self, np.asarray(entries, np.int64), np.ones(len(entries)))
         ]
-
-
-def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:
-    """The memory of a model of that lineage, over the text of `prepared`; None for a model trained without one."""
-    if (memory_dir is None) == bool(lineage['memory_hash']):
-        trained = 'with a memory: name one (MEMORY)' if lineage['memory_hash'] else 'without a memory: name none'
-        raise CheckpointError(f'{model_dir} was trained {trained}')
-    if memory_dir is None:
-        return None
-    memory = Memory.open(memory_dir)
-    memory.check_vocabulary(prepared.vocab)
-    if lineage['memory_encoder'] != memory.manifest.hashes['encoder']:
-        raise CheckpointError(
-            f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but {memory_dir} is {memory.hash()[:12]}, built with'
-            ' another encoder: pass a memory of the encoder that training began with, or train over this one'
-        )
-    if lineage.get('own_text', True):  # a follower's memory is always
-        covered(memory, prepared)  # or its passages are not those of the folder
-    if lineage['entities_of_names'] and len(memory.entity_rows):
-        raise CheckpointError(
-            f'{memory_dir} has {len(memory.entity_rows)} injected entities, whose embeddings come from the text about them;'
-            f' {model_dir} knows entities by their names (lm_names): ask a model that was trained without'
-        )
-    return memory
-
-
-def with_new_entities(table, memory: Memory, prepared: Prepared) -> np.ndarray:
-    """E [n_entities, d_e] with the rows of the entities that were injected into the memory."""
-    if (row := bad_row(np.asarray(table))) is not None:
-        raise CheckpointError(
-            f'row {row} of the entity table of the model has a number that is not finite, or is huge: use an earlier step'
-        )
-    table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
-    if len(table) != len(prepared.vocab):
-        raise CheckpointError(
-            f'the model has {len(table) - len(memory.entity_rows)} entities and {memory.directory} has embeddings of '
-            f'{len(memory.entity_rows)} more, but {prepared.directory} has {len(prepared.vocab)}: inject its text'
-        )
-    return table

@@ -114,16 +114,30 @@ def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:
     except safetensors.SafetensorError as error:
         raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
     params = {name: _exact(name, stored) for name in stored if not name.endswith(_SCALE)}
-    params['w_e.kernel'] = jnp.zeros((config.encoder.hidden_size, 0))
-    position = jnp.zeros(1, jnp.int32)
-    expected = jax.eval_shape(encoder.init, jax.random.key(0), jnp.zeros((1, 8), jnp.int32), position, position)['params']
-    shapes = {name: value.shape for name, value in traverse_util.flatten_dict(expected, sep='.').items()}
+    params['w_e.kernel'] = np.zeros((config.encoder.hidden_size, 0), np.float32)
+    shapes = _shapes(encoder)
     if wrong := sorted(
         name for name in shapes.keys() | params.keys() if (params[name].shape if name in params else None) != shapes.get(name)
     ):
         raise ManifestError(f'{path}: {wrong[0]} is not what {FORMAT.file} says; {FORMAT.advice}')
     tokenizer = tokenizer_lib.load_tokenizer(manifest_lib.checked_file(folder, TOKENIZER, config, FORMAT))
-    return encoder, traverse_util.unflatten_dict(params, sep='.'), tokenizer
+    return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
+
+
+def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
+    """The shapes of an encoder's parameters by name. Of its layers, which are alike, one is traced."""
+
+    def init():
+        position = jnp.zeros(1, jnp.int32)
+        return encoder.clone(num_layers=1).init(jax.random.key(0), jnp.zeros((1, 8), jnp.int32), position, position)['params']
+
+    shapes = {name: value.shape for name, value in traverse_util.flatten_dict(jax.eval_shape(init), sep='.').items()}
+    first = 'layers_0.'
+    return {
+        name.replace(first, f'layers_{number}.', 1): shape
+        for name, shape in shapes.items()
+        for number in range(encoder.num_layers if name.startswith(first) else 1)
+    }
 
 
 def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
@@ -138,10 +152,10 @@ def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.round(value / scale).astype(np.int8), name + _SCALE: scale.astype(np.float32)}
 
 
-def _exact(name: str, stored: dict[str, np.ndarray]) -> jax.Array:
+def _exact(name: str, stored: dict[str, np.ndarray]) -> np.ndarray:
     """A stored parameter as float32."""
     value = stored[name].astype(np.float32)
     scale = stored.get(name + _SCALE, np.float32(1))
     if scale.ndim not in (0, value.ndim):
         raise ManifestError(f'{name}{_SCALE} does not fit; {FORMAT.advice}')
-    return jnp.asarray(value * scale)
+    return value * scale

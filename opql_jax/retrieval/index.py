@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import io
 import itertools
 import os
@@ -260,21 +261,7 @@ class RetrievalIndex:
         Raises:
             ManifestError: there is none, or it is unfinished or damaged.
         """
-        directory = local_copy(folder)
-        manifest = read_manifest(directory, FORMAT)
-        check_files(directory, manifest, FORMAT)
-        arrays = {}
-        for name, (dtype, ndim) in _ARRAYS.items():
-            array = files.read_array(checked_file(directory, f'{name}.npy', manifest, FORMAT))
-            if array.dtype != dtype or array.ndim != ndim:
-                raise ManifestError(f'{directory / name}.npy: {array.dtype} with {array.ndim} dimensions; {FORMAT.advice}')
-            arrays[name] = array
-        passages = pq.read_table(checked_file(directory, 'passages.parquet', manifest, FORMAT), schema=_PASSAGES)
-        words = pq.read_table(checked_file(directory, 'words.parquet', manifest, FORMAT), schema=_WORDS)
-        lengths = (len(arrays['sentence_counts']), len(arrays['sentence_starts']), len(passages))
-        if lengths != (manifest.passages, manifest.sentences, manifest.passages):
-            raise ManifestError(f'{directory}: has not the passages and sentences that its manifest states; {FORMAT.advice}')
-        return cls(passages, words, manifest.entities, arrays)
+        return IndexFolder(folder).load()
 
     def _group_mentions(self) -> None:
         """Sets `passages_naming`, `naming_starts` and `naming_counts`."""
@@ -353,3 +340,56 @@ def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str],
     saturation = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1))
     scores = idf[columns] * times / (times + saturation[rows])
     return words, sp.csc_matrix((scores.astype(np.float32), (rows, columns)), (len(passages), len(words)))
+
+
+class IndexFolder:
+    """An index in a folder, on disk or in a bucket, of which a file is read when it is needed.
+
+    Attributes:
+        manifest: what it states.
+    """
+
+    def __init__(self, folder: str | os.PathLike):
+        """Opens the folder.
+
+        Raises:
+            ManifestError: there is none, or it is unfinished.
+        """
+        self._directory = local_copy(folder)
+        self.manifest = read_manifest(self._directory, FORMAT)
+        check_files(self._directory, self.manifest, FORMAT)
+
+    @functools.cached_property
+    def passages_with_word(self) -> dict[str, int]:
+        """The number of passages that have each word."""
+        counts = np.diff(self._array('word_starts')).tolist()
+        return dict(zip(self._table('words', _WORDS)['word'].to_pylist(), counts))
+
+    def load(self) -> RetrievalIndex:
+        """Reads all files.
+
+        Raises:
+            ManifestError: one of them is damaged.
+        """
+        arrays = {name: self._array(name) for name in _ARRAYS}
+        passages, words = self._table('passages', _PASSAGES), self._table('words', _WORDS)
+        stated = self.manifest
+        lengths = (len(arrays['sentence_counts']), len(arrays['sentence_starts']), len(passages))
+        if lengths != (stated.passages, stated.sentences, stated.passages):
+            raise ManifestError(
+                f'{self._directory}: has not the passages and sentences that its manifest states; {FORMAT.advice}'
+            )
+        return RetrievalIndex(passages, words, stated.entities, arrays)
+
+    def _file(self, name: str) -> pathlib.Path:
+        return checked_file(self._directory, name, self.manifest, FORMAT)
+
+    def _array(self, name: str) -> np.ndarray:
+        array, (dtype, ndim) = files.read_array(self._file(f'{name}.npy')), _ARRAYS[name]
+        if array.dtype != dtype or array.ndim != ndim:
+            raise ManifestError(f'{self._directory / name}.npy: {array.dtype} with {array.ndim} dimensions; {FORMAT.advice}')
+        return array
+
+    def _table(self, name: str, schema: pa.Schema) -> pa.Table:
+        with pq.ParquetFile(self._file(f'{name}.parquet')) as file:
+            return file.read().cast(schema)

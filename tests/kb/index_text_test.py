@@ -191,7 +191,9 @@ def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
         damaged[-9] ^= 1
         (tmp_path / 'damaged' / part).write_bytes(damaged)
         with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
-            opql_jax.open(tmp_path / 'damaged').ask(ENGINE.asked[1].question)
+            damaged = opql_jax.open(tmp_path / 'damaged')
+            damaged.ask(ENGINE.asked[1].question)
+            damaged.retrieve(ENGINE.asked[1].question)
 
 
 def test_all_parts_are_verified(folder, tmp_path):
@@ -239,6 +241,42 @@ def test_the_command(folder, tmp_path, capsys):
         cli.main(['retrieve', kb, '--questions', str(questions), '--out', str(out)])
     with pytest.raises(SystemExit, match='error: .*does not exist'):
         cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])
+
+
+def test_the_command_retrieves_for_one_question_and_scores_answers(folder, tmp_path, capsys):
+    kb, questions = str(folder / 'kb'), tmp_path / 'questions.jsonl'
+    cli.main(['retrieve', kb, 'Who designed the Analytical Engine?', '-k', '1', '--json'])
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document['title'] in ENGINE.documents
+    cli.main(['retrieve', kb, 'Who designed the Analytical Engine?', '-k', '1'])
+    assert document['title'] in capsys.readouterr().out
+
+    answered = [
+        {'id': 1, 'question': 'Who designed the Analytical Engine?', 'answers': ['charles babbage'], 'hops': 1},
+        {'id': 2, 'question': 'Where did the father of Ada Lovelace die?', 'answers': ['Vienna', 'Rome'], 'hops': 2},
+        {'id': 3, 'question': 'Who is it?', 'answers': ['Vienna'], 'hops': 2},
+    ]
+    questions.write_text(''.join(json.dumps(record) + '\n' for record in answered))
+    cli.main(['evaluate', kb, str(questions), '--json'])
+    record = json.loads(capsys.readouterr().out)
+    assert record['scores'] == {
+        '1 hop': {'questions': 1, 'unanswered': 0, 'hits@1': 1.0, 'hits@5': 1.0},
+        '2 hops': {'questions': 2, 'unanswered': 1, 'hits@1': 0.0, 'hits@5': 0.0},
+        'all': {'questions': 3, 'unanswered': 1, 'hits@1': 0.3333, 'hits@5': 0.3333},
+    }
+    assert record['right'][0]['found'][0] == 'Charles Babbage' and 'mentions no name' in record['wrong'][1]['error']
+    cli.main(['evaluate', kb, str(questions), '--show', '1'])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ['questions', '1', '2', 'all']
+    assert (
+        '  Who designed the Analytical Engine?' in lines
+        and '    right is Vienna, Rome' in lines
+        and '  Who is it?' not in lines
+    )
+
+    questions.write_text('{"id": 1, "question": "Who?", "answers": ["Ada"], "hops": 0}\n')
+    with pytest.raises(SystemExit, match=r'error: .*questions.jsonl:1: hops'):
+        cli.main(['evaluate', kb, str(questions)])
 
 
 def test_bad_files_are_left_out_up_to_a_share(folder, tmp_path, capsys):

@@ -12,7 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.kb import virtual_kb
+from opql_jax.kb import trained_model, virtual_kb
 from opql_jax.kb.answers import to_record
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import update
@@ -354,7 +354,7 @@ def test_an_entity_table_that_is_not_finite_is_refused(kb):
     table = np.array(kb.entity_table)
     table[7, 1] = np.nan
     with pytest.raises(CheckpointError, match='row 7 of the entity table of the model has a number that is not finite'):
-        virtual_kb.with_new_entities(table, kb.memory, kb.prepared)
+        trained_model.with_new_entities(table, kb.memory, kb.prepared)
 
 
 def test_weights_that_are_not_finite_are_no_answer(kb):

@@ -1,0 +1,62 @@
+"""The command `opql`: a knowledge base of one's own text, in a few words; it needs the extra `app`.
+
+opql index articles/ --out films.kb
+opql ask films.kb "who starred in the films directed by Christopher Nolan?"
+opql retrieve films.kb "who starred in the films directed by Christopher Nolan?"
+opql train films.kb questions.jsonl
+opql evaluate films.kb questions.jsonl
+"""
+
+import os
+import platform
+import sys
+
+from opql_jax.core import preemption
+from opql_jax.core.errors import InputError, Preempted
+
+# Exit codes, as docs/how-to/command_line.md lists them. Usage errors end with 2, Ctrl-C with 130, SIGTERM with 75.
+BAD_INPUT, INTERNAL_ERROR = 1, 70  # EX_SOFTWARE of sysexits.h
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command. An error ends it with a line on stderr and an exit code, and with a traceback only under `--debug`."""
+    os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+    if arguments is None:  # the process is the command's own
+        arguments = sys.argv[1:]
+        _keep_compiled_programs()
+    preemption.exit_on_signals()
+    try:
+        from opql_jax.cli.commands import app
+    except ModuleNotFoundError as error:
+        if error.name not in ('typer', 'rich'):
+            raise
+        sys.exit("error: the command `opql` needs its extra: pip install 'opql-jax[app]'")
+    try:
+        app(arguments, prog_name='opql')
+    except SystemExit as end:
+        if end.code:  # else the caller goes on
+            raise
+    except Preempted as stopped:
+        print(stopped.message, file=sys.stderr)
+        raise
+    except Exception as error:
+        # Before the command, where the options of all commands stand.
+        if '--debug' in arguments[:1]:
+            raise
+        if isinstance(error, InputError | OSError):
+            sys.exit(f'error: {error}')
+        print(f'internal error: {type(error).__name__}: {error}; `opql --debug …` shows where', file=sys.stderr)
+        sys.exit(INTERNAL_ERROR)
+
+
+def _keep_compiled_programs() -> None:
+    """Makes JAX keep compiled programs in the user's cache, which saves a later `opql ask` a second or two of compiling."""
+    cache = os.environ.get('OPQL_CACHE') or os.path.expanduser('~/.cache/opql_jax')
+    folder = os.path.join(cache, f'compiled-{platform.node()}')  # homes are shared by machines with other processors
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return  # a home that cannot be written to
+    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', folder)
+    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
+    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES', '-1')

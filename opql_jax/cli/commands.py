@@ -1,0 +1,291 @@
+"""The commands of `opql`, each a few lines over a function of `opql_jax.kb`.
+
+These are imported by the command that needs them, so that `opql --help` and completion wait for none of it.
+"""
+
+import enum
+import functools
+import json
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from opql_jax.core.errors import InputError
+
+# Boxes and colours are for people at a terminal; what is piped has plain lines.
+_IS_TERMINAL = sys.stdout.isatty() and sys.stderr.isatty()
+
+app = typer.Typer(
+    help='Ask multi-hop questions of your own text, and see the evidence.',
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode='rich' if _IS_TERMINAL else None,
+    context_settings={'help_option_names': ['-h', '--help']},
+)
+
+KB = Annotated[str, typer.Argument(metavar='KB', help='The folder of the knowledge base.', show_default=False)]
+Json = Annotated[bool, typer.Option('--json', help='Print JSON.')]
+Count = functools.partial(typer.Option, min=1, max=10**6, show_default=True)
+
+
+class Engine(enum.StrEnum):
+    """Where text is read and encoded."""
+
+    LOCAL = 'local'
+    SPARK = 'spark'
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f'opql {version("opql-jax")}')
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option('--debug', help='Show the traceback of an error.')] = False,
+    version: Annotated[
+        bool, typer.Option('--version', help='Show the version and exit.', callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Sets up logging for all commands; `main` reads `debug`."""
+    logging.basicConfig(level=logging.INFO, format='%(asctime)s %(message)s', datefmt='%H:%M:%S', stream=sys.stderr)
+
+
+def _share(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise typer.BadParameter('give a number from 0 to 1')
+    return value
+
+
+Sources = Annotated[list[str], typer.Argument(metavar='SOURCE', help='Files, or folders of files.', show_default=False)]
+MaxRejectFraction = Annotated[
+    float,
+    typer.Option(
+        '--max_reject_fraction',
+        metavar='SHARE',
+        callback=_share,
+        help='Share of bad files, or lines of a file, above which nothing is made, from 0 to 1.',
+    ),
+]
+
+
+@app.command()
+def index(
+    sources: Sources,
+    out: Annotated[str, typer.Option(metavar='KB', help='The folder of the knowledge base.', show_default=False)],
+    encoder: Annotated[
+        str, typer.Option(metavar='FOLDER', help='A released encoder, in place of the one that comes along.')
+    ] = 'default',
+    max_reject_fraction: MaxRejectFraction = 0.01,
+    engine: Annotated[Engine, typer.Option(help='Where text is read and encoded.')] = Engine.LOCAL,
+) -> None:
+    """Make a knowledge base of text.
+
+    Reads .txt, .md, .html and .jsonl files, and folders of them. A run that was killed goes on where it was.
+    """
+    from opql_jax.kb.index_text import index_text
+
+    make = functools.partial(index_text, sources, out, encoder=encoder, max_reject_fraction=max_reject_fraction)
+    if engine == Engine.LOCAL:
+        make()
+        return
+    from opql_jax.corpus import spark
+
+    with spark.session('opql index') as session:
+        make(map_batches=functools.partial(spark.map_ordered, session))
+
+
+@app.command()
+def ask(
+    kb: KB,
+    question: Annotated[
+        str,
+        typer.Argument(
+            metavar='QUESTION',
+            help='In plain words, where a topic may be put in [square brackets]; or a query: "Ingrid Solberg . directed . starring".',
+            show_default=False,
+        ),
+    ],
+    as_json: Json = False,
+    top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
+) -> None:
+    """Answer a question, and say where that was read."""
+    from opql_jax.cli.display import print_answer
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    print_answer(VirtualKB.open(kb), question, top, as_json)
+
+
+@app.command()
+def retrieve(
+    kb: KB,
+    question: Annotated[
+        str | None, typer.Argument(metavar='QUESTION', help='One question; or give --questions.', show_default=False)
+    ] = None,
+    questions: Annotated[
+        str | None, typer.Option(metavar='FILE', help='JSON Lines: {"id", "question"}.', show_default=False)
+    ] = None,
+    k: Annotated[int, Count('-k', metavar='K', help='Documents for each question.')] = 5,
+    out: Annotated[
+        str | None, typer.Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.', show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the documents that answer questions, best first."""
+    if (question is None) == (questions is None) or (questions is None) != (out is None):
+        raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
+    from opql_jax.cli.display import print_documents
+    from opql_jax.kb.retrieve import retrieve_file
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    opened = VirtualKB.open(kb)
+    if questions is not None:
+        retrieve_file(opened, questions, out, k)
+    else:
+        print_documents(opened.retrieve(question, k), as_json)
+
+
+QuestionFile = Annotated[
+    str,
+    typer.Argument(metavar='QUESTIONS', help='JSON Lines: {"id", "question", "answers": [names]}.', show_default=False),
+]
+
+
+@app.command()
+def train(
+    kb: KB,
+    questions: QuestionFile,
+    most: Annotated[int | None, Count(metavar='N', help='Questions that are learnt from, at most. [default: 2000]')] = None,
+    seed: Annotated[int, typer.Option(help='Of what is drawn of more questions.')] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from questions and their answers.
+
+    Says what that gained on questions that are left out.
+    """
+    import dataclasses
+
+    from opql_jax.kb.train_questions import MOST, train_questions
+
+    report = train_questions(kb, questions, most=most or MOST, seed=seed)
+    print(json.dumps(dataclasses.asdict(report)) if as_json else report)
+
+
+@app.command()
+def evaluate(
+    kb: KB,
+    questions: QuestionFile,
+    show: Annotated[int, typer.Option(metavar='N', min=0, help='Questions to print of those right, and of those wrong.')] = 3,
+    as_json: Json = False,
+) -> None:
+    """Score the answers to questions whose answers are known.
+
+    Lines of the file may also have "hops", the number of relations that a question takes; scores are then told apart by it.
+    """
+    from opql_jax.cli.display import print_scores
+    from opql_jax.kb.evaluate_questions import evaluate_questions
+
+    print_scores(evaluate_questions(kb, questions), show, as_json)
+
+
+@app.command()
+def add(
+    kb: KB,
+    sources: Sources,
+    replace: Annotated[bool, typer.Option('--replace', help='Documents take the place of those with their ids.')] = False,
+    max_reject_fraction: MaxRejectFraction = 0.01,
+) -> None:
+    """Add text to a knowledge base."""
+    from opql_jax.kb.change_text import add_text
+
+    print(add_text(kb, sources, replace=replace, max_reject_fraction=max_reject_fraction))
+
+
+@app.command()
+def remove(
+    kb: KB,
+    document: Annotated[
+        list[str] | None, typer.Option(metavar='ID', help='The id of a document; repeat it for several.')
+    ] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.')
+    ] = None,
+) -> None:
+    """Forget documents, or all that is said of entities."""
+    if not (document or entity):
+        raise InputError('nothing to remove: name a document or an entity (--document, --entity)')
+    from opql_jax.kb.change_text import remove_text
+
+    print(remove_text(kb, document or [], entity or []))
+
+
+@app.command()
+def compact(kb: KB) -> None:
+    """Free the space of what no version needs."""
+    from opql_jax.kb.change_text import compact
+
+    print(f'freed {compact(kb) / 1e6:.1f} MB')
+
+
+@app.command()
+def info(kb: KB, as_json: Json = False) -> None:
+    """Say what is in a knowledge base."""
+    from opql_jax.cli.display import print_json
+    from opql_jax.kb.info import describe
+
+    told = describe(kb)
+    if as_json:
+        print_json(told)
+        return
+    for name, value in told.items():
+        shown = ', '.join(value.values()) if isinstance(value, dict) else f'{value:,}' if isinstance(value, int) else value
+        print(f'{name.replace("_", " "):15} {shown}')
+
+
+@app.command()
+def explore(
+    kb: KB,
+    host: Annotated[str, typer.Option(help='The address to listen at; any but this machine needs a token.')] = '127.0.0.1',
+    port: Annotated[int, typer.Option(help='0 takes a free one.')] = 8000,
+    token: Annotated[
+        str | None, typer.Option(envvar='OPQL_TOKEN', help='What clients have to know.', show_default=False)
+    ] = None,
+) -> None:
+    """Serve web pages of a knowledge base, and an HTTP API."""
+    try:
+        from opql_jax.explorer.app import serve
+    except ImportError as error:
+        raise InputError("opql explore needs the extra app: pip install 'opql_jax[app]'") from error
+    serve(kb, host, port, token)
+
+
+@app.command()
+def mcp(kb: KB) -> None:
+    """Offer a knowledge base as tools of MCP.
+
+    A client of the Model Context Protocol starts this, and talks to it on standard input and output.
+    """
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    try:
+        from opql_jax.integrations import mcp_server
+    except ImportError as error:
+        raise InputError("opql mcp needs the package mcp: pip install 'opql_jax[mcp]'") from error
+    mcp_server.serve(VirtualKB.open(kb), os.path.basename(os.path.abspath(kb)))
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []},
+)
+def recipes(context: typer.Context) -> None:
+    """Run the experiments of this project, from a checkout."""
+    from opql_jax.recipes.__main__ import main
+
+    main(context.args)

@@ -1,0 +1,80 @@
+"""What `opql` prints: plain lines where they are piped, the same lines in colour at a terminal, and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.query_language import is_query
+from opql_jax.kb.question_plans import out_of_reach
+
+if TYPE_CHECKING:
+    from opql_jax.kb.evaluate_questions import Evaluation
+    from opql_jax.kb.retrieve import Retrieved
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+# How parts of an answer's lines look at a terminal: headings, weights, entities, and where something was read.
+_STYLES = {
+    r'^ +(?:hop \d.*|answer)$': 'bold',
+    r'^ +\d+\.\d{3}(?=  )': 'green',
+    r'(?<=\d\.\d{3}  ).+$': 'bold cyan',
+    r'^ +\[.+? → .+?\](?=  |$)': 'dim',
+}
+
+
+def print_lines(text: str) -> None:
+    """Prints lines of text, with their parts in colour at a terminal."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    shown = Text(text)
+    for pattern, style in _STYLES.items():
+        shown.highlight_regex(re.compile(pattern, re.MULTILINE), style)
+    Console().print(shown, soft_wrap=True)
+
+
+def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
+    """Prints the answer to a question, with a note where its kind is out of reach, or the set that a query names."""
+    if is_query(text):
+        members = kb.query(text)
+        if as_json:
+            print_json(members.to_record(top))
+        else:
+            print_lines(members.explain(top=top) or 'no entity belongs to this set')
+        return
+    question = kb.question(text)
+    (answer,) = kb.answer([question])
+    note = out_of_reach(question.text)
+    if as_json:
+        print_json(to_record(kb, question, answer, evidence=top) | ({'note': note} if note else {}))
+    else:
+        print_lines((f'  ({note})\n' if note else '') + format_answer(kb, question, answer, top))
+
+
+def print_documents(documents: Sequence[Retrieved], as_json: bool) -> None:
+    """Prints ranked documents: how each was reached, and its best passage."""
+    if as_json:
+        print_json([document._asdict() for document in documents])
+        return
+    blocks = [f'{d.score:10.3f}  {d.title}\n            [{d.document} → {d.why}]\n            {d.text}' for d in documents]
+    print_lines('\n'.join(blocks))
+
+
+def print_scores(evaluation: Evaluation, show: int, as_json: bool) -> None:
+    """Prints a table of scores, and the first questions that were answered right and wrong."""
+    if as_json:
+        print_json(evaluation.to_record(show))
+    else:
+        print(evaluation.to_text(show))
+
+
+def print_json(value: object) -> None:
+    """Prints a value as one line of JSON."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,109 @@
+"""Opens the followers and language models of a knowledge base, and makes what answers with them."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.core.finite import bad_row
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
+from opql_jax.kb.follower_answerer import FollowerAnswerer
+from opql_jax.kb.language_model_answerer import LanguageModelAnswerer
+from opql_jax.memory.coverage import covered
+from opql_jax.memory.format import Memory
+from opql_jax.training import model_config, objectives
+from opql_jax.training.checkpoints import CheckpointError
+
+
+def make_answerer(
+    prepared: Prepared, encoder, params, memory: Memory | None, objective
+) -> FollowerAnswerer | LanguageModelAnswerer:
+    """What answers with a model that `open_model` has opened."""
+    answerer: Any = FollowerAnswerer if isinstance(objective, objectives.Follow) else LanguageModelAnswerer
+    return answerer(prepared, encoder, params, memory, objective)
+
+
+def open_model(
+    folder: KBFolder,
+    parts: dict[str, Any],
+    memory: str | None,
+    prepared: Prepared,
+    step: int | None,
+    settings: dict[str, Any],
+) -> tuple[Any, Any, Memory | None, Any]:
+    """Opens a model, and its memory.
+
+    Args:
+        folder: of the knowledge base.
+        parts: those that answer, by name.
+        memory: the one that the caller named, if any: a model that was trained without one takes none from the manifest.
+        prepared: its text.
+        step: of the checkpoint; the newest if None.
+        settings: of the objective, where they are to be others than in training.
+
+    Returns:
+        The encoder, the parameters with the rows of injected entities, the memory or None, and the objective.
+
+    Raises:
+        CheckpointError: the model answers no questions, or was trained with another vocabulary or another encoder's memory.
+        InputError: the memory is unfinished, damaged, or of other text; or the objective has no such setting.
+    """
+    model_dir = folder.part(parts['model'])
+    encoder, params, card, meta = model_config.load(model_dir, step)
+    lineage = meta['lineage']
+    if lineage['objective'] not in objectives.ANSWERING:
+        names = ' or '.join(objectives.ANSWERING)
+        raise CheckpointError(f'{model_dir} holds no model that answers questions: it was not trained by {names}')
+    chosen = parts['memory'] if lineage['memory_hash'] else memory  # that of the manifest is another model's
+    memory_dir = folder.part(chosen) if chosen else None
+    model_config.check_vocabulary(card, prepared, model_dir, grown=memory_dir is not None)
+    opened = _open_memory(memory_dir, model_dir, lineage, prepared)
+    if opened is not None:
+        params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
+    objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
+    if 'k' in settings and opened is not None:
+        settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
+    if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:
+        raise InputError(f'{min(unknown)}: {model_dir} was trained by {lineage["objective"]}, which has no such setting')
+    return encoder, params, opened, dataclasses.replace(objective, **settings)
+
+
+def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:
+    """The memory of a model of that lineage, over the text of `prepared`; None for a model trained without one."""
+    if (memory_dir is None) == bool(lineage['memory_hash']):
+        trained = 'with a memory: name one (MEMORY)' if lineage['memory_hash'] else 'without a memory: name none'
+        raise CheckpointError(f'{model_dir} was trained {trained}')
+    if memory_dir is None:
+        return None
+    memory = Memory.open(memory_dir)
+    memory.check_vocabulary(prepared.vocab)
+    if lineage['memory_encoder'] != memory.manifest.hashes['encoder']:
+        raise CheckpointError(
+            f'{model_dir} was trained over the memory {lineage["memory_hash"][:12]}, but {memory_dir} is {memory.hash()[:12]}, built with'
+            ' another encoder: pass a memory of the encoder that training began with, or train over this one'
+        )
+    if lineage.get('own_text', True):  # a follower's memory is always
+        covered(memory, prepared)  # or its passages are not those of the folder
+    if lineage['entities_of_names'] and len(memory.entity_rows):
+        raise CheckpointError(
+            f'{memory_dir} has {len(memory.entity_rows)} injected entities, whose embeddings come from the text about them;'
+            f' {model_dir} knows entities by their names (lm_names): ask a model that was trained without'
+        )
+    return memory
+
+
+def with_new_entities(table, memory: Memory, prepared: Prepared) -> np.ndarray:
+    """E [n_entities, d_e] with the rows of the entities that were injected into the memory."""
+    if (row := bad_row(np.asarray(table))) is not None:
+        raise CheckpointError(
+            f'row {row} of the entity table of the model has a number that is not finite, or is huge: use an earlier step'
+        )
+    table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
+    if len(table) != len(prepared.vocab):
+        raise CheckpointError(
+            f'the model has {len(table) - len(memory.entity_rows)} entities and {memory.directory} has embeddings of '
+            f'{len(memory.entity_rows)} more, but {prepared.directory} has {len(prepared.vocab)}: inject its text'
+        )
+    return table

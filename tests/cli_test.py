@@ -1,0 +1,116 @@
+"""The command line of `opql`: what it prints for help and errors, how it ends, and what it does not import for that."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from opql_jax import cli
+from opql_jax.kb import virtual_kb
+
+COMMANDS = ['index', 'ask', 'retrieve', 'train', 'evaluate', 'add', 'remove', 'compact', 'info', 'explore', 'mcp', 'recipes']
+
+
+def run(arguments, capsys) -> tuple[object, str, str]:
+    """Exit code or message, output and errors of a command in this process."""
+    try:
+        cli.main(arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    return code, *capsys.readouterr()
+
+
+def test_help_names_all_commands(capsys):
+    code, out, _ = run(['--help'], capsys)
+    assert code == 0
+    assert re.findall(r'^  (\w+)  ', out.partition('Commands:')[2], re.M) == COMMANDS
+
+
+@pytest.mark.parametrize('command', COMMANDS[:-1])
+def test_piped_help_has_neither_colours_nor_boxes(command, capsys):
+    code, out, _ = run([command, '--help'], capsys)
+    assert code == 0 and out.isascii()
+
+
+def test_help_waits_for_no_large_import():
+    script = "import sys; from opql_jax import cli; cli.main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True, check=True)
+    imported = {name.partition('.')[0] for name in done.stderr.split()}
+    assert not imported & {'jax', 'numpy', 'scipy', 'pyarrow', 'spacy', 'tokenizers', 'msgspec', 'etils', 'rich', 'flax'}
+
+
+def test_recipes_are_passed_on(capsys):
+    code, out, _ = run(['recipes', 'list'], capsys)
+    assert code == 0 and out.startswith('demo ')
+    assert run(['recipes', 'show', 'gone'], capsys)[0].startswith('error: no recipe gone')
+
+
+def test_the_version(capsys):
+    code, out, _ = run(['--version'], capsys)
+    assert code == 0 and re.fullmatch(r'opql \d+\.\d+\.\d+\S*\n', out)
+
+
+@pytest.mark.parametrize(
+    'arguments',
+    [
+        ['gone'],
+        ['ask', 'kb'],
+        ['ask', 'kb', 'question', '--top', '0'],
+        ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
+        ['index', 'text', '--out', 'kb', '--engine', 'cloud'],
+        ['retrieve', 'kb'],
+        ['retrieve', 'kb', 'question', '--questions', 'file', '--out', 'file'],
+        ['retrieve', 'kb', '--questions', 'file'],
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(arguments, capsys):
+    code, out, errors = run(arguments, capsys)
+    assert (code, out) == (2, '') and 'Error: ' in errors and 'Traceback' not in errors
+
+
+def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
+    done = subprocess.run(
+        [sys.executable, '-m', 'opql_jax.cli', 'index', str(tmp_path / 'none'), '--out', str(tmp_path / 'kb')],
+        capture_output=True,
+        text=True,
+        env=os.environ | {'COLUMNS': '80'},
+    )
+    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stderr == f'error: {tmp_path}/none: no such file or folder\n'
+
+
+def test_an_error_of_the_program_has_a_traceback_under_debug_only(monkeypatch, capsys):
+    def fail(kb):
+        raise ZeroDivisionError('oh')
+
+    monkeypatch.setattr(virtual_kb.VirtualKB, 'open', fail)
+    code, _, errors = run(['ask', 'kb', 'who?'], capsys)
+    assert code == 70 and errors == 'internal error: ZeroDivisionError: oh; `opql --debug …` shows where\n'
+    with pytest.raises(ZeroDivisionError):
+        cli.main(['--debug', 'ask', 'kb', 'who?'])
+
+
+def test_completion_knows_commands_and_options(monkeypatch, capsys):
+    monkeypatch.setenv('_OPQL_COMPLETE', 'complete_bash')
+    monkeypatch.setenv('COMP_WORDS', 'opql re')
+    monkeypatch.setenv('COMP_CWORD', '1')
+    assert run([], capsys)[1].split() == ['retrieve', 'recipes']
+    monkeypatch.setenv('COMP_WORDS', 'opql ask --')
+    monkeypatch.setenv('COMP_CWORD', '2')
+    assert '--json' in run([], capsys)[1].split()
+
+
+def test_lines_are_in_colour_at_a_terminal_only(monkeypatch, capsys):
+    from opql_jax.cli import display
+
+    answer = '  hop 1 (answer)\n     0.917  Ada\n            [Byron → Ada, in “Byron”]  Ada was his child.'
+    display.print_lines(answer)
+    assert capsys.readouterr().out == answer + '\n'
+    monkeypatch.setenv('FORCE_COLOR', '1')
+    monkeypatch.setattr(sys.stdout, 'isatty', lambda: True)
+    display.print_lines(answer)
+    coloured = capsys.readouterr().out
+    assert '\x1b[' in coloured and re.sub(r'\x1b\[[\d;]*m', '', coloured) == answer + '\n'
