@@ -146,7 +146,7 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
         # `tasks` is too common a name to install.
         package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
         package_data={
-            'opql_jax': ['py.typed', 'released/*/*'],
+            'opql_jax': ['py.typed', 'released/*/*', 'sample/articles/*.txt'],
             'opql_jax.explorer': ['templates/*.html', 'static/*.css'],
             'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],

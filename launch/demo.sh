@@ -1,11 +1,33 @@
 #!/usr/bin/env bash
-# Builds a virtual knowledge base from generated text and asks it multi-hop questions, on a CPU.
-# Arguments go to the recipe, such as --out FOLDER, --seed N, --documents N or --percent P:
-#   python -m opql_jax.recipes run demo ARGUMENTS
+# Makes a knowledge base of the sample articles that come along, and asks it questions of one, two and three hops, on a CPU.
+#   launch/demo.sh [KB]                # the folder of the knowledge base (default: runs/sample.kb)
+#   launch/demo.sh --train [OPTION...] # trains in a generated world instead, from text to followed relations: the recipe demo, whose
+#                                      # options are such as --out FOLDER, --seed N, --documents N and --percent P
 
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
-setup_env ''
+setup_env app,text
 cd -- "$ROOT"
-exec "$PYTHON" -m opql_jax.recipes run demo "$@"
+if [ "${1-}" = --train ]; then
+  exec "$PYTHON" -m opql_jax.recipes run demo "${@:2}"
+fi
+
+kb=${1:-runs/sample.kb}
+opql() {
+  printf '\n$ %s\n' "$(quoted opql "$@")"
+  "$VENV/bin/opql" "$@"
+}
+
+opql index opql_jax/sample/articles --out "$kb"
+opql ask "$kb" 'Who designed the Marlowe Bridge?' --top 1
+opql ask "$kb" 'Where was the founder of the Halmouth Ferry Company born?' --top 1
+opql ask "$kb" 'Where was the teacher of the painter of Harbour at Dusk born?' --top 1
+cat <<END
+
+Now ask your own questions:
+
+  source .venv/bin/activate
+  opql ask $kb 'Who taught Clara Whitcombe?'
+  opql index FOLDER --out mine.kb    # of your own text: .txt, .md, .html and .jsonl files
+END

@@ -138,17 +138,16 @@ def retrieve(
     as_json: Json = False,
 ) -> None:
     """Find the documents that answer questions, best first."""
-    if (question is None) == (questions is None) or (questions is None) != (out is None):
-        raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
     from opql_jax.cli.display import print_documents
     from opql_jax.kb.retrieve import retrieve_file
     from opql_jax.kb.virtual_kb import VirtualKB
 
-    opened = VirtualKB.open(kb)
-    if questions is not None:
-        retrieve_file(opened, questions, out, k)
+    if question is not None and questions is None and out is None:
+        print_documents(VirtualKB.open(kb).retrieve(question, k), as_json)
+    elif question is None and questions is not None and out is not None:
+        retrieve_file(VirtualKB.open(kb), questions, out, k)
     else:
-        print_documents(opened.retrieve(question, k), as_json)
+        raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
 
 
 QuestionFile = Annotated[
