@@ -97,7 +97,7 @@ def test_completion_knows_commands_and_options(monkeypatch, capsys):
     monkeypatch.setenv('_OPQL_COMPLETE', 'complete_bash')
     monkeypatch.setenv('COMP_WORDS', 'opql re')
     monkeypatch.setenv('COMP_CWORD', '1')
-    assert run([], capsys)[1].split() == ['retrieve', 'recipes']
+    assert run([], capsys)[1].split() == ['retrieve', 'remove', 'recipes']
     monkeypatch.setenv('COMP_WORDS', 'opql ask --')
     monkeypatch.setenv('COMP_CWORD', '2')
     assert '--json' in run([], capsys)[1].split()
