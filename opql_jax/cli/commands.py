@@ -252,6 +252,7 @@ def explore(
     kb: KB,
     host: Annotated[str, typer.Option(help='The address to listen at; any but this machine needs a token.')] = '127.0.0.1',
     port: Annotated[int, typer.Option(help='0 takes a free one.')] = 8000,
+    writable: Annotated[bool, typer.Option('--writable', help='Pages may add and forget documents.')] = False,
     token: Annotated[
         str | None, typer.Option(envvar='OPQL_TOKEN', help='What clients have to know.', show_default=False)
     ] = None,
@@ -261,7 +262,7 @@ def explore(
         from opql_jax.explorer.app import serve
     except ImportError as error:
         raise InputError("opql explore needs the extra app: pip install 'opql_jax[app]'") from error
-    serve(kb, host, port, token)
+    serve(kb, host, port, token, writable)
 
 
 @app.command()
