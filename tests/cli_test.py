@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -114,3 +115,17 @@ def test_lines_are_in_colour_at_a_terminal_only(monkeypatch, capsys):
     display.print_lines(answer)
     coloured = capsys.readouterr().out
     assert '\x1b[' in coloured and re.sub(r'\x1b\[[\d;]*m', '', coloured) == answer + '\n'
+
+
+def test_other_meanings_of_a_name_are_told():
+    from opql_jax.cli import display
+    from opql_jax.corpus.questions import Question
+
+    kb = types.SimpleNamespace(
+        memory=(),
+        vocab=types.SimpleNamespace(names=['Titanic (ship)', 'Titanic (film)', 'Ada']),
+        linker=types.SimpleNamespace(meanings={'Titanic': [0, 1], 'Ada': [2]}.get),
+        sets=types.SimpleNamespace(candidates=lambda entities, write: f'  {write(entities)}'),
+    )
+    question = Question('q', 'Did Ada see Titanic?', ((4, 7), (12, 19)), (2, 0))
+    assert [*display._ambiguous_names(kb, question)] == ['Titanic is taken for Titanic (ship); it may also be\n  [[1]]']

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from opql_jax.kb.answers import format_answer, to_record
@@ -13,6 +13,7 @@ from opql_jax.kb.query_language import is_query
 from opql_jax.kb.question_plans import out_of_reach
 
 if TYPE_CHECKING:
+    from opql_jax.corpus.questions import Question
     from opql_jax.kb.evaluate_questions import Evaluation
     from opql_jax.kb.retrieve import Retrieved
     from opql_jax.kb.virtual_kb import VirtualKB
@@ -51,11 +52,22 @@ def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
         return
     question = kb.question(text)
     (answer,) = kb.answer([question])
-    note = out_of_reach(question.text)
+    note = '; '.join(filter(None, [out_of_reach(question.text), *_ambiguous_names(kb, question)]))
     if as_json:
         print_json(to_record(kb, question, answer, evidence=top) | ({'note': note} if note else {}))
     else:
         print_lines((f'  ({note})\n' if note else '') + format_answer(kb, question, answer, top))
+
+
+def _ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:
+    """What to write for other entities that a name in the question may mean."""
+    if kb.memory is None:
+        return
+    for (start, end), taken in zip(question.topics, question.entities):
+        name = question.text[start:end]
+        if others := [entity for entity in kb.linker.meanings(name) if entity != taken]:
+            candidates = kb.sets.candidates(others[:5], '[{}]'.format)
+            yield f'{name} is taken for {kb.vocab.names[taken]}; it may also be\n{candidates}'
 
 
 def print_documents(documents: Sequence[Retrieved], as_json: bool) -> None:

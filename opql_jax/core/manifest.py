@@ -154,6 +154,11 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     if stated.get('format') != format.name:
         raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r}); name the folder of one')
     if stated.get('version') != format.version:
+        if isinstance(version := stated.get('version'), int) and version > format.version:
+            raise ManifestError(
+                f'{path}: format version {version}, this program reads {format.version}: a newer opql_jax wrote {folder};'
+                ' update this one'
+            )
         raise ManifestError(
             f'{path}: format version {stated.get("version")}, this program reads {format.version}; {format.advice}'
         )

@@ -115,14 +115,19 @@ class EntityVocab:
     def id(self, name: str) -> int:
         """The id of a key, name or alias; InputError with the closest spellings when there is none."""
         entity = self.get(name)
-        if entity is not None:
-            return entity
-        folded = name.casefold()
-        close = [s for s in self.spellings if s.casefold() == folded]
-        close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
-        close = close or [s for s in self.spellings if folded in s.casefold().split()]
-        hint = f'; did you mean {" or ".join(map(shown, close[:3]))}?' if close else ''
-        raise InputError(f'unknown entity {shown(name)}{hint}')
+        if entity is None:
+            raise InputError(f'unknown entity {shown(name)}{self.did_you_mean([name])}')
+        return entity
+
+    def did_you_mean(self, names: Sequence[str]) -> str:
+        """The end of a message about unknown names: the spellings that are closest to them, or '' if none is close."""
+        found: list[str] = []
+        for name in names:
+            folded = name.casefold()
+            close = [s for s in self.spellings if s.casefold() == folded]
+            close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
+            found += close or [s for s in self.spellings if folded in s.casefold().split()]
+        return f'; did you mean {" or ".join(map(shown, found[:3]))}?' if found else ''
 
     def hash(self, count: int | None = None) -> str:
         """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -151,9 +152,13 @@ class SetEvaluator:
         if not means:
             return vocab.id(name)  # which names the nearest
         if len(means) > 1:
-            said = '\n'.join(f'  {tree.quoted(self._unique_name(e))} ({vocab.kinds[e]}): {self._about(e)}' for e in means)
-            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{said}')
+            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{self.candidates(means, tree.quoted)}')
         return means[0]
+
+    def candidates(self, entities: Sequence[int], write: Callable[[str], str]) -> str:
+        """Entities that a name may mean, a line each: how `write` names it, its kind, and a sentence about it."""
+        kinds = self._kb.vocab.kinds
+        return '\n'.join(f'  {write(self._unique_name(e))} ({kinds[e]}): {self._about(e)}' for e in entities)
 
     def _unique_name(self, entity: int) -> str:
         """What names this entity and no other: its name, or else its key."""

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import re
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 # Questions answered together.
 _BATCH = 64
+# Characters of a question.
+_LONGEST = 2000
+# What may be a name, though the text does not have it.
+_CAPITALISED = re.compile(r'\b(?!(?:Who|Whom|Whose|What|Which|Where|When|Why|How|In|On|At)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*')
 
 
 class VirtualKB:
@@ -225,6 +230,8 @@ class VirtualKB:
     def question(self, text: str, hops: int = 1) -> Question:
         """The question that `ask` answers."""
         check_string('the question', text)
+        if len(text) > _LONGEST:
+            raise InputError(f'the question has {len(text):,} characters: ask it in at most {_LONGEST:,}')
         if not isinstance(hops, int | np.integer) or hops < 1:
             raise InputError(f'hops: expected a number of at least 1, found {shown(hops)}')
         if isinstance(self._answerer, TextAnswerer) and not (text.count('[') == text.count(']') == 1):
@@ -269,7 +276,8 @@ class VirtualKB:
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics."""
         if not (found := self.linker.link(text)):
-            raise InputError(f'the question mentions no name that the text has: {shown(text)}')
+            hint = self.vocab.did_you_mean(_CAPITALISED.findall(text)) or '. Questions are read in English'
+            raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
 
     @functools.cached_property

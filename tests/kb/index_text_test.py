@@ -107,6 +107,12 @@ def test_brackets_say_what_the_topic_is(kb):
 def test_a_question_without_a_name_is_told(kb):
     with pytest.raises(InputError, match='mentions no name'):
         kb.ask('who wrote it?')
+    with pytest.raises(InputError, match="did you mean 'Ada Lovelace'"):
+        kb.ask('Who was the father of Ada Lovelase?')
+    with pytest.raises(InputError, match='mentions no name.*Questions are read in English'):
+        kb.ask('谁设计了桥?')
+    with pytest.raises(InputError, match='1,000,000 characters: ask it in at most 2,000'):
+        kb.ask('x' * 10**6)
 
 
 @pytest.mark.parametrize('question', [None, 7, '', ' ', ['Who is Ada Lovelace?'], 'Ada\0'])
