@@ -7,6 +7,7 @@
       memory/               a memory, written by `build_memory`
       retrieval/            an index of passages; that and all else of a knowledge base of plain text is written by `opql index`
       question-map/         what it learnt from questions, written by `opql train`
+      cache/                what was recognised in texts and encoded of passages of plain text, for the next change
       text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written by `opql add` and `opql remove`
 
 The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory": "memory"}, parts that belong together,

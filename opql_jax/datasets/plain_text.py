@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from opql_jax.core.batch_cache import MapBatches, map_cached
+from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import recognition, tables
@@ -70,14 +70,16 @@ class PlainText:
             English. Documents whose text is that of an earlier one are left out and do not count.
         processes: that recognise names; None for one per core.
         map_batches: recognises names elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
+        cache: a folder that keeps what was recognised in each text; None keeps it until the text is prepared.
     """
 
-    paths: ClassVar = ('sources', 'processes', 'map_batches')
+    paths: ClassVar = ('sources', 'processes', 'map_batches', 'cache')
     sources: tuple[str, ...]
     model: str | None = None
     max_reject_fraction: float = 0.01
     processes: int | None = 1
     map_batches: MapBatches | None = None
+    cache: pathlib.Path | None = None
 
     @functools.cached_property
     def _inside(self) -> dict[pathlib.Path, list[pathlib.Path]]:
@@ -110,7 +112,7 @@ class PlainText:
             _log.warning('%s: %d PDF files are left out: %s', ', '.join(self.sources), pdfs, _PDF_ADVICE)
         documents = self.documents(rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
-        parts = rejected_path.parent / tables.PARTS
+        parts = self.cache or rejected_path.parent / tables.PARTS
         return link_names(documents, parts, ', '.join(self.sources), self.model, self.processes, self.map_batches)
 
     def questions(self, vocab, rejected_path):
@@ -192,7 +194,7 @@ def link_names(
     kept.mkdir(parents=True, exist_ok=True)
     spans = [
         [recognition.Span(**span) for span in row]
-        for batch in map_cached(map_batches, recognise, kept, batches)
+        for batch in map_rows_cached(map_batches, recognise, kept, batches)
         for row in batch['spans'].to_pylist()
     ]
     vocab, linked = resolve(documents, spans)
@@ -286,4 +288,4 @@ def _other_language(texts: Sequence[str]) -> str:
 
 
 def _batch(documents: Sequence[Document]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({name: [getattr(d, name) for d in documents] for name in ('id', 'title', 'text')})
+    return pa.RecordBatch.from_pydict({'text': [document.text for document in documents]})

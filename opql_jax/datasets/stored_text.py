@@ -19,13 +19,14 @@ class StoredText:
         documents: at least one; each id once.
         source: where they come from, for messages.
         rejected: the `rejected.jsonl` of the version before, which is taken over.
-        processes, map_batches: see `PlainText`.
+        cache, processes, map_batches: see `PlainText`.
     """
 
-    paths: ClassVar = ('documents', 'source', 'rejected', 'processes', 'map_batches')
+    paths: ClassVar = ('documents', 'source', 'rejected', 'cache', 'processes', 'map_batches')
     documents: tuple[Document, ...]
     source: str
     rejected: pathlib.Path
+    cache: pathlib.Path
     processes: int | None = 1
     map_batches: MapBatches | None = None
 
@@ -35,8 +36,7 @@ class StoredText:
     def read(self, rejected_path):
         shutil.copyfile(self.rejected, rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), self.documents)
-        parts = rejected_path.parent / tables.PARTS
-        return link_names(self.documents, parts, self.source, None, self.processes, self.map_batches)
+        return link_names(self.documents, self.cache, self.source, None, self.processes, self.map_batches)
 
     def questions(self, vocab, rejected_path):
         return {}

@@ -29,7 +29,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, link_names
 from opql_jax.datasets.stored_text import StoredText
-from opql_jax.kb.index_text import ENCODER, Parts, make_parts
+from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval import index as retrieval_index
@@ -62,7 +62,7 @@ class Change:
     """
 
     documents: dict[str, Document]
-    _parts: pathlib.Path
+    _cache: pathlib.Path
     _rejected: pathlib.Path
     _vocab_of: Prepared
     _processes: int | None = None
@@ -127,7 +127,7 @@ class Change:
         if not self.documents:
             return
         _, linked = link_names(
-            [*self.documents.values()], self._parts, 'the text', processes=self._processes, map_batches=self._map_batches
+            [*self.documents.values()], self._cache, 'the text', processes=self._processes, map_batches=self._map_batches
         )
         for document in linked:
             rest = _without(document, keys)
@@ -166,8 +166,8 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         remove_unneeded(folder)
         text = Prepared(folder.part(parts.text))
         before = {document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))}
-        recognised = folder.path / ENCODER / tables.PARTS
-        changed = Change(dict(before), recognised, folder.path / REJECTED, text, processes, map_batches)
+        cache = pathlib.Path(folder.path, CACHE)
+        changed = Change(dict(before), cache, folder.path / REJECTED, text, processes, map_batches)
         yield changed
         if list(changed.documents.items()) == list(before.items()):
             return
@@ -175,7 +175,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
             raise InputError(f'{folder.path}: no document would be left; delete the folder to forget all')
         new = _next(folder, parts)
         documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
-        reader = StoredText(documents, str(folder.path), rejected, processes, map_batches)
+        reader = StoredText(documents, str(folder.path), rejected, cache, processes, map_batches)
         make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
         folder.change(stated, **dataclasses.asdict(new))
         remove_unneeded(folder)
@@ -197,11 +197,24 @@ def remove_text(kb: str | os.PathLike, documents: Collection[str] = (), entities
 
 
 def compact(kb: str | os.PathLike) -> int:
-    """Removes what no version needs, such as parts that were open when a change ended; returns how many bytes that freed."""
+    """Removes what no answer needs; returns how many bytes that freed.
+
+    That is parts that were open when a change ended, and what was recognised in texts and encoded of passages, those of forgotten documents
+    included. The next change recognises and encodes all text anew.
+    """
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())
     with locks.writer(files.require_local(folder.part(ENCODER))):
-        return remove_unneeded(folder)
+        return remove_unneeded(folder) + _remove_cache(pathlib.Path(folder.path, CACHE))
+
+
+def _remove_cache(cache: pathlib.Path) -> int:
+    kept = [file for file in cache.rglob('*.arrow') if re.fullmatch('[0-9a-f]{64}', file.stem)]
+    freed = sum(file.stat().st_size for file in kept)
+    for file in kept:
+        file.unlink()
+    _remove_empty(cache)
+    return freed
 
 
 def remove_unneeded(folder: KBFolder) -> int:
@@ -233,12 +246,18 @@ def _remove_part(path: pathlib.Path, names: Sequence[str]) -> int:
         for file in [file for name in names for file in path.glob(name)]:
             file.unlink()
         files.remove_partials(path, *names)
-        for inner in sorted((inner for inner in path.rglob('*') if inner.is_dir()), reverse=True):
-            if not any(inner.iterdir()):
-                inner.rmdir()
+        for inner in path.iterdir():
+            _remove_empty(inner)
         # Last what says that the folder is ours, so that the next change goes on if this one is killed.
         files.remove_own(path, 'plan.json', MANIFEST)
         return freed
+
+
+def _remove_empty(folder: pathlib.Path) -> None:
+    """Removes a folder, and those in it, as far as no file is in them."""
+    for path in sorted((folder, *folder.rglob('*')), reverse=True):
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
 
 
 def _next(folder: KBFolder, parts: Parts) -> Parts:

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 # The parts of a knowledge base of plain text.
 TEXT, ENCODER, MEMORY, RETRIEVAL = 'text', 'encoder', 'memory', 'retrieval'
+# What was recognised in each text and encoded of each passage, by content; it may be removed, and takes time only.
+CACHE = 'cache'
 # Pairs that are far apart say little of each other.
 PAIRS = 'near'
 MAX_TOKENS = 128
@@ -85,6 +87,7 @@ def index_text(
         max_reject_fraction=max_reject_fraction,
         processes=processes,
         map_batches=map_batches,
+        cache=files.require_local(kb) / CACHE,
     )
     reader.files()  # or says what is wrong with the sources
     folder = KBFolder(kb)
@@ -160,8 +163,7 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
         )
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
-    kept = files.require_local(folder.part(ENCODER)) / tables.PARTS
-    passages = PassageEncoder(used, prepared, kept, reader.map_batches or map)
+    passages = PassageEncoder(used, prepared, pathlib.Path(folder.path, CACHE), reader.map_batches or map)
     memory = build_lib.build(
         paths['memory'],
         entry_table(prepared, rows),
@@ -177,7 +179,6 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
     )
     if 'retrieval' not in finished:
         index_passages(paths['retrieval'], prepared, passages)
-    passages.clear()
     seconds = time.monotonic() - started
     _log.info('%s: %d entries over %d entities, %.0f s', folder.path, len(memory), len(prepared.vocab), seconds)
     return True

@@ -1,7 +1,7 @@
 """Encodes passages once for all that is read off them: relations of their pairs, and vectors of their sentences.
 
-`encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made is kept on disk until the last of
-it is used, so that a run that was killed encodes no passage twice.
+`encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made of a passage is kept on disk, so that
+neither a run that was killed nor a change of other passages encodes it twice.
 """
 
 import functools
@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import files
-from opql_jax.core.batch_cache import MapBatches, map_cached
+from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.corpus import tables
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH
@@ -36,7 +35,7 @@ ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
 
 
 def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
-    """The vectors (`ENCODED`) of a batch of `tables.PASSAGES`, of which it reads `text`, `sentence_starts` and `mentions`."""
+    """The vectors (`ENCODED`) of a batch of `tables.PASSAGES`, of which it reads `text`, `sentence_starts` and the spans of `mentions`."""
     placed = [_place(row, encoder) for row in batch.to_pylist()]
     encoded: list[Any] = [None] * len(placed)
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
@@ -51,7 +50,7 @@ def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
 
 def _place(row: dict, encoder: TextEncoder) -> tuple[markup.PlacedMentions, list[tuple[int, int]]]:
     """A passage as input of the encoder, and the tokens `[first, end)` of each of its sentences there."""
-    mentions = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+    mentions = [(m['start'], m['end'], 0) for m in row['mentions']]  # whichever entities they are
     passage, starts = markup.tokenise_sentences(encoder.tokenizer, row['text'], mentions, row['sentence_starts'])
     borders = [1 + int(start) for start in [*starts, len(passage.tokens)]]  # after [CLS]
     return markup.place_mentions(passage, encoder.special), list(itertools.pairwise(borders))
@@ -72,7 +71,7 @@ class PassageEncoder:
         Args:
             encoder: a released one, opened from its folder if `map_batches` sends it to other processes.
             prepared: the text.
-            parts: a folder, made if need be, that keeps what was encoded until `clear`.
+            parts: a folder, made if need be, that keeps what was encoded of each passage.
             map_batches: what runs `encode_batch`; this process if not given.
 
         Raises:
@@ -124,11 +123,6 @@ class PassageEncoder:
         """
         return self._encoded[1]
 
-    def clear(self) -> None:
-        """Removes what was kept on disk."""
-        if self._parts.exists():
-            files.rmtree(self._parts)
-
     @functools.cached_property
     def _encoded(self) -> tuple[np.ndarray, np.ndarray]:
         """The vectors of all mentions, and those of all passages and sentences."""
@@ -137,15 +131,19 @@ class PassageEncoder:
         folder = self._parts / hashlib.sha256(depends.encode()).hexdigest()
         folder.mkdir(parents=True, exist_ok=True)
         files.remove_partials(folder, '*')
-        columns = pa.schema([tables.PASSAGES.field(name) for name in ('text', 'sentence_starts', 'mentions')])
-        table = self._prepared.passages.select(columns.names).combine_chunks()
+        passages = self._prepared.passages
+        lists = passages['mentions'].combine_chunks()
+        # Without their entities, whose numbers another version of the text may change.
+        spans = pa.StructArray.from_arrays([lists.flatten().field(name) for name in ('start', 'end')], ['start', 'end'])
+        mentions = pa.ListArray.from_arrays(lists.offsets, spans)
+        table = passages.select(['text', 'sentence_starts']).append_column('mentions', mentions).combine_chunks()
         batches = table.to_batches(BATCH_PASSAGES)
         both = np.empty((self._first_mention[-1], size), np.float16), np.empty((self.first_vector[-1], size), np.float16)
-        filled, passages = [0, 0], 0
+        filled, done = [0, 0], 0
         stage = functools.partial(encode_batch, encoder=encoder)
-        for encoded in map_cached(self._map_batches, stage, folder, batches):
-            passages += len(encoded)
-            _log.info('%d/%d passages encoded', passages, len(table))
+        for encoded in map_rows_cached(self._map_batches, stage, folder, batches):
+            done += len(encoded)
+            _log.info('%d/%d passages encoded', done, len(table))
             for side, (vectors, column) in enumerate(zip(both, encoded.columns)):
                 found = np.frombuffer(b''.join(column.to_pylist()), '<f2').reshape(-1, size)
                 vectors[filled[side] : filled[side] + len(found)] = found

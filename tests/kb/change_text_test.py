@@ -34,8 +34,8 @@ def documents(kb):
 
 
 def parts(kb):
-    """The parts that are there, but for the encoder."""
-    return sorted(path.name for path in kb.iterdir() if path.is_dir() and path.name != 'encoder')
+    """The parts of versions that are there."""
+    return sorted(path.name for path in kb.iterdir() if path.is_dir() and path.name not in ('encoder', 'cache'))
 
 
 def facts(kb):
@@ -142,6 +142,20 @@ def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
     assert 'born in London' in documents(half)['a/ada lovelace.txt']
     with pytest.raises(InputError, match='unknown entity'):
         remove_text(half, entities=['Charles Babbage'])
+
+
+def test_only_what_is_new_is_recognised_and_encoded(folder, half):
+    rows: dict[str, list[int]] = {}
+
+    def map_batches(stage, batches):
+        for batch in batches:
+            rows.setdefault(stage.func.__name__, []).append(len(batch))
+            yield stage(batch)
+
+    add_text(half, [folder / 'b'], map_batches=map_batches)
+    assert rows['recognise_batch'] == [3]
+    assert sum(rows['encode_batch']) < rows['tokenise_batch'][0]  # a name of the new text may stand in an old passage, too
+    assert change_text.compact(half) > 0 and not (half / 'cache').exists()
 
 
 @pytest.mark.parametrize('killed_in', ['prepare', 'index_passages', 'change'])

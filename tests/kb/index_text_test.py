@@ -14,7 +14,6 @@ from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.index_text import index_text
 from opql_jax.kb.verify import verify
-from opql_jax.models.passage_encoder import PassageEncoder
 
 from trios import TRIOS, write
 
@@ -175,7 +174,7 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
 
     whole = content(folder / 'kb')
     steps = [(module, name) for name in ('prepare', 'select_pair_rows', 'index_passages')]
-    for owner, name in [*steps, (PassageEncoder, 'clear')]:
+    for owner, name in steps:
 
         def cut_off(*arguments, **options):
             raise KeyboardInterrupt
