@@ -1,4 +1,7 @@
-"""What a text says that its subject is: 'American', 'romantic', 'comedy', 'film' of "Casablanca is an American romantic comedy film by ..."."""
+"""What a text says that its subject is: 'American', 'romantic', 'comedy', 'film' of "Casablanca is an American romantic comedy film by ...".
+
+The noun of a definition tells the kind of the subject better than its name does: there are films called 'Laura', 'Fargo' and '1984'.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ _ENDS = frozenset(
     'about after against as at based before by during for from in into near of on one only or starring than that the to under where which who'
     ' whose with a an its his her their it he she they is was are were has had'.split()
 )
-_PARTICIPLE = re.compile(r'\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced')
+_PARTICIPLE = re.compile(r'(?:co-)?(?:\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced)|\w+ly')
 
 
 def definition(text: str) -> Iterator[tuple[int, int]]:
@@ -37,3 +40,26 @@ def definition(text: str) -> Iterator[tuple[int, int]]:
     while words and _PARTICIPLE.fullmatch(text[slice(*words[-1])]):
         words.pop()
     yield from words
+
+
+# Nouns for things of a kind, as patterns.
+PERSON = (
+    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child|children|brother|sister|siblings?'
+    '|actors?|actress|directors?|authors?|writers?|screenwriters?|composers?|singers?|performers?|artists?|architects?|producers?'
+    '|creators?|founders?|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?|coach'
+)
+PLACE = (
+    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island|district|capital|birthplace'
+)
+GROUP = 'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
+WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
+_KINDS = tuple(
+    (re.compile(nouns, re.IGNORECASE), kind)
+    for nouns, kind in ((PERSON, 'person'), (PLACE, 'place'), (GROUP, 'organisation'), (WORK, 'work'))
+)
+
+
+def defined_kind(text: str) -> str | None:
+    """The kind of what a text defines its subject as, one of `recognition.KINDS`, if the noun tells it."""
+    words = [text[start:end] for start, end in definition(text)]
+    return next((kind for nouns, kind in _KINDS if words and nouns.fullmatch(words[-1])), None)

@@ -16,6 +16,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from opql_jax.corpus.concepts import CONCEPT, name_of
+from opql_jax.corpus.definitions import defined_kind
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
@@ -62,12 +64,13 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         spans: of each document, those recognised in its text, by start, disjoint.
 
     Returns:
-        The entities, called as their title is, or as their full name is written most, each of the kind that its mentions have most, and
-        the documents with their mentions and title entities.
+        The entities, called as their title is, or as their full name is written most, each of the kind that its document defines or its
+        mentions have most, and the documents with their mentions and title entities.
     """
     documents = list(documents)
     titles = _Titles(documents)
     resolved, spellings = [], titles.spellings()
+    kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
     for document, recognised in zip(documents, spans, strict=True):
         found = titles.added_to(recognised, document.text)
@@ -75,7 +78,10 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         mentions = []
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
-            key = surface if span.kind in VALUES else keys.entity(span, surface)
+            if span.kind == CONCEPT:
+                key = f'{name_of(surface)} ({CONCEPT})'  # which no name has for its key, as `fold` leaves no brackets
+            else:
+                key = surface if span.kind in VALUES else keys.entity(span, surface)
             if span.kind == 'group' and (
                 _ARTICLE.match(titles.name.get(key, '').lower()) and not _ARTICLE.match(surface.lower())
             ):
@@ -83,14 +89,18 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
             spellings.setdefault(key, collections.Counter())[surface] += 1
             kinds.setdefault(key, collections.Counter())[span.kind] += 1
             mentions.append(Mention(span.start, span.end, key))
-        resolved.append(Document(document.id, document.title, document.text, tuple(mentions), titles.entity_of(document)))
+        about = titles.entity_of(document)
+        if about is not None and (kind := defined_kind(document.text)):
+            kinds_by_definition[about] = kind
+        resolved.append(Document(document.id, document.title, document.text, tuple(mentions), about))
     names, aliases = [], []
+    kind_of = lambda key: kinds_by_definition.get(key) or _most_frequent(kinds[key])
     for key, counts in spellings.items():
         # Its full forms before the short ones.
         forms = sorted(counts, key=lambda form: (fold(form) != key, -counts[form], form))
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
-    return EntityVocab(list(spellings), names, aliases, [_most_frequent(kinds[key]) for key in spellings]), resolved
+    return EntityVocab(list(spellings), names, aliases, list(map(kind_of, spellings))), resolved
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
@@ -158,7 +168,7 @@ class _Names:
 
     def __init__(self, document: Document, spans: Sequence[Span], titles: _Titles):
         self._document, self._titles = document, titles
-        names = {fold(document.text[s.start : s.end]): s.kind for s in spans if s.kind not in VALUES}
+        names = {fold(document.text[s.start : s.end]): s.kind for s in spans if s.kind not in (*VALUES, CONCEPT)}
         if document.title_entity is not None:
             names.setdefault(fold(without_brackets(document.title)), UNKNOWN_KIND)
         self._long: dict[str, str] = {}

@@ -19,6 +19,7 @@ from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import recognition, tables
+from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.documents import Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
@@ -197,7 +198,8 @@ def link_names(
         for batch in map_rows_cached(map_batches, recognise, kept, batches)
         for row in batch['spans'].to_pylist()
     ]
-    vocab, linked = resolve(documents, spans)
+    concepts = find_concepts([document.text for document in documents], spans)
+    vocab, linked = resolve(documents, [sorted(names + common) for names, common in zip(spans, concepts)])
     named = [document for document in linked if document.mentions]
     if not named:
         raise InputError(

@@ -7,6 +7,8 @@ A phrase that holds the topic may stand for an entity that is to be found first:
 import re
 from typing import NamedTuple
 
+from opql_jax.corpus.concepts import CONCEPT
+from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.retrieval.words import words_of
 
 # Where a phrase may begin, and words at which it may end.
@@ -129,16 +131,6 @@ _ASKED = re.compile(
 # Nouns for the same things, stemmed.
 _SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
 _NOUN = r'\b(?:what|which|whose)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'
-_PERSON = (
-    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child|children|brother|sister|siblings?'
-    '|actors?|actress|directors?|authors?|writers?|screenwriters?|composers?|singers?|performers?|artists?|architects?|producers?'
-    '|creators?|founders?|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?|coach'
-)
-_PLACE = (
-    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island|district|capital|birthplace'
-)
-_GROUP = 'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
-_WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
 _YEAR = re.compile(_NOUN % 'years?', re.IGNORECASE)
 _WANTED = tuple(
     (re.compile(pattern, re.IGNORECASE), kinds)
@@ -148,12 +140,13 @@ _WANTED = tuple(
             r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old)\b|' + _NOUN % 'percentage|number|population',
             ('quantity', 'date'),
         ),
+        (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),
         (_NOUN % 'languages?', ('language', 'group')),
         (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
-        (_NOUN % _WORK, ('work',)),
-        (_NOUN % _GROUP, ('organisation', 'group', 'person')),
-        (r'\bwhere\b|' + _NOUN % _PLACE, ('place', 'organisation')),
-        (r'\bwho(?:m|se)?\b|' + _NOUN % _PERSON, ('person', 'organisation', 'group')),
+        (_NOUN % WORK, ('work',)),
+        (_NOUN % GROUP, ('organisation', 'group', 'person')),
+        (r'\bwhere\b|' + _NOUN % PLACE, ('place', 'organisation')),
+        (r'\bwho(?:m|se)?\b|' + _NOUN % PERSON, ('person', 'organisation', 'group')),
     )
 )
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
 from opql_jax.corpus.question_linking import Named
 from opql_jax.data.prepared import Prepared
@@ -39,7 +40,7 @@ def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: Passa
         mentions += [
             (number, mention['start'] - cut, mention['end'] - cut, mention['entity'])
             for mention in row['mentions']
-            if mention['start'] >= cut
+            if mention['start'] >= cut and prepared.vocab.kinds[mention['entity']] != CONCEPT  # passages share it by accident
         ]
     vectors, first = encoded.vectors(), encoded.first_vector[:-1]
     of_passage = np.zeros(len(vectors), bool)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.recognition import KINDS
 from opql_jax.kb import query as tree
 from opql_jax.kb.paths import Path, facts
-from opql_jax.kb.question_plans import Step
+from opql_jax.kb.question_plans import Step, wanted
 from opql_jax.kb.text_answerer import SCALE
 
 if TYPE_CHECKING:
@@ -115,17 +116,25 @@ class SetEvaluator:
         topics, weights = start.entities[positive][:TOPICS], start.weights[positive][:TOPICS]
         spans = [self._rows_to(topic) if query.inverse else self._rows_of(topic) for topic in topics]
         rows = np.concatenate([np.zeros(0, np.int64), *spans])
+        prior = np.repeat(np.log(weights / weights[0]) if len(weights) else weights, [len(span) for span in spans]) / SCALE
+        if CONCEPT not in wanted(f'what {query.relation}').kinds:  # else each film would lead to 'film', by most relations
+            named = self._is_named[(memory.topic if query.inverse else memory.target)[rows]]
+            rows, prior = rows[named], prior[named]
         if not len(rows):
             return Evaluated(np.zeros(0, np.int64), np.zeros(0, np.float32))
         # The topic is masked where a relation is encoded, so that one encoding serves for all.
         step = Step(f'it {query.relation}', (0, 2))
-        prior = np.repeat(np.log(weights / weights[0]), [len(span) for span in spans]) / SCALE
         rows, scores = self._answerer.best_entries(step, rows, prior, KEPT)
         masses = np.exp(SCALE * (scores - scores[0]))
         rows, masses = rows[masses >= LEAST], (weights[0] * masses[masses >= LEAST]).astype(np.float32)
         ends = np.asarray((memory.topic if query.inverse else memory.target)[rows], np.int64)
         entities, best = np.unique(ends, return_index=True)  # of each the first, which is the heaviest
         return Evaluated(*_sorted(entities, masses[best]), rows, ends, masses)
+
+    @functools.cached_property
+    def _is_named(self) -> np.ndarray:
+        """Whether entities have names, unlike concepts."""
+        return np.array([kind != CONCEPT for kind in self._kb.vocab.kinds], bool)
 
     def _rows_of(self, topic: int) -> np.ndarray:
         first, end = self._memory.offsets[topic : topic + 2]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.questions import Question
@@ -36,6 +37,8 @@ SCALE = 20.0
 _KIND = 0.15
 # What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
 _WORDS, _ANYWHERE = 0.3, 0.3
+# A word weighs this at least: 'directed' is in all texts about films, and still tells the director from the cast.
+_COMMON = 0.3
 # What a word after the target counts of one before it: English says 'directed by Solberg, written by Lind'.
 _AFTER = 0.5
 # What a plan is worth more for each hop after the first: that a phrase stands for something is rarely an accident.
@@ -43,7 +46,7 @@ LONGER = 0.04
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
 # Kinds that no question is answered by unless it asks for them.
-_UNASKED = (*sorted(VALUES), 'group')
+_UNASKED = (*sorted(VALUES), 'group', CONCEPT)
 _YEAR = re.compile(r'\d{4}')
 
 
@@ -114,7 +117,7 @@ class TextAnswerer:
     @property
     def settings(self) -> str:
         """What answers depend on besides parameters, memory and tokenizer."""
-        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_AFTER} {LONGER} {COMMIT} {self.map.hash()}'
+        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {self.map.hash()}'
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere."""
@@ -231,8 +234,8 @@ class TextAnswerer:
         if not wanted.kinds:
             fits = np.where(np.isin(kinds, _UNASKED), -1, 0)
         else:
-            # Values are always recognised as such.
-            unknown = () if wanted.kinds[0] in VALUES else (UNKNOWN_KIND,)
+            # Values and concepts are always recognised as such.
+            unknown = () if wanted.kinds[0] in (*VALUES, CONCEPT) else (UNKNOWN_KIND,)
             fits = np.where(np.isin(kinds, (*wanted.kinds, *unknown)), 1, -1)
         if wanted.is_year:
             years = [bool(_YEAR.fullmatch(self._names[target])) for target in targets.tolist()]
@@ -253,9 +256,12 @@ class TextAnswerer:
     def _shares_of_words(self, step: question_plans.Step, rows) -> np.ndarray:
         """How much the sentences of memory entries have of the words of a step, its topic aside: [n] in 0 .. 1.
 
-        A word weighs its inverse document frequency, and more the closer it stands to the target, see `_nearness`.
+        A word weighs its inverse document frequency, `_COMMON` at least, and more the closer it stands to the target, see `_nearness`.
         """
-        asked = {word: self._rarity(word) for word in words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])}
+        asked = {
+            word: max(self._rarity(word), _COMMON)
+            for word in words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])
+        }
         if not asked:
             return np.zeros(len(rows))
         mentions = self._memory.mentions(rows)
@@ -289,14 +295,14 @@ _JOINS = frozenset((',', 'and', 'or'))
 def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
     """How close the words of a sentence stand to a mention: by stem, 1 at its side, 1/2 with a word in between, 1/3 with two, ...
 
-    Before it, names and what joins them do not count: in 'starring A, B and C' all three are at the side of 'starring'. What
-    stands after it counts `_AFTER` as much.
+    Function words do not count, and before it neither do names and what joins them: in 'starring A, B and C' all three are at the
+    side of 'starring'. What stands after it counts `_AFTER` as much.
     """
     before = [word for word in _SAID.findall(text[sentence[0] : target[0]]) if word not in _JOINS and not word[0].isupper()]
     near: dict[str, float] = {}
     for words, factor in ((before[::-1], 1.0), (_SAID.findall(text[target[1] : sentence[1]]), _AFTER)):
-        for between, word in enumerate(words):
-            for stem in words_of(word):
+        for between, stems in enumerate(stems for word in words if (stems := words_of(word)) or word == ','):
+            for stem in stems:
                 near[stem] = max(near.get(stem, 0), factor / (1 + between))
     return near
 

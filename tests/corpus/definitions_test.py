@@ -1,6 +1,6 @@
 import pytest
 
-from opql_jax.corpus.definitions import definition
+from opql_jax.corpus.definitions import defined_kind, definition
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,19 @@ def test_the_words_of_a_definition_end_where_its_noun_phrase_does(text, words):
 
 def test_only_the_beginning_defines():
     assert not list(definition('Much was said of it. ' * 30 + 'It is a river.'))
+
+
+@pytest.mark.parametrize(
+    'text, kind',
+    [
+        ('Laura is a 1944 American film noir.', None),
+        ('Laura is a 1944 American film.', 'work'),
+        ('Oslo is the capital of Norway.', 'place'),
+        ('Ada Lovelace was a mathematician and writer.', 'person'),
+        ('Acme is a company that makes pumps.', 'organisation'),
+        ('The Isar is a filmy river.', None),
+        ('It rained.', None),
+    ],
+)
+def test_the_noun_of_a_definition_tells_the_kind_of_the_subject(text, kind):
+    assert defined_kind(text) == kind

@@ -159,3 +159,19 @@ def test_a_document_of_ten_thousand_names_takes_seconds():
     started = time.process_time()
     vocab, documents = resolve_marked(*titles, ('All', text))
     assert time.process_time() - started < 10 and len(documents[-1].mentions) == count // 2 + count // 20
+
+
+def test_what_a_document_is_about_has_the_kind_that_it_defines():
+    vocab, _ = resolve_marked(
+        ('Laura', '[Laura] is a film.'), ('B', '[Laura] by [Otto].'), kinds={'Laura': 'person', 'Otto': 'person'}
+    )
+    assert dict(zip(vocab.names, vocab.kinds)) == {'Laura': 'work', 'B': 'name', 'Otto': 'person'}
+
+
+def test_a_concept_is_no_name_that_is_spelled_like_it():
+    vocab, [document, _] = resolve_marked(
+        ('Comedy', '[Comedy] is like [Laura], a [comedy].'), ('B', 'A [Comedy].'), kinds={'comedy': 'concept'}
+    )
+    meant = [vocab.names[vocab.id_of_key[mention.entity]] for mention in document.mentions or ()]
+    assert meant == ['Comedy', 'Laura', 'comedy']
+    assert vocab.kinds[vocab.id_of_key['comedy (concept)']] == 'concept'

@@ -100,6 +100,9 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         ('which films did it inspire', 'work'),
         ('the novels written by it', 'work'),
         ('what nationality is she', 'group'),
+        ('what genre is it', 'concept'),
+        ('what type of film is it', 'concept'),
+        ('what is the profession of it', 'concept'),
     ],
 )
 def test_question_words_say_which_kind_is_asked_for(question, kinds):

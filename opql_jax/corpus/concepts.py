@@ -1,0 +1,114 @@
+"""Concepts: the common nouns by which texts say what their subjects are, as 'horror' of "is a 1979 American horror film".
+
+Names alone do not answer 'what genre is it' or 'what was her profession'. Words become concepts where a definition is the evidence: its
+nouns, and what stands before them if several documents are defined by that word.
+"""
+
+import collections
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from opql_jax.corpus.definitions import definition
+from opql_jax.corpus.linking import DROP_FROM
+from opql_jax.corpus.recognition import Span
+
+CONCEPT = 'concept'
+# Documents that are defined by a word that is not the noun, if it is more than an attribute of one of them.
+_DOCUMENTS = 3
+# Two words are one concept, such as 'science fiction', if more than this share of what is defined by either is defined by both.
+_TOGETHER = 0.5
+# A concept of a larger share of many documents says nothing about any of them.
+_TOO_FREQUENT = 0.5
+_AFTER_NOUN = re.compile(r',|\s+(?:and|or)\b')
+# These tell one thing from others, and not what it is.
+_NO_CONCEPTS = frozenset(
+    'first second third fourth fifth sixth seventh eighth ninth tenth last next former current only single several various other most'
+    ' main major large largest small located'.split()
+)
+
+_Place = tuple[int, int]
+
+
+def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list[list[Span]]:
+    """The concepts that define the subjects of texts.
+
+    Args:
+        texts: of all documents.
+        names: what was recognised in each, which no concept overlaps. A text without names has no subject that one could ask for.
+
+    Returns:
+        For each text its concepts, by start, disjoint.
+    """
+    phrases = [list(definition(text)) if spans else [] for text, spans in zip(texts, names, strict=True)]
+    words = [list(_common(text, phrase, spans)) for text, phrase, spans in zip(texts, phrases, names)]
+    whole = _documents(texts, words)
+    words = [list(_split(text, places, whole)) for text, places in zip(texts, words)]
+    single, double = _documents(texts, words), _documents(texts, (_neighbours(*row) for row in zip(texts, words)))
+    joined = {
+        pair: count
+        for pair, count in double.items()
+        if count >= _DOCUMENTS and count > _TOGETHER * max(single[word] for word in pair.split())
+    }
+    documents = single | joined
+    most = _TOO_FREQUENT * len(texts) if len(texts) >= DROP_FROM else len(texts)
+    found = []
+    for text, phrase, places in zip(texts, phrases, words):
+        nouns = {end for _, end in phrase if end == phrase[-1][1] or _AFTER_NOUN.match(text, end)}
+        found.append(
+            [
+                Span(start, end, CONCEPT)
+                for start, end in _merged(text, places, joined)
+                if (1 if end in nouns else _DOCUMENTS) <= documents[name_of(text[start:end])] <= most
+            ]
+        )
+    return found
+
+
+def name_of(surface: str) -> str:
+    """What the spellings of a concept share: 'science-fiction' is 'science fiction'."""
+    return surface.replace('-', ' ')
+
+
+def _documents(texts: Sequence[str], places: Iterable[Iterable[_Place]]) -> collections.Counter[str]:
+    """How many texts have what stands at some places of them."""
+    return collections.Counter(
+        name for text, of_text in zip(texts, places) for name in {name_of(text[start:end]) for start, end in of_text}
+    )
+
+
+def _common(text: str, phrase: Sequence[_Place], names: Sequence[Span]) -> Iterator[_Place]:
+    """The words of a definition that are in lower case, and no part of a name."""
+    for start, end in phrase:
+        word = text[start:end]
+        if word.islower() and word not in _NO_CONCEPTS and not any(name.start < end and start < name.end for name in names):
+            yield start, end
+
+
+def _split(text: str, places: Sequence[_Place], documents: collections.Counter[str]) -> Iterator[_Place]:
+    """Words, and in place of 'comedy-drama' its parts, if each of them alone defines as many documents."""
+    for start, end in places:
+        word = text[start:end]
+        if '-' in word and all(documents[part] >= documents[name_of(word)] for part in word.split('-')):
+            for part in word.split('-'):
+                yield start, start + len(part)
+                start += len(part) + 1
+        else:
+            yield start, end
+
+
+def _neighbours(text: str, places: Sequence[_Place]) -> Iterator[_Place]:
+    """Words that only a space or hyphen keeps apart, two by two."""
+    for (start, before), (after, end) in itertools.pairwise(places):
+        if text[before:after] in (' ', '-'):
+            yield start, end
+
+
+def _merged(text: str, places: Sequence[_Place], joined) -> Iterator[_Place]:
+    """Words, and in their place those pairs that are one concept."""
+    pairs = {start: end for start, end in _neighbours(text, places) if name_of(text[start:end]) in joined}
+    last = 0
+    for start, end in places:
+        if start >= last:
+            last = pairs.get(start, end)
+            yield start, last
