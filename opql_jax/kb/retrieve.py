@@ -1,6 +1,7 @@
 """Passages that answer questions, of a knowledge base of plain text: what is indexed for it, and how it is asked."""
 
 import collections
+import concurrent.futures
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from opql_jax.retrieval.view import Question, best
 
 # Entities that a name in a question may mean, at most.
 _CANDIDATES = 3
+# Questions that are encoded at once, while those before them are ranked.
+_BATCH = 64
 
 
 def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder) -> RetrievalIndex:
@@ -129,7 +132,11 @@ class Retriever:
 
     def retrieve(self, questions: Sequence[str], k: int) -> list[list[Retrieved]]:
         """The k best documents for questions, best first."""
-        return list(self.best_documents(self._ranker, self.questions(questions), k))
+        batches = [questions[start : start + _BATCH] for start in range(0, len(questions), _BATCH)]
+        # One batch is encoded, which leaves Python to others, while the one before it is ranked.
+        with concurrent.futures.ThreadPoolExecutor(1) as encoding:
+            encoded = [encoding.submit(self.questions, batch) for batch in batches]
+            return [found for batch in encoded for found in self.best_documents(self._ranker, batch.result(), k)]
 
     def compare(self) -> dict[str, Ranking]:
         """By name `retrieve` itself, as a ranking, without following links, and what it is compared with."""
