@@ -75,6 +75,12 @@ def test_a_query_gives_what_the_query_language_gives(client, kb):
     assert words(client.get('/', params={'q': query}).text).count(found['answers'][0]['entity'])
 
 
+def test_common_nouns_are_found_by_relations_that_ask_for_them(client):
+    found = lambda query: client.get('/api/ask', params={'q': query, 'top': 50}).json()['answers']
+    assert 'drama' in [one['entity'] for one in found('The Silent Harbour . genre')]
+    assert 'concept' not in [one['kind'] for one in found('The Silent Harbour . starring')]
+
+
 def test_the_api_finds_the_documents_that_retrieve_finds(client, kb):
     found = client.get('/api/retrieve', params={'q': QUESTION, 'k': 3}).json()['documents']
     assert [one['document'] for one in found] == [one.document for one in kb.retrieve(QUESTION, 3)]

@@ -172,8 +172,3 @@ def test_without_lark_it_says_what_to_install(monkeypatch):
     with pytest.raises(InputError, match='pip install opql_jax\\[app\\]'):
         parse('A . b')
     assert is_query('A . b')
-
-
-def test_common_nouns_are_found_by_relations_that_ask_for_them(kb):
-    assert 'drama' in kb.query('The Silent Harbour . genre').names
-    assert 'concept' not in {member.kind for member in kb.query('The Silent Harbour . starring')}
