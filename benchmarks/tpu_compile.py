@@ -121,13 +121,14 @@ def array(mesh, spec, dtype, *shape):
 def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedMemory:
     """The shapes of a memory as `shard_memory` places it, with keys."""
     rows = options.entries + -options.entries % (32 * mesh.size)
-    by_rows = functools.partial(array, mesh, ROWS)
+    by_rows, dim = functools.partial(array, mesh, ROWS), options.relation_dim
+    relation = (dim,) if dim % 128 else (dim // 128, 128)
     return ShardedMemory(
         mesh,
         mode,
         topic=by_rows(jnp.int32, rows),
         target=by_rows(jnp.int32, rows),
-        relations=by_rows(jnp.float32, rows, options.relation_dim // 128, 128),
+        relations=by_rows(jnp.float32, rows, *relation),
         passages=by_rows(jnp.int32, rows, 1) if passages else None,
         keys=by_rows(jnp.bfloat16 if mode == 'approx' else jnp.float32, rows, options.entity_dim + options.relation_dim),
     )
