@@ -304,8 +304,12 @@ TOO_LONG = r"has \d+ tokens, more than the encoder's 144: 'who made "
     an_undecodable_byte_in_a_topic=(lambda w: w.ask(question='who made [{}\udcff]'), 'the question: code point .* surrogate'),
     a_tab_in_a_topic=(lambda w: w.ask(question='who made [{}\t]'), r"unknown entity '(.*)\\t'; did you mean '\1'"),
     a_question_of_a_megabyte=(
-        lambda w: w.ask(question='who made [{}]' + ' and' * 30_000),
-        r"has 30\d\d\d tokens, .*: 'who made .{,100}$",
+        lambda w: w.ask(question='who made [{}]' + ' and' * 250_000),
+        r'the question has 1,000,0\d\d characters: ask it in at most 2,000$',
+    ),
+    a_question_that_is_longer_than_the_encoder_reads=(
+        lambda w: w.ask(question='who made [{}]' + ' and' * 400),
+        r"has 4\d\d tokens, .*: 'who made .{,100}$",
     ),
     no_entries=(lambda w: w.ask('--gin.ask.ask.k=0'), 'k=0: give a number of entries of at least 1'),
     a_knowledge_base_named_by_a_number=(
