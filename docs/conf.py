@@ -32,6 +32,8 @@ apidoc_modules = [
     }
 ]
 autodoc_member_order = 'bysource'
+# These cannot be imported in the way that autodoc does, or take long.
+autodoc_mock_imports = ['langchain_core', 'llama_index', 'mcp']
 autodoc_inherit_docstrings = False
 default_role = 'code'
 # What stands before a colon under Returns is taken for a type, and looked up.

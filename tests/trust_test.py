@@ -90,7 +90,8 @@ def test_no_source_opens_a_connection():
             if any(name == module or name.startswith(f'{module}.') for module in NETWORK | {'socket', 'wandb'}):
                 found.add((source.relative_to(PACKAGE).as_posix(), name))
     # A lock states the name of its host; Weights & Biases is used only where a project is named.
-    assert found == {('core/locks.py', 'socket'), ('training/progress.py', 'wandb')}
+    # The explorer listens, at loopback unless told otherwise; it connects to nothing.
+    assert found == {('core/locks.py', 'socket'), ('explorer/app.py', 'socket'), ('training/progress.py', 'wandb')}
 
 
 def test_only_the_edge_parses_gin():

@@ -41,7 +41,7 @@ class Hop:
 
 @dataclasses.dataclass(frozen=True)
 class Answer(WeightedEntities):
-    """The answer to one question: `Member`s by falling weight, which say what they rest on.
+    """The answer to one question: each `Member`, by falling weight, and what it rests on.
 
     Attributes:
         entities: [n] entity ids, best first.

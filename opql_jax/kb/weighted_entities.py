@@ -48,7 +48,7 @@ class Passage(NamedTuple):
 
 
 class WeightedEntities(abc.ABC):
-    """Weighted entities, best first; iterated over, they are `Member`s.
+    """Weighted entities, best first; iterated over, each is a `Member`.
 
     Attributes:
         kb: the knowledge base that has them.

@@ -16,7 +16,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import virtual_kb
+from opql_jax.kb import trained_model
 from opql_jax.kb.ask import ask
 from opql_jax.kb.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -253,7 +253,7 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(CheckpointError, match='1 injected entities'):
         grown = Memory.open(world.memory)
         grown.entity_rows = np.ones((1, 8), np.float32)
-        patch.setattr(virtual_kb, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
+        patch.setattr(trained_model, 'Memory', types.SimpleNamespace(open=lambda directory: grown))
         VirtualKB.open(world.root, **TEXT, model=tmp_path / 'lm', memory='memory')
     with pytest.raises(CheckpointError, match='entity_layer=1, not 0'):
         stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'entity_layer': 0})

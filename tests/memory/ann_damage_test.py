@@ -34,8 +34,8 @@ def truncate(path):
 
 DAMAGE = {
     'other format version': (
-        lambda d: edit(d, version=7),
-        'version 7, this program reads 1; .* run ann_build.build_index again',
+        lambda d: edit(d, version=0),
+        'version 0, this program reads 1; .* run ann_build.build_index again',
     ),
     'other ScaNN': (lambda d: edit(d, scann='1.0'), 'built by ScaNN 1.0.*build the index again'),
     'not an index': (lambda d: edit(d, format='opql-memory'), 'not the manifest of an index'),
