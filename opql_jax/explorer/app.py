@@ -85,10 +85,9 @@ class Explorer:
 
     def ask(self, request: Request) -> Response:
         kb, text = self._current.kb(), request.query_params.get('q', '').strip()
-        answered = views.ask(kb, text) if text else None
-        return self._page(
-            'ask.html', question=text, answered=answered, examples=views.examples(kb), documents=len(kb.prepared.passages)
-        )
+        if text:
+            return self._page('ask.html', question=text, answered=views.ask(kb, text))
+        return self._page('ask.html', question='', examples=views.examples(kb), documents=len(kb.prepared.passages))
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)

@@ -45,8 +45,7 @@ class Answered(NamedTuple):
 
 def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     """Answers a question in plain English, or a query of the query language."""
-    if len(text) > LONGEST_QUESTION:
-        raise InputError(f'the question has {len(text):,} characters: ask in {LONGEST_QUESTION:,} at most')
+    _check_length(text)
     members = kb.query(text) if is_query(text) else kb.ask(text)
     shown = list(itertools.islice(members, top))
     found = [Found(member.name, member.kind, member.weight, next(iter(members.paths(member.id, 1)), ())) for member in shown]
@@ -68,9 +67,13 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
 
 def retrieve(kb: VirtualKB, text: str, k: int) -> list[dict]:
     """The documents that answer a question, as records."""
+    _check_length(text)
+    return [found._asdict() for found in kb.retrieve(text, k)]
+
+
+def _check_length(text: str) -> None:
     if len(text) > LONGEST_QUESTION:
         raise InputError(f'the question has {len(text):,} characters: ask in {LONGEST_QUESTION:,} at most')
-    return [found._asdict() for found in kb.retrieve(text, k)]
 
 
 class Wording(NamedTuple):
@@ -94,11 +97,9 @@ class Entity(NamedTuple):
 def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     """What was read about an entity, `FACTS` facts a page."""
     (found,) = kb.entity(name).entities
-    assert kb.memory is not None  # that of plain text
-    start, end = map(int, kb.memory.offsets[found : found + 2])
-    rows = np.arange(start, end)[page * FACTS : (page + 1) * FACTS]
+    facts, num_facts = paths.facts_about(kb, found, page * FACTS, FACTS)
     groups: dict[tuple[str, bool], list[Fact]] = {}
-    for fact in paths.facts(kb, kb.memory.ids[rows], np.ones(len(rows))):
+    for fact in facts:
         groups.setdefault(_wording(fact), []).append(fact)
     # Wordings that several facts share first, then in the order of the text.
     wordings = sorted(groups.items(), key=lambda group: -len(group[1]))
@@ -107,7 +108,7 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     return Entity(
         kb.vocab.names[found],
         kb.vocab.kinds[found],
-        end - start,
+        num_facts,
         [Wording(words, first, facts) for (words, first), facts in wordings],
         list(dict.fromkeys(about)),
     )

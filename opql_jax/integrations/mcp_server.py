@@ -5,7 +5,6 @@
 is the command that a client starts; it talks over standard input and output, and reads nothing but the knowledge base.
 """
 
-import numpy as np
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -56,10 +55,9 @@ def make_server(kb: VirtualKB, name: str) -> MCPServer:
     def facts_of(entity: str, most: int = 20) -> list[dict]:
         """What was read about an entity: facts from it to others, each with its sentence and document."""
         with _Told():
-            assert kb.memory is not None  # that of plain text
             (found,) = kb.entity(entity).entities
-            rows = np.arange(*kb.memory.offsets[found : found + 2])[: _limited(most)]
-            return [fact.to_record() for fact in paths.facts(kb, kb.memory.ids[rows], np.ones(len(rows)))]
+            facts, _ = paths.facts_about(kb, found, 0, _limited(most))
+            return [fact.to_record() for fact in facts]
 
     return server
 

@@ -96,6 +96,14 @@ def facts(
     return found
 
 
+def facts_about(kb: VirtualKB, entity: int, first: int, most: int) -> tuple[list[Fact], int]:
+    """Facts that lead from an entity, at most so many from the `first` on, all of weight 1; and how many there are in all."""
+    assert kb.memory is not None  # that of plain text
+    start, end = map(int, kb.memory.offsets[entity : entity + 2])
+    rows = np.arange(start, end)[first : first + most]
+    return facts(kb, kb.memory.ids[rows], np.ones(len(rows))), end - start
+
+
 def _sentence(text: str, mention: dict) -> tuple[str, list[tuple[int, int] | None]]:
     """The sentences of a mention pair as one, and where topic and target stand in it."""
     sentences = sorted({mention['topic_sentence'], mention['target_sentence']})
