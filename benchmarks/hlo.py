@@ -1,10 +1,12 @@
-"""Reads the bytes that devices exchange from the text of a compiled program."""
+"""Reads the bytes that devices exchange, and the cycles of a run, from the text of a compiled program."""
 
 import re
 
 import numpy as np
 
 _COLLECTIVE = re.compile(r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(')
+# The name and the lines of each computation.
+_COMPUTATION = re.compile(r'^(?:ENTRY )?%([\w.-]+) \(.*\{\n((?:  .*\n)*)\}', re.MULTILINE)
 _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 
 
@@ -27,3 +29,22 @@ def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
     for shapes, kind in _COLLECTIVE.findall(text):
         found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in _ARRAY.findall(shapes)]
     return found
+
+
+def estimated_cycles(text: str) -> int:
+    """Cycles that the TPU compiler estimates for a run, loop bodies as often as they run; instructions without an estimate count 0.
+
+    Of a loop up to a constant, as `lax.scan` and `fori_loop` make them; the body of another counts once.
+    """
+    computations = {m[1]: m[2] for m in _COMPUTATION.finditer(text)}
+    times = dict.fromkeys(computations, 1)
+    for name, body in reversed(computations.items()):  # callers stand after what they call
+        for called in re.findall(r'(?:calls|to_apply|body)=%([\w.-]+)', body):
+            times[called] = times[name]
+        for loop in re.findall(r' while\(.*', body):
+            condition, inner = (re.search(rf'\b{part}=%([\w.-]+)', loop)[1] for part in ('condition', 'body'))
+            limit = re.findall(r'= s32\[\]\S* constant\((\d+)\)', computations[condition])
+            times[inner] = times[name] * (int(limit[0]) if len(limit) == 1 else 1)
+    return sum(
+        times[name] * sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body))) for name, body in computations.items()
+    )

@@ -9,9 +9,10 @@ Nothing runs. A program is compiled for chips of a topology from shapes alone, a
 receives in one run, by kind of collective; `largest_collective`, the numbers in the largest array that is exchanged;
 `roofline_seconds`, the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could undercut, which for
 a search is the larger of reading the memory once and of its products, and for a step its FLOPs by `models.flops` at the peak; `ratio`,
-the one over the other; `estimated_cycles`, summed over the instructions that have an estimate; `compile_seconds`.
+the one over the other; `estimated_cycles`, summed over the instructions that have an estimate, bodies of loops as often as they run;
+`compile_seconds`.
 
-Beware: the compiler counts the body of a loop once, in the roofline and in the cycles; `loops` says how many there are. A product that is
+Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`; `loops` says how many there are. A product that is
 fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
 null where the compiler cannot tell.
 """
@@ -40,7 +41,7 @@ import jax.numpy as jnp
 import lm_step
 import numpy as np
 from command_line import integers, make_parser, show
-from hlo import arrays_exchanged, received_bytes
+from hlo import arrays_exchanged, estimated_cycles, received_bytes
 from inputs import make_encoder
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
@@ -75,12 +76,12 @@ CHIPS = {
     'v5p': Chip(459e12, 95e9, 2765e9),
     'v6e': Chip(918e12, 32e9, 1640e9),
 }
-# Chips, as their mesh (data, model) and as the compiler names them.
+# Chips, as the compiler names them.
 TOPOLOGIES = {
-    'v5e-8': ((2, 4), dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1))),
-    'v6e-8': ((2, 4), dict(topology_name='v6e:2x4', chips_per_host_bounds=(2, 4, 1))),
-    'v5p-16': ((4, 4), dict(topology_name='v5p:2x2x4')),
-    'v4-64': ((8, 8), dict(topology_name='v4:4x4x4', chip_config_name='megacore')),
+    'v5e-8': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1)),
+    'v6e-8': dict(topology_name='v6e:2x4', chips_per_host_bounds=(2, 4, 1)),
+    'v5p-16': dict(topology_name='v5p:2x2x4'),
+    'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
 }
 
 
@@ -99,10 +100,9 @@ class Program(NamedTuple):
 
 
 def topology_mesh(name: str):
-    """A mesh of chips that need not be there."""
-    shape, chosen = TOPOLOGIES[name]
-    devices = topologies.get_topology_desc(platform='tpu', **chosen).devices
-    return jax.sharding.Mesh(np.array(devices).reshape(shape), MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    """The mesh that training makes (all chips share a batch), of chips that need not be there."""
+    devices = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[name]).devices
+    return jax.sharding.Mesh(np.array(devices).reshape(-1, 1), MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
 
 def shaped(mesh, spec, tree):
@@ -288,7 +288,7 @@ def report(program: Program, chip: Chip, devices: int) -> dict:
         'roofline_seconds': roofline,
         'limit_seconds': limit,
         'ratio': roofline and round(roofline / limit, 2),
-        'estimated_cycles': sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', text))),
+        'estimated_cycles': estimated_cycles(text),
         'compile_seconds': round(spent, 1),
     }
 

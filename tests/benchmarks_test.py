@@ -85,3 +85,38 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'scaling':
         assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
         assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1
+
+
+HLO = """HloModule step
+
+%inner_body (p: s32[]) -> s32[] {
+  ROOT %a = s32[] add(%p, %p), backend_config={"estimated_cycles":"5"}
+}
+
+%inner_condition (p: s32[]) -> pred[] {
+  %limit.1 = s32[]{:T(128)} constant(3)
+  ROOT %lt.1 = pred[] compare(%p, %limit.1), direction=LT
+}
+
+%outer_body (p: s32[]) -> s32[] {
+  %w.1 = s32[] while(%p), condition=%inner_condition, body=%inner_body
+  ROOT %b = s32[] add(%w.1, %p), backend_config={"estimated_cycles":"10"}
+}
+
+%outer_condition (p: s32[]) -> pred[] {
+  %limit.2 = s32[]{:T(128)} constant(4)
+  ROOT %lt.2 = pred[] compare(%p, %limit.2), direction=LT
+}
+
+ENTRY %main (p: s32[]) -> s32[] {
+  %w.2 = s32[] while(%p), condition=%outer_condition, body=%outer_body
+  ROOT %c = s32[] add(%w.2, %p), backend_config={"estimated_cycles":"100"}
+}
+"""
+
+
+def test_cycles_of_a_loop_count_as_often_as_it_runs(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import hlo
+
+    assert hlo.estimated_cycles(HLO) == 100 + 4 * (10 + 3 * 5)
