@@ -26,7 +26,7 @@ from opql_jax.retrieval.view import Question, best
 # Entities that a name in a question may mean, at most.
 _CANDIDATES = 3
 # Questions that are encoded at once, while those before them are ranked.
-_BATCH = 64
+_BATCH = 128
 
 
 def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder) -> RetrievalIndex:
@@ -164,12 +164,11 @@ class Retriever:
         if not texts:
             return []
         names = [self._link(text) for text in texts]
-        of = np.repeat(np.arange(len(texts)), [len(each) for each in names])
-        spans = [(named.start, named.end) for each in names for named in each]
-        relations = self._encoder.encode_questions([texts[number] for number in of.tolist()], spans)
+        vectors, relations = self._encoder.encode_texts_and_topics(
+            texts, [[(named.start, named.end) for named in each] for each in names]
+        )
         entities = [[entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names]
-        vectors = self._encoder.encode_texts(texts)
-        return [Question(*row, relations[of == number]) for number, row in enumerate(zip(texts, entities, vectors))]
+        return [Question(*row) for row in zip(texts, entities, vectors, relations)]
 
     def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[list[Retrieved]]:
         """The k best documents for questions by any ranker of the index, best first."""

@@ -8,6 +8,7 @@ An encoder is a folder in the form of Hugging Face's, see `models.released`.
 """
 
 import functools
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,8 +27,9 @@ from opql_jax.models import released
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 
-# Questions encoded together; fewer are filled up to a power of two, so that few shapes are compiled and one question is quick.
-_QUESTIONS = 64
+# Rows of tokens that are encoded together of many questions, and the multiple that their lengths are filled up to: of few shapes, as
+# each is compiled. What fits into one batch is filled up to a power of two of rows, or not at all, so that one question is quick.
+_ROWS, _FEW, _LENGTHS = 32, 4, 8
 # Tokens around a pair that are encoded of a longer text.
 _WINDOW = max(LENGTHS) - 2
 
@@ -55,13 +57,15 @@ class TextEncoder:
             spans = apply({'params': params}, tokens, first, last, method=encoder.spans)
             return unit(apply({'params': params}, spans[:, 0], spans[:, 1], backward, 'span_pair', method=encoder.relate_spans))
 
-        def mean(params, tokens):
+        def read(params, tokens, r1, r2):
             hidden = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
             used = (tokens != PAD_ID)[:, :, None]
-            return unit((hidden * used).sum(1))
+            ends = (jnp.take_along_axis(hidden, place[:, None, None], axis=1) for place in (r1, r2))
+            in_order = jnp.zeros(len(tokens), bool)
+            asked = apply({'params': params}, *ends, in_order, 'span_pair', method=encoder.relate_spans)
+            return unit((hidden * used).sum(1)), unit(asked)
 
-        self._relate, self._mean = BatchedEncoder(relate, params), jax.jit(mean)
-        self._ask = jax.jit(lambda params, *marked: unit(apply({'params': params}, *marked)))
+        self._relate, self._read = BatchedEncoder(relate, params), jax.jit(read)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
@@ -148,18 +152,7 @@ class TextEncoder:
         Raises:
             InputError: a span is empty or outside of its question, or a question is longer than the encoder reads.
         """
-        for number, (text, span) in enumerate(_rows(texts, topic_spans=topic_spans)):
-            _check_span(number, 'topic_spans', text, span)
-        marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
-        if (longest := max((len(question.tokens) for question in marked), default=0)) > self.module.max_length:
-            raise InputError(f'a question has {longest} tokens, at most {self.module.max_length} are read: shorten it')
-
-        def relate(chosen, tokens):
-            r1, r2 = np.zeros((2, len(tokens)), np.int32)
-            r1[: len(chosen)], r2[: len(chosen)] = zip(*((marked[i].r1, marked[i].r2) for i in chosen))
-            return self._ask(self.params, tokens, r1, r2)
-
-        return self._encode_few([question.tokens for question in marked], relate, self.dim)
+        return self._encode(self._questions(texts, topic_spans))[1]
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """What texts are about: the mean of the last layer, [n, hidden_size] float32 of unit length.
@@ -167,23 +160,62 @@ class TextEncoder:
         Args:
             texts: sentences or passages, of which the first tokens are read.
         """
+        return self._encode(self._texts(texts))[0]
+
+    def encode_texts_and_topics(
+        self, texts: Sequence[str], topic_spans: Sequence[Sequence[CharacterSpan]]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Of questions what `encode_texts` gives, and of each what `encode_questions` gives for any number of topics; quicker than these.
+
+        Args:
+            texts: questions.
+            topic_spans: for each the characters `(start, end)` of its topics.
+
+        Returns:
+            [n, hidden_size], and for each question [topics, d_r].
+
+        Raises:
+            InputError: as of `encode_questions`.
+        """
+        pairs = [(text, span) for text, spans in _rows(texts, topic_spans=topic_spans) for span in spans]
+        marked = self._questions([text for text, _ in pairs], [span for _, span in pairs])
+        vectors, relations = self._encode(self._texts(texts) + marked)
+        first = np.cumsum([len(texts), *map(len, topic_spans)])
+        return vectors[: len(texts)], [relations[start:end] for start, end in itertools.pairwise(first)]
+
+    def _texts(self, texts: Sequence[str]) -> list[markup.MarkedQuestion]:
+        """Texts as `_encode` takes them, with no topic."""
         _check_texts(texts)
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         ends = self.special.cls, self.special.sep
-        rows = [np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32) for encoding in encodings]
-        return self._encode_few(rows, lambda chosen, tokens: self._mean(self.params, tokens), self.module.hidden_size)
+        tokens = (np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32) for encoding in encodings)
+        return [markup.MarkedQuestion(of_text, 0, 0) for of_text in tokens]
 
-    def _encode_few(self, rows: Sequence[np.ndarray], encode, dim: int) -> np.ndarray:
-        """The vectors [n, dim] of rows of tokens, by `encode(chosen rows, their tokens)`; quick for a single one."""
-        vectors = np.empty((len(rows), dim), np.float32)
-        by_length = np.argsort([len(row) for row in rows], kind='stable')
-        for start in range(0, len(rows), _QUESTIONS):
-            chosen = by_length[start : start + _QUESTIONS]
-            length = min(batching.round_up(len(rows[chosen[-1]]), 16), self.module.max_length)
-            size = 1 << (len(chosen) - 1).bit_length()
-            tokens = batching.pad_tokens([rows[i] for i in chosen], size, length, self.special)
-            vectors[chosen] = encode(chosen, tokens)[: len(chosen)]
-        return vectors
+    def _questions(self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]) -> list[markup.MarkedQuestion]:
+        """Questions, each with its topic marked; raises as `encode_questions` does."""
+        for number, (text, span) in enumerate(_rows(texts, topic_spans=topic_spans)):
+            _check_span(number, 'topic_spans', text, span)
+        marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
+        if (longest := max((len(question.tokens) for question in marked), default=0)) > self.module.max_length:
+            raise InputError(f'a question has {longest} tokens, at most {self.module.max_length} are read: shorten it')
+        return marked
+
+    def _encode(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of the last layer [n, hidden_size] of rows of tokens, and the relations [n, d_r] that are marked in them."""
+        means = np.empty((len(rows), self.module.hidden_size), np.float32)
+        relations = np.empty((len(rows), self.dim), np.float32)
+        few = len(rows) if len(rows) <= _FEW else 1 << (len(rows) - 1).bit_length()
+        by_length = np.argsort([len(row.tokens) for row in rows], kind='stable')
+        for start in range(0, len(rows), _ROWS):
+            chosen = by_length[start : start + _ROWS]
+            size = min(few, _ROWS)
+            length = min(batching.round_up(len(rows[chosen[-1]].tokens), _LENGTHS), self.module.max_length)
+            tokens = batching.pad_tokens([rows[i].tokens for i in chosen], size, length, self.special)
+            r1, r2 = np.zeros((2, size), np.int32)
+            r1[: len(chosen)], r2[: len(chosen)] = zip(*((rows[i].r1, rows[i].r2) for i in chosen))
+            read = self._read(self.params, tokens, r1, r2)
+            means[chosen], relations[chosen] = (np.asarray(found)[: len(chosen)] for found in read)
+        return means, relations
 
     def _place(self, number: int, text: str, topic: CharacterSpan, target: CharacterSpan):
         """The tokens of a pair's text, and the first [2] and last [2] tokens of topic and target in them."""

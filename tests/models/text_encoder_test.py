@@ -185,7 +185,21 @@ def test_texts_are_the_mean_of_the_last_layer():
         np.testing.assert_allclose(vector, unit(hidden(ENCODER, [SPECIAL.cls, *ids, SPECIAL.sep]).mean(axis=0)), atol=2e-5)
 
 
+def test_texts_and_their_topics_are_those_of_each():
+    texts = ['who met Ann and Low', 'where is it', 'what song is of Low' + ' again' * 40] * 20
+    topics = [[(8, 11), (16, 19)], [], [(16, 19)]] * 20
+    vectors, relations = ENCODER.encode_texts_and_topics(texts, topics)
+    np.testing.assert_allclose(vectors, ENCODER.encode_texts(texts), atol=1e-5)
+    assert [of_text.shape for of_text in relations] == [(len(spans), ENCODER.dim) for spans in topics]
+    repeated = [text for text, spans in zip(texts, topics) for _ in spans]
+    expected = ENCODER.encode_questions(repeated, [span for spans in topics for span in spans])
+    np.testing.assert_allclose(np.concatenate(relations), expected, atol=1e-5)
+    with pytest.raises(InputError, match='topic_spans: 59 for 60 texts'):
+        ENCODER.encode_texts_and_topics(texts, topics[1:])
+
+
 def test_nothing_gives_nothing():
     assert ENCODER.encode_pairs([], [], []).shape == (0, ENCODER.dim)
     assert ENCODER.encode_questions([], []).shape == (0, ENCODER.dim)
     assert ENCODER.encode_texts([]).shape == (0, ENCODER.module.hidden_size)
+    assert ENCODER.encode_texts_and_topics([], [])[1] == []
