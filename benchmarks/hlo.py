@@ -43,7 +43,7 @@ def estimated_cycles(text: str) -> int:
             times[called] = times[name]
         for loop in re.findall(r' while\(.*', body):
             condition, inner = (re.search(rf'\b{part}=%([\w.-]+)', loop)[1] for part in ('condition', 'body'))
-            limit = re.findall(r'= s32\[\]\S* constant\((\d+)\)', computations[condition])
+            limit = re.findall(r'= [su]32\[\]\S* constant\((\d+)\)', computations[condition])
             times[inner] = times[name] * (int(limit[0]) if len(limit) == 1 else 1)
     return sum(
         times[name] * sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body))) for name, body in computations.items()

@@ -94,7 +94,7 @@ HLO = """HloModule step
 }
 
 %inner_condition (p: s32[]) -> pred[] {
-  %limit.1 = s32[]{:T(128)} constant(3)
+  %limit.1 = u32[] constant(3)
   ROOT %lt.1 = pred[] compare(%p, %limit.1), direction=LT
 }
 
