@@ -176,7 +176,9 @@ class Retriever:
             first: dict[str, Ranked] = {}
             for passage in ranked:
                 first.setdefault(self.documents[passage.passage], passage)
-            yield [self._retrieved(passage) for passage in list(first.values())[:k]]
+                if len(first) == k:
+                    break
+            yield [self._retrieved(passage) for passage in first.values()]
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:
         at, reason = ranked.passage, ranked.reason

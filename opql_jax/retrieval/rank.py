@@ -113,10 +113,12 @@ class Ranker:
 
     def rank(self, question: Question, k: int) -> list[Ranked]:
         """The k best passages for a question, see `rank_all`."""
-        return next(self.rank_all([question], k))
+        return list(next(self.rank_all([question], k)))
 
-    def rank_all(self, questions: Sequence[Question], k: int) -> Iterator[list[Ranked]]:
+    def rank_all(self, questions: Sequence[Question], k: int) -> Iterator[Iterator[Ranked]]:
         """The k best passages for each question, best first; equal scores in the order of the index.
+
+        Why a passage is there takes longer than its score, and is found out when the passage is taken.
 
         Args:
             questions: what is asked.
@@ -155,7 +157,7 @@ class Ranker:
         logits = found.logits(self.next) + logs[found.chains[found.pair]]
         return view.with_relations(found.only(np.sort(best(logits, _WAYS))))
 
-    def _rank(self, view: View, k: int) -> list[Ranked]:
+    def _rank(self, view: View, k: int) -> Iterator[Ranked]:
         """The k best passages for the question of a view."""
         first, scores, steps = view.probabilities, view.probabilities.copy(), []
         chains, logs = view.roots[:, None], self._begin * np.log(first[view.roots] + 1e-300)
@@ -172,7 +174,7 @@ class Ranker:
             steps.append(_Step(found, ways, shares))
             chains, logs = _longer(chains, found, shares)
         scores /= self.max_passages
-        return [Ranked(p, float(scores[p]), self._reason(p, first[p], steps)) for p in best(scores, k).tolist()]
+        return (Ranked(p, float(scores[p]), self._reason(p, first[p], steps)) for p in best(scores, k).tolist())
 
     def _reason(self, passage: int, direct: float, steps: Sequence[_Step]) -> Reason:
         """The most probable way to a passage, in any step, or none if it is more probable as a first one."""

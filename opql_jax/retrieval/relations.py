@@ -48,7 +48,8 @@ class Relations:
         start = np.searchsorted(keys, distinct)
         lengths = np.searchsorted(keys, distinct, side='right') - start
         at = np.arange(lengths.sum()) + np.repeat(start - (np.cumsum(lengths) - lengths), lengths)
-        cosines = (self._read(rows[at]).astype(np.float32) @ asked.T).max(1)
+        # By einsum, see `Candidates.logits`.
+        cosines = np.einsum('rd,ad->ar', self._read(rows[at]).astype(np.float32), asked).max(0)
         closest = np.zeros(len(distinct), np.float32)
         np.maximum.at(closest, np.repeat(np.arange(len(distinct)), lengths), cosines)
         return closest[place]

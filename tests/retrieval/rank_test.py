@@ -91,7 +91,7 @@ def test_many_questions_are_ranked_as_one_by_one(index):
         Question('?', [], np.zeros(DIM))
     ]
     for question, ranked in zip(questions, Ranker(index).rank_all(questions, 4), strict=True):
-        alone = Ranker(index).rank(question, 4)
+        ranked, alone = list(ranked), Ranker(index).rank(question, 4)
         assert [each.score for each in ranked] == pytest.approx([each.score for each in alone], rel=1e-5)
         assert [(each.passage, each.reason) for each in ranked] == [(each.passage, each.reason) for each in alone]
 
