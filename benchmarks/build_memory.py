@@ -19,8 +19,9 @@ from timing import medians
 
 from opql_jax.data import markup
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.build_memory import entry_table, select_pair_rows
+from opql_jax.kb.build_memory import entry_table
 from opql_jax.memory.build import EntryTable
 from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
 from opql_jax.models.encoder import RelationEncoder

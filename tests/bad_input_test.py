@@ -269,7 +269,7 @@ ROWS = '--gin.objectives.Relations.rows=16'  # as the models were trained
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
         lambda w: w.train('relations', '--gin.objectives.Relations.entity_weight=0.0', text=w.small()),
-        'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt',
+        'no two passages mention the same pair of entities, so L_rel has no positives; with entity_weight=0 nothing is learnt',
     ),
     no_model_file=(lambda w: w.train('entities', encoder=[]), r'no gin file given defines ENCODER \(those in gin/models do\)'),
     no_number=(lambda w: w.train('entities', '--gin.STEPS=many'), "TrainConfig.num_steps is 'many', expected int"),

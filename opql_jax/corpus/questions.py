@@ -65,9 +65,14 @@ class Question:
         """The entity id of the first topic, or -1."""
         return self.entities[0]
 
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The relations that its type names."""
+        return tuple(filter(None, self.type.split(RELATION_SEPARATOR)))
+
     def needs(self, relations: Collection[str]) -> bool:
         """Whether its type names one of some relations."""
-        return not set(relations).isdisjoint(self.type.split(RELATION_SEPARATOR))
+        return not set(relations).isdisjoint(self.relations)
 
 
 def read_questions(

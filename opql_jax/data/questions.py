@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.data import batching, markup
 from opql_jax.data.batching import round_up
@@ -197,9 +198,14 @@ def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
 
 
 def without_relations(questions: Sequence[Question], held_out: Sequence[str]) -> list[Question]:
-    """The questions that need none of the relations held out."""
+    """The questions that need none of the relations held out, each of which some question must need."""
     if isinstance(held_out, str):
         raise InputError(f"held_out: write a tuple, ('{held_out}',)")
+    if unknown := sorted(set(held_out).difference(*(question.relations for question in questions))):
+        known = sorted({relation for question in questions for relation in question.relations})
+        raise InputError(
+            f'held_out: no question needs {shown(unknown[0])}; the types of the questions name {", ".join(known) or "none"}'
+        )
     return [question for question in questions if not question.needs(held_out)]
 
 

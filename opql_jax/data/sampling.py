@@ -1,7 +1,8 @@
 """Which pair rows make a batch for L_rel: positives, hard negatives and neighbours (paper §2).
 
-A *row* is one mention of an ordered pair (topic, target) in a passage; a *pair* has one or more rows. A hard
-negative of a row shares its topic or its target, never both.
+A *row* is one mention of an ordered pair (topic, target) in a passage; a *pair* has one or more rows. A positive of a row is one of
+the same pair in another passage: in its own passage most words are the same, and tell nothing about the relation. A hard negative
+shares its topic or its target, never both.
 """
 
 import functools
@@ -23,7 +24,7 @@ class PairIndex:
         topic, target, passage, topic_mention, target_mention: [n_rows] int32, the columns of the pair table.
         pair_start: [n_pairs + 1] int64; the rows of pair p are pair_start[p] .. pair_start[p + 1].
         pair_topic, pair_target: [n_pairs] int32, sorted by (topic, target).
-        repeated: [n_pairs] bool, pairs with at least two rows.
+        repeated: [n_pairs] bool, pairs that at least two passages mention.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
@@ -49,7 +50,7 @@ class PairIndex:
         self._keys = keys[starts]
         self.pair_start = np.append(starts, len(keys))
         self.pair_topic, self.pair_target = self.topic[starts], self.target[starts]
-        self.repeated = np.diff(self.pair_start) > 1
+        self.repeated = np.maximum.reduceat(self.passage, starts) > np.minimum.reduceat(self.passage, starts)
         # Pairs in order of (topic, repeated first), and of (target, repeated first).
         self._sides = [_Side(ends, self.repeated) for ends in (self.pair_topic, self.pair_target)]
 
@@ -69,26 +70,19 @@ class PairIndex:
         return int(start), int(end)
 
     def rows(self, pair: int, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Up to `count` random rows of a pair, from different passages as far as there are.
-
-        Two mentions in one passage share most of their words, so they make poor positives.
-        """
+        """Up to `count` random rows of a pair, each of another passage."""
         start, end = int(self.pair_start[pair]), int(self.pair_start[pair + 1])
         if count == 1:
             return rng.integers(start, end, 1)
         rows = some(start, end, 8 * count, rng)
-        if len(rows) <= count:
-            return rows
         _, first = np.unique(self.passage[rows], return_index=True)
-        repeats = np.ones(len(rows), bool)
-        repeats[first] = False
-        return rows[np.argsort(repeats, kind='stable')[:count]]
+        return rows[np.sort(first)[:count]]
 
     def neighbours(self, pair: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Random pairs that share the topic, and random pairs that share the target, of a pair.
 
         Returns:
-            Two arrays of at most `count` pairs, without `pair` itself; those with several rows come first.
+            Two arrays of at most `count` pairs, without `pair` itself; repeated ones come first.
         """
         return tuple(
             side.draw(int(entity), pair, count, rng)

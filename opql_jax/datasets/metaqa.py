@@ -5,6 +5,7 @@ The folder holds `passages.jsonl` (`{id, title, text}`; the title is a MetaQA en
 """
 
 import dataclasses
+import itertools
 import os
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import read_lines, shown
-from opql_jax.corpus.questions import Question, look_up_answers, parse_bracketed, to_record
+from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers, parse_bracketed, to_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,8 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab, *, rejected_path: s
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
     """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`.
 
-    Answers and type are optional, and a fourth column is ignored. A topic or an answer that the vocabulary does not have is
+    Answers and type are optional, and a fourth column is ignored. A type such as 'director_to_movie_to_language' names relations, and
+    becomes 'director_to_movie > movie_to_language'. A topic or an answer that the vocabulary does not have is
     kept, as -1 and in `unknown_answers`.
 
     Raises:
@@ -106,8 +108,14 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
         answers=answers,
         unknown_answers=unknown_answers,
         hops=hops,
-        type=columns[2].strip() if len(columns) > 2 else '',
+        type=_relations(columns[2].strip()) if len(columns) > 2 else '',
     )
+
+
+def _relations(label: str) -> str:
+    """The relations of a type of MetaQA: of 'director_to_movie_to_language' director_to_movie and movie_to_language."""
+    kinds = label.split('_to_')
+    return RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(kinds)) or label
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:

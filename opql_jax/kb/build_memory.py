@@ -8,52 +8,16 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.data.prepared import PAIR_KINDS, Prepared
+from opql_jax.data.pair_selection import select_pair_rows
+from opql_jax.data.prepared import Prepared
 from opql_jax.kb.new_entities import embed_new_entities
-from opql_jax.kb.pair_selection import best_pairs, pair_keys
 from opql_jax.memory import build as build_lib
 from opql_jax.memory.manifest import Covers
 from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 
 _log = logging.getLogger(__name__)
-
-
-def select_pair_rows(
-    prepared: Prepared, pairs: str = 'title', min_count: int = 1, max_pairs: int | None = None, first_passage: int = 0
-) -> np.ndarray:
-    """The pair rows that become entries.
-
-    Args:
-        prepared: the prepared folder.
-        pairs: a kind of `Prepared.pair_rows`.
-        min_count: passages that must mention both entities of a pair.
-        max_pairs: how many pairs of entities, at most, each in both directions: those with the highest mutual information; all if
-            None. The paper's open-domain memory (§2.5) has 800,000 with a `min_count` of 5.
-        first_passage: passages before this one are ignored.
-
-    Returns:
-        Rows of pairs.parquet [n] int64, rising.
-
-    Raises:
-        InputError: no pair qualifies.
-    """
-    if min_count < 1 or (max_pairs is not None and max_pairs < 1):
-        raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
-    columns, rows = prepared.pairs, prepared.pair_rows(pairs)
-    rows = rows[columns['passage'][rows] >= first_passage]
-    if len(rows) and (min_count > 1 or max_pairs is not None):
-        n = len(prepared.vocab)
-        keys = pair_keys(columns['topic'][rows], columns['target'][rows], n)
-        statistics = mutual_information(prepared.passages.slice(first_passage), min_count)
-        rows = rows[np.isin(keys, best_pairs(statistics, keys, n, max_pairs))]
-        if not len(rows):
-            raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
-    if not len(rows):
-        raise InputError(f'{prepared.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
-    return rows
 
 
 def entry_table(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:

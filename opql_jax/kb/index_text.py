@@ -18,11 +18,12 @@ from opql_jax.core.manifest import FolderFormat, is_folder_of
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText
 from opql_jax.datasets.stored_text import StoredText
-from opql_jax.kb.build_memory import entry_table, log_progress, memory_options, select_pair_rows
+from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
 from opql_jax.kb.retrieve import index_passages
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest

@@ -16,10 +16,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.pair_selection import best_pairs_of_topics, pair_keys, select_pair_rows
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.build_memory import entry_table, log_progress, select_pair_rows
+from opql_jax.kb.build_memory import entry_table, log_progress
 from opql_jax.kb.new_entities import embed_new_entities
-from opql_jax.kb.pair_selection import best_pairs_of_topics, pair_keys
 from opql_jax.kb.question_sets import as_tuple, load_questions
 from opql_jax.memory import update as update_lib
 from opql_jax.memory.coverage import covered

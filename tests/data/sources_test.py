@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from opql_jax.corpus.questions import to_record, write_questions
-from opql_jax.data import markup, questions
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import Question, to_record, write_questions
+from opql_jax.data import markup, pair_selection, questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -164,16 +165,18 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
         assert used.total() > 0.9 * 64
 
 
-def test_in_groups_only_group_anchors_count_and_each_has_a_positive_and_hard_negatives(prepared):
+def test_in_groups_only_group_anchors_count_and_each_has_a_positive_and_all_but_a_cut_one_hard_negatives(prepared):
     for batch in batches(make('groups', prepared)):
         rows = list(rows_of(batch.pairs))
         anchors = [r for r in rows if r['anchor']]
         assert 64 / 11 - 2 < len(anchors) < 64 / 4
+        without = 0
         for a in anchors:
             same_topic = [r['topic'] == a['topic'] for r in rows]
             same_target = [r['target'] == a['target'] for r in rows]
             assert sum(t and o for t, o in zip(same_topic, same_target)) >= 2
-            assert sum(t != o for t, o in zip(same_topic, same_target)) >= 1
+            without += not any(t != o for t, o in zip(same_topic, same_target))
+        assert without <= 1  # the group that was cut where the batch was full
 
 
 def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepared):
@@ -386,3 +389,27 @@ def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
         FollowSource(other, ['2-hop/unknown'])
     with pytest.raises(ValueError, match='unknown: no question has a passage'):
         make('align', other, split='2-hop/unknown')
+
+
+def test_relations_may_be_learnt_from_the_best_pairs_only(prepared):
+    rows = pair_selection.select_pair_rows(prepared, 'all', min_count=2, max_pairs=20)
+    pairs = set(zip(*(prepared.pairs[name][rows].tolist() for name in ('topic', 'target'))))
+    assert 0 < len(pairs) <= 40
+    for batch in batches(make('shared', prepared, min_count=2, max_pairs=20)):
+        assert {(row['topic'], row['target']) for row in rows_of(batch.pairs)} <= pairs
+
+
+def test_positives_are_of_other_passages(prepared):
+    passage = {}
+    for row, (entity, other) in enumerate(zip(prepared.pairs['topic'].tolist(), prepared.pairs['target'].tolist())):
+        passage.setdefault((entity, other), set()).add(int(prepared.pairs['passage'][row]))
+    for batch in batches(make('shared', prepared)):
+        for row in rows_of(batch.pairs):
+            assert not row['anchor'] or len(passage[row['topic'], row['target']]) > 1
+
+
+def test_a_relation_held_out_that_no_question_needs_is_an_error():
+    asked = [Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind) for i, kind in enumerate(['P1', 'P1 > P2', ''])]
+    assert [q.id for q in questions.without_relations(asked, ['P2'])] == ['q0', 'q2']
+    with pytest.raises(InputError, match="no question needs 'P999'; the types of the questions name P1, P2"):
+        questions.without_relations(asked, ['P1', 'P999'])

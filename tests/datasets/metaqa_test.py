@@ -98,3 +98,11 @@ def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
     (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
     with pytest.raises(InputError, match='latin.txt:1: not UTF-8'):
         metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)
+
+
+def test_types_name_the_relations_of_their_hops():
+    typed = lambda label: metaqa.parse_question(f'who [Up]\tAnn Low\t{label}', VOCAB, 3, 'q').relations
+    assert typed('movie_to_actor_to_movie_to_year') == ('movie_to_actor', 'actor_to_movie', 'movie_to_year')
+    assert typed('movie_to_actor') == ('movie_to_actor',)
+    assert typed('birthplace') == ('birthplace',)
+    assert typed('') == ()

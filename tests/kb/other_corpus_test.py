@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.slot_filling import SlotFilling
-from opql_jax.kb.build_memory import select_pair_rows
 from opql_jax.kb.question_sets import evaluate
 from opql_jax.kb.update_memory import Selection, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB

@@ -13,11 +13,12 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import write_questions
 from opql_jax.data import markup
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb import new_entities
-from opql_jax.kb.build_memory import entry_table, select_pair_rows
+from opql_jax.kb.build_memory import entry_table
 from opql_jax.kb.update_memory import Selection, compact, delete, inject
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory

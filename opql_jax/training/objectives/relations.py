@@ -35,7 +35,7 @@ class Relations(RelationSettings, Objective):
         source = RelationSource(prepared, self, seed)
         if not source.has_positives and not self.entity_weight:
             raise InputError(
-                'no pair of entities is mentioned together twice, so L_rel has no positives; with entity_weight=0 nothing is learnt'
+                'no two passages mention the same pair of entities, so L_rel has no positives; with entity_weight=0 nothing is learnt'
             )
         return Task(
             source=source,

@@ -1,0 +1,84 @@
+"""Selects the pairs that a memory has entries of, or that L_rel learns from: those with the highest mutual information (paper §2.5).
+
+A pair is one int64 key for both of its directions, `low * num_entities + high`.
+"""
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.pairs import mutual_information
+from opql_jax.data.prepared import PAIR_KINDS, Prepared
+
+
+def select_pair_rows(
+    prepared: Prepared, pairs: str = 'title', min_count: int = 1, max_pairs: int | None = None, first_passage: int = 0
+) -> np.ndarray:
+    """The rows of pairs.parquet that are of a kind and of the best pairs.
+
+    Args:
+        prepared: the prepared folder.
+        pairs: a kind of `Prepared.pair_rows`.
+        min_count: passages that must mention both entities of a pair.
+        max_pairs: how many pairs of entities, at most, each in both directions: those with the highest mutual information; all if
+            None. The paper (§2.5) has 800,000 with a `min_count` of 5.
+        first_passage: passages before this one are ignored.
+
+    Returns:
+        Rows of pairs.parquet [n] int64, rising.
+
+    Raises:
+        InputError: no pair qualifies.
+    """
+    if min_count < 1 or (max_pairs is not None and max_pairs < 1):
+        raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
+    columns, rows = prepared.pairs, prepared.pair_rows(pairs)
+    rows = rows[columns['passage'][rows] >= first_passage]
+    if len(rows) and (min_count > 1 or max_pairs is not None):
+        n = len(prepared.vocab)
+        keys = pair_keys(columns['topic'][rows], columns['target'][rows], n)
+        statistics = mutual_information(prepared.passages.slice(first_passage), min_count)
+        rows = rows[np.isin(keys, best_pairs(statistics, keys, n, max_pairs))]
+        if not len(rows):
+            raise InputError(f'{prepared.directory} holds no {pairs} pairs that {min_count} passages or more mention')
+    if not len(rows):
+        raise InputError(f'{prepared.directory} holds no {pairs} pairs: {PAIR_KINDS[pairs]}')
+    return rows
+
+
+def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.ndarray:
+    """The keys [n] int64 of pairs in either direction."""
+    return np.minimum(topic, target).astype(np.int64) * num_entities + np.maximum(topic, target)
+
+
+def best_pairs(statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None) -> np.ndarray:
+    """The pairs with the highest mutual information.
+
+    Args:
+        statistics: what `pairs.mutual_information` returns.
+        allowed: keys of the pairs to choose from.
+        num_entities: of the vocabulary.
+        max_pairs: how many, at most; all if None. Equally good pairs are taken by rising ids.
+
+    Returns:
+        Their keys.
+    """
+    keys, information = _allowed(statistics, allowed, num_entities)
+    return keys[np.lexsort((keys, -information))[:max_pairs]]
+
+
+def best_pairs_of_topics(statistics, allowed: np.ndarray, num_entities: int, topics, count: int) -> np.ndarray:
+    """The keys of the `count` best pairs of each of `topics`; see `best_pairs`."""
+    keys, information = _allowed(statistics, allowed, num_entities)
+    low, high = np.divmod(keys, num_entities)
+    entity, other = np.concatenate([low, high]), np.concatenate([high, low])
+    order = np.lexsort((other, -np.tile(information, 2), entity))
+    entity = entity[order]
+    rank = np.arange(len(entity)) - np.searchsorted(entity, entity)
+    return np.unique(np.tile(keys, 2)[order][(rank < count) & np.isin(entity, topics)])
+
+
+def _allowed(statistics, allowed, num_entities):
+    """Keys and mutual information of the allowed pairs."""
+    keys = pair_keys(statistics['low'], statistics['high'], num_entities)
+    chosen = np.isin(keys, allowed)
+    return keys[chosen], statistics['pmi'][chosen]
