@@ -1,12 +1,13 @@
 """Slot filling over documents with relation labels: trained over the memory of four fifths of them, asked over that of the rest.
 
-Every answer rests on a sentence at every hop. The rows `held-out-P` leave P percent of the relations out of all supervision and ask only
+Every answer rests on a sentence at every hop. The rows `without-P` leave P percent of the relations out of all supervision and ask only
 what needs one of them.
 """
 
 import functools
 import json
 
+from opql_jax.core import files
 from opql_jax.datasets.slot_filling import random_share
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
 
@@ -22,10 +23,19 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     return prepare(text, 'gin/data/slot_filling.gin', **documents, PART=part, **bindings)
 
 
+def _relations(options: Options) -> list[str]:
+    """The relations that the documents state."""
+    names, documents = (
+        json.loads(files.path(options.file(f'redocred/{name}.json')).read_text(encoding='utf-8'))
+        for name in ('rel_info', 'documents')
+    )
+    stated = {fact['r'] for document in documents for fact in document['labels']}
+    return [name for name in names if name in stated]
+
+
 def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:
     """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on."""
-    relations = json.loads(open(options.file('redocred/rel_info.json'), encoding='utf-8').read())
-    held_out = random_share(relations, percent_held_out / 100, options.seed) if percent_held_out else ()
+    held_out = random_share(_relations(options), percent_held_out / 100, options.seed) if percent_held_out else ()
     suffix = f'-without{percent_held_out}' if percent_held_out else ''
     row = f'novel-relations/{system}/{percent_held_out}' if percent_held_out else system
     steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
