@@ -44,7 +44,8 @@ def evaluate_predictions(
         after hop h, not the last, some path still leads to an answer, which bounds what later hops can get right.
 
         From a language model with a memory, retrieval_accuracy: the share of topics whose best entry in the last hop has an
-        answer as target; null_present and null_absent: the mean mass of null over topics of 1-hop questions that the memory
+        answer as target, among topics from which the memory leads to one, as the paper counts it; retrieval_accuracy_of_all: the
+        same among all topics; null_present and null_absent: the mean mass of null over topics of 1-hop questions that the memory
         has an entry (topic, answer) for, and over the others.
 
     Raises:
@@ -106,7 +107,10 @@ def _add_hop_metrics(values: dict[str, list], question, record, leads, vocab, an
     if any('null' in hop for hops in traces for hop in hops):
         for hops, topic in zip(traces, question.entities):
             best = [_entity(vocab, {'key': key}) for key in hops[-1]['entities'][:1]]
-            values['retrieval_accuracy'].append(bool(set(best) & gold))
+            right = bool(set(best) & gold)
+            values['retrieval_accuracy_of_all'].append(right)
+            if topic >= 0 and leads[question.hops, topic]:
+                values['retrieval_accuracy'].append(right)
             if question.hops == 1 and topic >= 0:
                 values['null_present' if leads[1, topic] else 'null_absent'].append(hops[0]['null'])
         return

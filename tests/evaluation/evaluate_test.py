@@ -184,7 +184,7 @@ def test_answers_of_language_models_tell_retrieval_and_null_apart():
     assert (found['questions'], found['unknown_topics'], found['unknown_answers']) == (3, 1, 2)
     assert found['answer_coverage'] == pytest.approx(2 / 3) and found['coverage'] == pytest.approx(1 / 3)
     assert found['coverage_of_linked'] == pytest.approx(1 / 2)
-    assert found['retrieval_accuracy'] == pytest.approx(1 / 3)
+    assert found['retrieval_accuracy'] == 1 and found['retrieval_accuracy_of_all'] == pytest.approx(1 / 3)
     assert found['null_present'] == pytest.approx(0.1) and found['null_absent'] == pytest.approx(0.9)
     assert not any(name.startswith(('recall', 'reach_')) for name in found)
 
