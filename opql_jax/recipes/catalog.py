@@ -3,12 +3,23 @@
 import difflib
 
 from opql_jax.core.errors import InputError
-from opql_jax.recipes import demo, encoder, fewshot, little_training, lm_world, metaqa, open_questions, retrieval, slot_filling
+from opql_jax.recipes import (
+    demo,
+    encoder,
+    fewshot,
+    little_training,
+    lm_world,
+    metaqa,
+    open_questions,
+    paper,
+    retrieval,
+    slot_filling,
+)
 from opql_jax.recipes.recipe import Recipe
 
 RECIPES = {
     recipe.name: recipe
-    for module in (demo, metaqa, little_training, slot_filling, fewshot, encoder, lm_world, open_questions, retrieval)
+    for module in (demo, metaqa, little_training, slot_filling, fewshot, encoder, lm_world, open_questions, paper, retrieval)
     for recipe in module.RECIPES
 }
 

