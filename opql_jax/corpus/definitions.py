@@ -9,6 +9,10 @@ from collections.abc import Iterator
 # The characters of a text in which its subject is defined.
 _BEGINNING = 400
 _IS_A = re.compile(r'\b(?:is|was|are|were)\s+(?:(?:both|either|one|some)\s+(?:of\s+)?)?(?:an?|the|two|three)\s+')
+# The name that a text begins with, what stands in brackets after it, and the verb of its definition.
+_SUBJECT = re.compile(
+    r'\W{0,2}(?:(?:The|An?)\s+)?(?P<name>[^\W_a-z][^.,;:!?()\n]{0,80}?)[\s"”’\']*(?:\([^()\n]{0,200}\)\s*)?,?\s(?=(?:is|was|are|were)\s)'
+)
 _WORD = re.compile(r'[^\W_](?:[\w’\'-]*\w)?')
 _AND = re.compile(r',?\s+and\s+|,\s+|\s+')
 # The most words of a definition; longer ones are no noun phrase any more.
@@ -17,6 +21,10 @@ _MOST_WORDS = 10
 _ENDS = frozenset(
     'about after against as at based before by during for from in into near of on one only or starring than that the to under where which who'
     ' whose with a an its his her their it he she they is was are were has had'.split()
+)
+# What begins a sentence that names nothing.
+_NO_NAMES = _ENDS | frozenset(
+    'there here this that these those below above what when why how some many most all both each every another other such'.split()
 )
 _PARTICIPLE = re.compile(r'(?:co-)?(?:\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced)|\w+ly')
 
@@ -40,6 +48,14 @@ def definition(text: str) -> Iterator[tuple[int, int]]:
     while words and _PARTICIPLE.fullmatch(text[slice(*words[-1])]):
         words.pop()
     yield from words
+
+
+def subject(text: str) -> str | None:
+    """The name that a text begins with and whose definition follows: 'Casablanca' of "Casablanca is an American film"; else None."""
+    found = _SUBJECT.match(text)
+    if not found or not _IS_A.match(text, found.end()) or found['name'].split()[0].lower() in _NO_NAMES:
+        return None
+    return found['name'].strip()
 
 
 # Nouns for things of a kind, as patterns.

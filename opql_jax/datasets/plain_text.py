@@ -20,6 +20,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import recognition, tables
 from opql_jax.corpus.concepts import find_concepts
+from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
@@ -62,7 +63,7 @@ class PlainText:
     """English text without entity links.
 
     A .txt, .md, .html or .htm file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
-    `{id, title, text}` a line; what else its lines have is ignored. PDFs are left out with a warning, and refused where there is nothing else.
+    `{id, title, text}` a line, where the title may be missing; what else its lines have is ignored. PDFs are left out with a warning, and refused where there is nothing else.
 
     Attributes:
         sources: files, and folders that are searched for files of these kinds.
@@ -228,16 +229,24 @@ def _is_pdf(path: pathlib.Path) -> bool:
 
 
 def document_from_record(record: object) -> Document:
-    """The document `{id, title, text}` of a line of a .jsonl file, about the entity of its title; InputError says what is wrong."""
-    document = document_from_json(record)
-    document = dataclasses.replace(document, mentions=None, title_entity=document.title)
+    """The document `{id, title, text}` of a line of a .jsonl file, about the entity of its title; InputError says what is wrong.
+
+    Without a title it is about what its text begins by defining, and else about nothing, and called by its id.
+    """
+    if isinstance(record, dict) and record.get('title') in (None, ''):
+        about = subject(record['text']) if isinstance(record.get('text'), str) else None
+        document = document_from_json({**record, 'title': about or str(record.get('id'))})
+    else:
+        document = document_from_json(record)
+        about = document.title
+    document = dataclasses.replace(document, mentions=None, title_entity=about)
     validate(document)
     _check_english(document.text)
     return document
 
 
 def _from_file(label: str, path: pathlib.Path) -> Document:
-    """The document that a file is, about the entity of its heading, or of its name if the text mentions it."""
+    """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
     text = read_text(path)
     if path.suffix.lower() in ('.html', '.htm'):
         title, text = read_html(text)
@@ -252,8 +261,10 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
         if text[heading.end() :].strip():
             return Document(label, title, text[heading.end() :].strip('\n'), title_entity=title)
     title = re.sub(r'[_-]+', ' ', path.stem).strip() or path.stem
-    is_mentioned = f' {fold(title)} ' in f' {fold(text)} '
-    return Document(label, title, text, title_entity=title if is_mentioned else None)
+    if f' {fold(title)} ' in f' {fold(text)} ':
+        return Document(label, title, text, title_entity=title)
+    about = subject(text)
+    return Document(label, about or title, text, title_entity=about)
 
 
 def _check_english(text: str) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from opql_jax.corpus.definitions import defined_kind, definition
+from opql_jax.corpus.definitions import defined_kind, definition, subject
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,20 @@ def test_only_the_beginning_defines():
 )
 def test_the_noun_of_a_definition_tells_the_kind_of_the_subject(text, kind):
     assert defined_kind(text) == kind
+
+
+def test_the_subject_is_the_name_that_a_text_begins_with_and_defines():
+    assert subject('Casablanca is an American film.') == 'Casablanca'
+    assert subject('The Henry Art Gallery (opened 1927) is a museum.') == 'Henry Art Gallery'
+    assert subject('Dave Scott Feitl (born ) was a player') == 'Dave Scott Feitl'
+    assert subject('"Bad Blood" is a song by Taylor Swift.') == 'Bad Blood'
+    for text in (
+        'This is a list.',
+        'There is a town.',
+        'In 1984 it was a hit.',
+        'casablanca is a film',
+        'Ada met Bo. Bo is a man.',
+        'Ada is',
+        '',
+    ):
+        assert subject(text) is None, text

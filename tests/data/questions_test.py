@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import Question
 from opql_jax.data import markup, questions
 from opql_jax.data.prepared import Prepared
 
@@ -48,3 +50,10 @@ def test_answers_are_padded_and_longer_lists_cut_at_random():
     assert (padded[2:] == -1).all()
     kept = questions.pad_answers([np.arange(50)], 1, 8, rng, preferred=[np.array([40, 41, 42, 99])])
     assert {40, 41, 42} <= set(kept[0].tolist())
+
+
+def test_a_relation_held_out_that_no_question_needs_is_an_error():
+    asked = [Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind) for i, kind in enumerate(['P1', 'P1 > P2', ''])]
+    assert [q.id for q in questions.without_relations(asked, ['P2'])] == ['q0', 'q2']
+    with pytest.raises(InputError, match="no question needs 'P999'; the types of the questions name P1, P2"):
+        questions.without_relations(asked, ['P1', 'P999'])

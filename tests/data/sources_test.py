@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import Question, to_record, write_questions
-from opql_jax.data import markup, pair_selection, questions
+from opql_jax.corpus.questions import to_record, write_questions
+from opql_jax.data import markup, questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -391,14 +390,6 @@ def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
         make('align', other, split='2-hop/unknown')
 
 
-def test_relations_may_be_learnt_from_the_best_pairs_only(prepared):
-    rows = pair_selection.select_pair_rows(prepared, 'all', min_count=2, max_pairs=20)
-    pairs = set(zip(*(prepared.pairs[name][rows].tolist() for name in ('topic', 'target'))))
-    assert 0 < len(pairs) <= 40
-    for batch in batches(make('shared', prepared, min_count=2, max_pairs=20)):
-        assert {(row['topic'], row['target']) for row in rows_of(batch.pairs)} <= pairs
-
-
 def test_positives_are_of_other_passages(prepared):
     passage = {}
     for row, (entity, other) in enumerate(zip(prepared.pairs['topic'].tolist(), prepared.pairs['target'].tolist())):
@@ -406,10 +397,3 @@ def test_positives_are_of_other_passages(prepared):
     for batch in batches(make('shared', prepared)):
         for row in rows_of(batch.pairs):
             assert not row['anchor'] or len(passage[row['topic'], row['target']]) > 1
-
-
-def test_a_relation_held_out_that_no_question_needs_is_an_error():
-    asked = [Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind) for i, kind in enumerate(['P1', 'P1 > P2', ''])]
-    assert [q.id for q in questions.without_relations(asked, ['P2'])] == ['q0', 'q2']
-    with pytest.raises(InputError, match="no question needs 'P999'; the types of the questions name P1, P2"):
-        questions.without_relations(asked, ['P1', 'P999'])

@@ -258,7 +258,23 @@ def test_two_files_of_one_name_are_told(tmp_path):
     assert documents.keys() == {'x/a.txt', 'y/a.txt'}
 
 
-def test_a_missing_title_of_a_line_is_told(tmp_path):
-    write(tmp_path, a__jsonl='{"id": 1, "text": "Ada"}\n')
-    with pytest.raises(InputError, match='line 1: title: missing'):
+def test_a_text_without_a_title_is_about_what_it_begins_by_defining(tmp_path):
+    lines = [
+        {'id': 1, 'text': f'Ada Lovelace (born 1815) was an English mathematician. {ENGLISH}'},
+        {'id': 'two', 'title': '', 'text': f'It rained. {ENGLISH}'},
+    ]
+    text = f'Lord Byron was an English poet. {ENGLISH}'
+    write(tmp_path, a__jsonl='\n'.join(map(json.dumps, lines)), notes__txt=text)
+    vocab, documents = read(tmp_path)
+    about = {d.id: (d.title, d.title_entity and vocab.names[vocab.id_of_key[d.title_entity]]) for d in documents.values()}
+    assert about == {
+        '1': ('Ada Lovelace', 'Ada Lovelace'),
+        'two': ('two', None),
+        'texts/notes.txt': ('Lord Byron', 'Lord Byron'),
+    }
+
+
+def test_a_title_that_is_no_string_is_told(tmp_path):
+    write(tmp_path, a__jsonl='{"id": 1, "title": 7, "text": "Ada"}\n')
+    with pytest.raises(InputError, match='line 1: title: expected a string'):
         read(tmp_path)
