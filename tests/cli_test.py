@@ -58,7 +58,6 @@ def test_the_version(capsys):
     'arguments',
     [
         ['gone'],
-        ['ask', 'kb'],
         ['ask', 'kb', 'question', '--top', '0'],
         ['index', 'text', '--out', 'kb', '--max_reject_fraction', 'nan'],
         ['index', 'text', '--out', 'kb', '--engine', 'cloud'],

@@ -105,21 +105,34 @@ def index(
 def ask(
     kb: KB,
     question: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar='QUESTION',
             help='In plain words, where a topic may be put in [square brackets]; or a query: "Ingrid Solberg . directed . starring".',
             show_default=False,
         ),
-    ],
+    ] = None,
     as_json: Json = False,
     top: Annotated[int, Count(metavar='N', help='Answers to print.')] = 5,
 ) -> None:
-    """Answer a question, and say where that was read."""
-    from opql_jax.cli.display import print_answer
+    """Answer a question, and say where that was read.
+
+    Without a QUESTION it asks for them at a prompt, or reads one from each line of a pipe.
+    """
     from opql_jax.kb.virtual_kb import VirtualKB
 
-    print_answer(VirtualKB.open(kb), question, top, as_json)
+    opened = VirtualKB.open(kb)
+    if question is not None:
+        from opql_jax.cli.display import print_answer
+
+        print_answer(opened, question, top, as_json)
+        return
+    from opql_jax.cli import prompt
+
+    if sys.stdin.isatty() and not as_json:
+        prompt.run_prompt(opened, top)
+    else:
+        prompt.answer_lines(opened, sys.stdin, top, as_json)
 
 
 @app.command()

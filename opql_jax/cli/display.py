@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opql_jax.kb.evaluate_questions import Evaluation
     from opql_jax.kb.retrieve import Retrieved
     from opql_jax.kb.virtual_kb import VirtualKB
+    from opql_jax.kb.weighted_entities import WeightedEntities
 
 # How parts of an answer's lines look at a terminal: headings, weights, entities, and where something was read.
 _STYLES = {
@@ -41,15 +42,15 @@ def print_lines(text: str) -> None:
     Console().print(shown, soft_wrap=True)
 
 
-def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
-    """Prints the answer to a question, with a note where its kind is out of reach, or the set that a query names."""
+def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> WeightedEntities:
+    """Prints the answer to a question, with a note where its kind is out of reach, or the set that a query names; returns it."""
     if is_query(text):
         members = kb.query(text)
         if as_json:
             print_json(members.to_record(top))
         else:
             print_lines(members.explain(top=top) or 'no entity belongs to this set')
-        return
+        return members
     question = kb.question(text)
     (answer,) = kb.answer([question])
     note = '; '.join(filter(None, [out_of_reach(question.text), *_ambiguous_names(kb, question)]))
@@ -57,6 +58,7 @@ def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
         print_json(to_record(kb, question, answer, evidence=top) | ({'note': note} if note else {}))
     else:
         print_lines((f'  ({note})\n' if note else '') + format_answer(kb, question, answer, top))
+    return answer
 
 
 def _ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:

@@ -24,7 +24,7 @@ import tiny_metaqa
 from dump_writer import write_dump
 from forked_binaries import ENVIRONMENT, Binaries, Done
 
-# In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them.
+# In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them. Language models are those of metaqa here.
 QUICK = {
     'metaqa/opql',
     'metaqa/no-filter',
@@ -33,7 +33,6 @@ QUICK = {
     'fewshot/minilm-masked',
     'encoder/labels',
     'little-training/metaqa-all',
-    'lm-world/opql-lm',
 }
 OFFICIAL = ('webqsp-official', 'complexwebquestions')
 SPLITS = {f'{hops}-hop/dev' for hops in tiny_metaqa.HOPS}

@@ -1,0 +1,164 @@
+"""Questions one after the other: typed at a prompt of `opql ask KB`, or read from a pipe."""
+
+from __future__ import annotations
+
+import bisect
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Sequence
+
+from opql_jax.cli.display import print_answer, print_json, print_lines
+from opql_jax.core.errors import InputError
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.weighted_entities import WeightedEntities
+
+HELP = """\
+  QUESTION   in plain words, where a topic may be put in [square brackets], or a query: "Ingrid Solberg . directed"
+  :why N     how the N-th answer was found: its paths, with their sentences
+  :forget N  removes the document that the N-th answer was read in, after asking
+  :quit      ends, as Ctrl-D does; the Tab key completes names"""
+# Names that the Tab key offers, at most.
+_OFFERED = 50
+# Where a name may begin.
+_BEGINNING = re.compile(r'(?<=\[)|\b(?=[A-Z])')
+
+
+def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -> None:
+    """Answers each line that is not blank; one that cannot be answered is told in its place."""
+    for text in filter(None, map(str.strip, lines)):
+        if not as_json:
+            print(text)
+        try:
+            print_answer(kb, text, top, as_json)
+        except InputError as error:
+            if as_json:
+                print_json({'question': text, 'error': str(error)})
+            else:
+                print_lines(f'  {error}')
+
+
+def run_prompt(kb: VirtualKB, top: int) -> None:
+    """Reads questions and commands from the terminal until its end."""
+    prompt = Prompt(kb, top)
+    keep = _edit_lines(prompt)
+    print(f'{len(kb.vocab):,} entities, {len(kb.prepared.passages):,} passages. Ask, or :help')
+    while True:
+        try:
+            line = input('? ').strip()
+        except EOFError:
+            print()
+            return
+        if line in (':quit', ':q'):
+            return
+        if line:
+            keep()
+            prompt.run(line)
+
+
+class Prompt:
+    """What a line typed at the prompt does.
+
+    Attributes:
+        kb: the version that answers; the newest, as each line looks for it.
+    """
+
+    def __init__(self, kb: VirtualKB, top: int):
+        """Takes an open knowledge base, and how many answers are printed."""
+        self.kb, self._top = kb, top
+        self._answers: WeightedEntities | None = None
+        self._manifest = self._state()
+        self._folded: list[tuple[str, str]] | None = None
+
+    def run(self, line: str) -> None:
+        """Answers a question or obeys a command, and prints what comes of it; what is wrong with it is told in a line."""
+        try:
+            self._take_newest()
+            word, _, rest = line.partition(' ')
+            if not word.startswith(':'):
+                self._answers = print_answer(self.kb, line, self._top, as_json=False)
+            elif word == ':why':
+                print_lines(self._answered().explain(self._chosen(rest)))
+            elif word == ':forget':
+                self._forget(self._chosen(rest))
+            else:
+                print(HELP)
+        except InputError as error:
+            print_lines(f'  {error}')
+
+    def completions(self, line: str) -> list[str]:
+        """The lines that begin as this one does, with the name at its end completed."""
+        if self._folded is None:
+            self._folded = sorted((name.casefold(), name) for name in self.kb.vocab.names)
+        for start in (found.start() for found in _BEGINNING.finditer(line)):
+            begun = line[start:].casefold()
+            first = bisect.bisect_left(self._folded, (begun,))
+            near = self._folded[first : first + _OFFERED]
+            if begun and (names := [name for folded, name in near if folded.startswith(begun)]):
+                return [line[:start] + name for name in names]
+        return []
+
+    def _state(self) -> tuple[int, int] | None:
+        folder = self.kb.folder
+        return None if folder is None else ((found := os.stat(folder.manifest)).st_mtime_ns, found.st_ino)
+
+    def _take_newest(self) -> None:
+        """Opens the knowledge base again if it was changed, here or by another process."""
+        if self.kb.folder is not None and (state := self._state()) != self._manifest:
+            self.kb, self._manifest, self._answers, self._folded = VirtualKB.open(self.kb.folder.path), state, None, None
+            print_lines('  (the knowledge base has changed: the new version answers)')
+
+    def _answered(self) -> WeightedEntities:
+        if self._answers is None:
+            raise InputError('ask a question first')
+        return self._answers
+
+    def _chosen(self, number: str) -> int:
+        """The entity of an answer, by its place from 1."""
+        entities = self._answered().entities[: self._top]
+        if not re.fullmatch(r'\d{1,6}', number.strip()) or not 1 <= int(number) <= len(entities):
+            raise InputError(
+                f'which answer? give a number from 1 to {len(entities)}' if len(entities) else 'there was no answer'
+            )
+        return int(entities[int(number) - 1])
+
+    def _forget(self, entity: int) -> None:
+        from opql_jax.kb.change_text import remove_text  # as it imports all that makes a knowledge base
+
+        folder, paths = self.kb.folder, self._answered().paths(entity, 1)
+        document = paths[0][-1].document if paths else None
+        if document is None or folder is None:
+            raise InputError('no document says this')
+        print_lines(f'  {paths[0][-1]}')
+        if input(f'  forget the document {document}? [y/N] ').strip().lower() in ('y', 'yes'):
+            print_lines(f'  {remove_text(folder.path, [document])}')
+            self._take_newest()
+
+
+def _edit_lines(prompt: Prompt):
+    """Makes `input` complete names and remember lines over runs; returns what stores the newest line."""
+    try:
+        import readline
+    except ImportError:  # Python without it, as on Windows
+        return lambda: None
+    state = os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')
+    history = pathlib.Path(state, 'opql', 'history')
+    try:
+        history.parent.mkdir(parents=True, exist_ok=True)
+        history.touch(mode=0o600)
+        readline.read_history_file(history)
+    except OSError:
+        return lambda: None  # a home that cannot be written to: lines are remembered in this run only
+    offered: Sequence[str] = ()
+
+    def complete(line: str, number: int) -> str | None:
+        nonlocal offered
+        if number == 0:
+            offered = prompt.completions(line)
+        return offered[number] if number < len(offered) else None
+
+    readline.set_completer_delims('')  # a name has blanks
+    readline.set_completer(complete)
+    readline.parse_and_bind('tab: complete')
+    readline.set_history_length(1000)
+    return lambda: readline.append_history_file(1, history)
