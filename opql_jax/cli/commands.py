@@ -9,6 +9,8 @@ import json
 import logging
 import os
 import sys
+import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -84,6 +86,7 @@ def index(
     ] = 'default',
     max_reject_fraction: MaxRejectFraction = 0.01,
     engine: Annotated[Engine, typer.Option(help='Where text is read and encoded.')] = Engine.LOCAL,
+    as_json: Json = False,
 ) -> None:
     """Make a knowledge base of text.
 
@@ -92,13 +95,25 @@ def index(
     from opql_jax.kb.index_text import index_text
 
     make = functools.partial(index_text, sources, out, encoder=encoder, max_reject_fraction=max_reject_fraction)
+    started = time.monotonic()
     if engine == Engine.LOCAL:
         make()
-        return
-    from opql_jax.corpus import spark
+    else:
+        from opql_jax.corpus import spark
 
-    with spark.session('opql index') as session:
-        make(map_batches=functools.partial(spark.map_ordered, session))
+        with spark.session('opql index') as session:
+            make(map_batches=functools.partial(spark.map_ordered, session))
+    if as_json:
+        from opql_jax.kb.info import describe
+
+        _print_record(describe(out), started)
+
+
+def _print_record(record: Mapping[str, object], started: float) -> None:
+    """Prints what a command made as JSON, with the seconds since it started."""
+    from opql_jax.cli.display import print_json
+
+    print_json({**record, 'seconds': round(time.monotonic() - started, 3)})
 
 
 @app.command()
@@ -212,11 +227,14 @@ def add(
     sources: Sources,
     replace: Annotated[bool, typer.Option('--replace', help='Documents take the place of those with their ids.')] = False,
     max_reject_fraction: MaxRejectFraction = 0.01,
+    as_json: Json = False,
 ) -> None:
     """Add text to a knowledge base."""
     from opql_jax.kb.change_text import add_text
 
-    print(add_text(kb, sources, replace=replace, max_reject_fraction=max_reject_fraction))
+    started = time.monotonic()
+    changed = add_text(kb, sources, replace=replace, max_reject_fraction=max_reject_fraction)
+    _print_record(changed.counts(), started) if as_json else print(changed)
 
 
 @app.command()
@@ -228,21 +246,26 @@ def remove(
     entity: Annotated[
         list[str] | None, typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.')
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Forget documents, or all that is said of entities."""
     if not (document or entity):
         raise InputError('nothing to remove: name a document or an entity (--document, --entity)')
     from opql_jax.kb.change_text import remove_text
 
-    print(remove_text(kb, document or [], entity or []))
+    started = time.monotonic()
+    changed = remove_text(kb, document or [], entity or [])
+    _print_record(changed.counts(), started) if as_json else print(changed)
 
 
 @app.command()
-def compact(kb: KB) -> None:
+def compact(kb: KB, as_json: Json = False) -> None:
     """Free the space of what no version needs."""
     from opql_jax.kb.change_text import compact
 
-    print(f'freed {compact(kb) / 1e6:.1f} MB')
+    started = time.monotonic()
+    freed = compact(kb)
+    _print_record({'freed_bytes': freed}, started) if as_json else print(f'freed {freed / 1e6:.1f} MB')
 
 
 @app.command()

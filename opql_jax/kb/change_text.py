@@ -140,9 +140,12 @@ class Change:
                 self.removed += 1
                 del self.documents[document.id]
 
+    def counts(self) -> dict[str, int]:
+        """How many documents were added, replaced, removed, cut and skipped."""
+        return {name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut', 'skipped')}
+
     def __str__(self) -> str:
-        counts = {name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut')}
-        said = [f'{count:,} documents {name}' for name, count in counts.items() if count]
+        said = [f'{count:,} documents {name}' for name, count in self.counts().items() if count and name != 'skipped']
         said += [f'{self.skipped:,} were there already'] if self.skipped else []
         return ', '.join(said) or 'nothing to change'
 

@@ -182,6 +182,15 @@ add_text(sys.argv[1], [sys.argv[2]], processes=1)
 
 
 def test_the_commands(folder, half, capsys):
+    def made(*arguments):
+        """What a command prints as JSON."""
+        cli.main([*map(str, arguments), '--json'])
+        return json.loads(capsys.readouterr().out)
+
+    indexed = made('index', folder / 'a', '--out', half)
+    assert indexed['documents'] == 3 and indexed['seconds'] > 0
+    none = {'added': 0, 'replaced': 0, 'removed': 0, 'cut': 0}
+    assert made('add', half, folder / 'a') == none | {'skipped': 3, 'seconds': pytest.approx(0, abs=600)}
     cli.main(['add', str(half), str(folder / 'a')])
     assert '3 were there already' in capsys.readouterr().out
     cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
@@ -192,8 +201,9 @@ def test_the_commands(folder, half, capsys):
     assert told['entries'] == len(opql_jax.open(half).memory) and told['bytes'] > 10**6
     cli.main(['info', str(half)])
     assert 'documents' in capsys.readouterr().out
+    assert made('compact', half)['freed_bytes'] > 0
     cli.main(['compact', str(half)])
-    assert 'freed' in capsys.readouterr().out
+    assert 'freed 0.0 MB' in capsys.readouterr().out
     with pytest.raises(SystemExit, match='error: .*unknown document'):
         cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
     with pytest.raises(SystemExit, match='error: .*name a document or an entity'):
