@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:  # the process is the command's own
         arguments = sys.argv[1:]
         _keep_compiled_programs()
-    preemption.exit_on_signals()
+        preemption.exit_on_signals()
     try:
         from opql_jax.cli.commands import app
     except ModuleNotFoundError as error:
