@@ -11,7 +11,21 @@ import pytest
 from opql_jax import cli
 from opql_jax.kb import virtual_kb
 
-COMMANDS = ['index', 'ask', 'retrieve', 'train', 'evaluate', 'add', 'remove', 'compact', 'info', 'explore', 'mcp', 'recipes']
+COMMANDS = [
+    'index',
+    'ask',
+    'retrieve',
+    'train',
+    'evaluate',
+    'add',
+    'remove',
+    'compact',
+    'info',
+    'export',
+    'explore',
+    'mcp',
+    'recipes',
+]
 
 
 def run(arguments, capsys) -> tuple[object, str, str]:

@@ -284,6 +284,21 @@ def info(kb: KB, as_json: Json = False) -> None:
 
 
 @app.command()
+def export(
+    kb: KB,
+    out: Annotated[str, typer.Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.', show_default=False)],
+) -> None:
+    """Write what was read as a table or a graph.
+
+    Each entry comes with the sentence and the document that say it.
+    """
+    from opql_jax.kb.export import export
+    from opql_jax.kb.virtual_kb import VirtualKB
+
+    print(f'{export(VirtualKB.open(kb), out):,} entries in {out}')
+
+
+@app.command()
 def explore(
     kb: KB,
     host: Annotated[str, typer.Option(help='The address to listen at; any but this machine needs a token.')] = '127.0.0.1',

@@ -1,0 +1,126 @@
+"""Writes what a knowledge base of plain text says as a table or a graph: CSV, GraphML or RDF, by the name of the file."""
+
+import csv
+import logging
+import os
+import pathlib
+import re
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import TextIO
+from xml.sax.saxutils import XMLGenerator
+from xml.sax.xmlreader import AttributesImpl
+
+import numpy as np
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.entities import EntityVocab
+from opql_jax.kb.paths import Fact, facts
+from opql_jax.kb.virtual_kb import VirtualKB
+
+_log = logging.getLogger(__name__)
+
+# Entries that are read at once.
+_BLOCK = 4096
+_COLUMNS = ('topic', 'topic_kind', 'target', 'target_kind', 'sentence', 'title', 'document')
+_READ_IN = _COLUMNS[4:]
+# What XML cannot hold.
+_NO_XML = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]')
+_ESCAPES = str.maketrans({'\\': '\\\\', '"': '\\"', '\n': '\\n', '\r': '\\r'})
+_LABEL = '<http://www.w3.org/2000/01/rdf-schema#label>'
+
+# An entry of the memory: its topic and target as ids, and the fact as people read it.
+Entry = tuple[int, int, Fact]
+
+
+def export(kb: VirtualKB, output: str | os.PathLike) -> int:
+    """Writes all entries of the memory, each with the sentence and the document that say it; the file appears whole or not at all.
+
+    Args:
+        kb: a knowledge base of plain text.
+        output: ends in .csv (a line per entry), .graphml (entities as nodes, entries as edges) or .nt (RDF as N-Triples: an entry is a blank
+            node with `urn:opql:topic`, `target`, `sentence`, `title` and `document`).
+
+    Returns:
+        How many entries were written.
+
+    Raises:
+        InputError: another ending, a link in its place, or a knowledge base of something else.
+    """
+    suffix = pathlib.Path(output).suffix.lower()
+    if suffix not in _FORMATS:
+        raise InputError(f'{output}: the name of the file has to end in one of {", ".join(_FORMATS)}')
+    if os.path.islink(output):
+        raise InputError(f'{output} is a link, which would be replaced: give the name of a file')
+    if kb.memory is None or not kb.memory_is_of_text:
+        raise InputError('only a memory of the text of its knowledge base can be exported')
+    with files.atomic_path(output) as partial, open(partial, 'w', encoding='utf-8', newline='') as file:
+        _FORMATS[suffix](file, kb.vocab, _entries(kb))
+    return len(kb.memory)
+
+
+def _entries(kb: VirtualKB) -> Iterator[Entry]:
+    memory, started = kb.memory, time.monotonic()
+    assert memory is not None  # `export` checked it
+    for first in range(0, len(memory), _BLOCK):
+        rows = np.arange(first, min(first + _BLOCK, len(memory)))
+        found = facts(kb, memory.ids[rows], np.ones(len(rows)))
+        yield from zip(memory.topic[rows].tolist(), memory.target[rows].tolist(), found)
+        rate = (rows[-1] + 1) / (time.monotonic() - started)
+        _log.info('%d/%d entries  %.0f/s  ETA %.0f s', rows[-1] + 1, len(memory), rate, (len(memory) - rows[-1] - 1) / rate)
+
+
+def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
+    lines = csv.writer(file)
+    lines.writerow(_COLUMNS)
+    for topic, target, fact in entries:
+        lines.writerow(
+            [fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target], fact.sentence, fact.title, fact.document]
+        )
+
+
+def _write_graphml(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
+    xml = XMLGenerator(file, 'utf-8', short_empty_elements=True)  # type: ignore[arg-type]  # it wants a method more than it calls
+
+    def element(name: str, attributes: dict[str, str], data: dict[str, str | None]) -> None:
+        xml.startElement(name, AttributesImpl(attributes))
+        for key, value in data.items():
+            xml.startElement('data', AttributesImpl({'key': key}))
+            xml.characters(_NO_XML.sub('', value or ''))
+            xml.endElement('data')
+        xml.endElement(name)
+        xml.characters('\n')
+
+    xml.startDocument()
+    xml.startElement('graphml', AttributesImpl({'xmlns': 'http://graphml.graphdrawing.org/xmlns'}))
+    for of, names in (('node', ('name', 'kind')), ('edge', _READ_IN)):
+        for name in names:
+            element('key', {'id': name, 'for': of, 'attr.name': name, 'attr.type': 'string'}, {})
+    xml.startElement('graph', AttributesImpl({'edgedefault': 'directed'}))
+    for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
+        element('node', {'id': f'e{number}'}, {'name': name, 'kind': kind})
+    for topic, target, fact in entries:
+        element('edge', {'source': f'e{topic}', 'target': f'e{target}'}, {name: getattr(fact, name) for name in _READ_IN})
+    xml.endElement('graph')
+    xml.endElement('graphml')
+    xml.endDocument()
+
+
+def _write_n_triples(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
+    literal = lambda text: f'"{text.translate(_ESCAPES)}"'
+    entity = lambda number: f'<urn:opql:entity:{urllib.parse.quote(vocab.keys[number], safe="")}>'
+    for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
+        file.write(f'{entity(number)} {_LABEL} {literal(name)} .\n{entity(number)} <urn:opql:kind> {literal(kind)} .\n')
+    for number, (topic, target, fact) in enumerate(entries):
+        file.write(f'_:f{number} <urn:opql:topic> {entity(topic)} .\n_:f{number} <urn:opql:target> {entity(target)} .\n')
+        for name in _READ_IN:
+            file.write(f'_:f{number} <urn:opql:{name}> {literal(getattr(fact, name) or "")} .\n')
+
+
+_FORMATS: dict[str, Callable[[TextIO, EntityVocab, Iterator[Entry]], None]] = {
+    '.csv': _write_csv,
+    '.graphml': _write_graphml,
+    '.nt': _write_n_triples,
+}

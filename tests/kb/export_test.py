@@ -1,0 +1,83 @@
+"""The memory as CSV, GraphML and RDF, read back by other readers than wrote them."""
+
+import csv
+import json
+import os
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.kb.export import export
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.virtual_kb import VirtualKB
+
+TEXT = 'Ada Lovelace met "Lord" Byron <near> London & wrote of C:\\tmp. Charles Babbage met Ada Lovelace in Ærøskøbing.'
+GRAPHML = '{http://graphml.graphdrawing.org/xmlns}'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('export')
+    (root / 'note.txt').write_text(f'Ada Lovelace\n\n{TEXT}\n', encoding='utf-8')
+    index_text([root / 'note.txt'], root / 'kb', processes=1)
+    return root
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return VirtualKB.open(folder / 'kb')
+
+
+@pytest.fixture(scope='module')
+def expected(kb):
+    """Names of topic and target of each entry, sorted."""
+    names, memory = kb.vocab.names, kb.memory
+    return sorted((names[topic], names[target]) for topic, target in zip(memory.topic, memory.target))
+
+
+def test_a_table_has_a_line_for_each_entry_with_its_sentence(folder, kb, expected, capsys):
+    cli.main(['export', str(folder / 'kb'), '--out', str(folder / 'facts.csv')])
+    assert capsys.readouterr().out.startswith(f'{len(expected)} entries in ')
+    with open(folder / 'facts.csv', encoding='utf-8', newline='') as file:
+        rows = list(csv.DictReader(file))
+    assert sorted((row['topic'], row['target']) for row in rows) == expected
+    assert {row['topic']: row['topic_kind'] for row in rows}.items() <= dict(zip(kb.vocab.names, kb.vocab.kinds)).items()
+    assert all(row['sentence'] in TEXT for row in rows) and {row['document'] for row in rows} == {'note.txt'}
+
+
+def test_a_graph_has_entities_as_nodes_and_entries_as_edges(folder, kb, expected):
+    export(kb, folder / 'facts.graphml')
+    graph = ET.parse(folder / 'facts.graphml').getroot().find(f'{GRAPHML}graph')
+    data = lambda element: {item.get('key'): item.text for item in element}
+    names = {node.get('id'): data(node)['name'] for node in graph.iter(f'{GRAPHML}node')}
+    assert sorted(names.values()) == sorted(kb.vocab.names)
+    edges = list(graph.iter(f'{GRAPHML}edge'))
+    assert sorted((names[edge.get('source')], names[edge.get('target')]) for edge in edges) == expected
+    assert all(data(edge)['sentence'] in TEXT for edge in edges)
+
+
+def test_triples_follow_the_grammar_and_tell_the_same(folder, kb, expected):
+    export(kb, folder / 'facts.nt')
+    iri, literal = r'<[^\x00-\x20<>"{}|^`\\]*>', r'"(?:[^"\\\n\r]|\\[tbnrf"\'\\])*"'
+    triple = re.compile(rf'({iri}|_:\w+) ({iri}) ({iri}|_:\w+|{literal}) \.')
+    parsed = [triple.fullmatch(line) for line in (folder / 'facts.nt').read_text(encoding='utf-8').splitlines()]
+    assert parsed and all(parsed)
+    values = {found.group(1, 2): found[3] for found in parsed}
+    text = json.loads  # whose escapes are the same
+    label = lambda entity: text(values[entity, '<http://www.w3.org/2000/01/rdf-schema#label>'])
+    entries = [subject for subject, predicate in values if predicate == '<urn:opql:topic>']
+    told = sorted((label(values[e, '<urn:opql:topic>']), label(values[e, '<urn:opql:target>'])) for e in entries)
+    assert told == expected
+    assert all(text(values[e, '<urn:opql:sentence>']) in TEXT for e in entries)
+
+
+def test_other_endings_and_links_are_refused(folder, kb):
+    with pytest.raises(InputError, match=r'has to end in one of \.csv, \.graphml, \.nt'):
+        export(kb, folder / 'facts.xlsx')
+    os.symlink(folder / 'note.txt', folder / 'link.csv')
+    with pytest.raises(InputError, match='is a link'):
+        export(kb, folder / 'link.csv')
+    assert (folder / 'note.txt').read_text(encoding='utf-8').endswith(f'{TEXT}\n')
