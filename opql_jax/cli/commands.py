@@ -246,15 +246,18 @@ def remove(
     entity: Annotated[
         list[str] | None, typer.Option(metavar='NAME', help='The name of an entity; repeat it for several.')
     ] = None,
+    sentence: Annotated[
+        list[str] | None, typer.Option(metavar='TEXT', help='A sentence, or words that only it has; repeat it for several.')
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Forget documents, or all that is said of entities."""
-    if not (document or entity):
-        raise InputError('nothing to remove: name a document or an entity (--document, --entity)')
+    """Forget documents, sentences, or all that is said of entities."""
+    if not (document or entity or sentence):
+        raise InputError('nothing to remove: name a document, an entity or a sentence (--document, --entity, --sentence)')
     from opql_jax.kb.change_text import remove_text
 
     started = time.monotonic()
-    changed = remove_text(kb, document or [], entity or [])
+    changed = remove_text(kb, document or [], entity or [], sentence or [])
     _print_record(changed.counts(), started) if as_json else print(changed)
 
 

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from opql_jax.cli.display import print_answer, print_json, print_lines
 from opql_jax.core.errors import InputError
+from opql_jax.kb.paths import target_sentence
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 HELP = """\
   QUESTION   in plain words, where a topic may be put in [square brackets], or a query: "Ingrid Solberg . directed"
   :why N     how the N-th answer was found: its paths, with their sentences
-  :forget N  removes the document that the N-th answer was read in, after asking
+  :forget N  removes the sentence that the N-th answer was read in, after asking
   :quit      ends, as Ctrl-D does; the Tab key completes names"""
 # Names that the Tab key offers, at most.
 _OFFERED = 50
@@ -126,12 +127,12 @@ class Prompt:
         from opql_jax.kb.change_text import remove_text  # as it imports all that makes a knowledge base
 
         folder, paths = self.kb.folder, self._answered().paths(entity, 1)
-        document = paths[0][-1].document if paths else None
-        if document is None or folder is None:
-            raise InputError('no document says this')
-        print_lines(f'  {paths[0][-1]}')
-        if input(f'  forget the document {document}? [y/N] ').strip().lower() in ('y', 'yes'):
-            print_lines(f'  {remove_text(folder.path, [document])}')
+        if not paths or not paths[0] or paths[0][-1].sentence is None or folder is None:
+            raise InputError('no sentence says this')
+        sentence = target_sentence(self.kb, paths[0][-1])
+        print_lines(f'  {sentence}')
+        if input('  forget this sentence, wherever it stands? [y/N] ').strip().lower() in ('y', 'yes'):
+            print_lines(f'  {remove_text(folder.path, sentences=[sentence])}')
             self._take_newest()
 
 

@@ -7,6 +7,7 @@ needs are removed at the end of a change, or by the next one while somebody has 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import difflib
@@ -58,7 +59,7 @@ class Change:
         documents: those that there will be, by id, in order.
         added, replaced, removed: how many documents were.
         skipped: documents that were to be added, and are there already.
-        cut: documents without the sentences that mention a forgotten entity.
+        cut: documents that lost sentences, and have others left.
     """
 
     documents: dict[str, Document]
@@ -102,15 +103,22 @@ class Change:
             self.documents[document.id] = document
             texts.add(document.text)
 
-    def remove(self, *, document: str | Collection[str] = (), entity: str | Collection[str] = ()) -> None:
-        """Forgets documents, and all that is said of entities: the documents about them, and the sentences that mention them.
+    def remove(
+        self,
+        *,
+        document: str | Collection[str] = (),
+        entity: str | Collection[str] = (),
+        sentence: str | Collection[str] = (),
+    ) -> None:
+        """Forgets documents, sentences, and all that is said of entities: the documents about them, and the sentences that mention them.
 
         Args:
             document: ids of documents.
             entity: names or keys of entities.
+            sentence: sentences as answers show them, wherever they stand; or words that only one sentence has, which is then forgotten.
 
         Raises:
-            InputError: there is no such document or entity; names the nearest.
+            InputError: there is no such document, entity or sentence, of which it names the nearest; or several sentences have the words.
         """
         for name in _several(document):
             if name not in self.documents:
@@ -119,18 +127,20 @@ class Change:
                 raise InputError(f'unknown document {shown(name)}{hint}')
             del self.documents[name]
             self.removed += 1
-        if names := _several(entity):
+        names, sentences = _several(entity), _several(sentence)
+        if names or sentences:
             vocab = self._vocab_of.vocab
-            self._forget({vocab.keys[vocab.id(name)] for name in names})
+            self._forget({vocab.keys[vocab.id(name)] for name in names}, sentences)
 
-    def _forget(self, keys: set[str]) -> None:
+    def _forget(self, keys: set[str], sentences: Sequence[str]) -> None:
         if not self.documents:
             return
         _, linked = link_names(
             [*self.documents.values()], self._cache, 'the text', processes=self._processes, map_batches=self._map_batches
         )
+        named = _find_sentences(linked, sentences)
         for document in linked:
-            rest = _without(document, keys)
+            rest = _without(document, keys, named.get(document.id, set()))
             if rest == document.text:
                 continue
             if rest.strip():
@@ -192,10 +202,16 @@ def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict],
     return changed
 
 
-def remove_text(kb: str | os.PathLike, documents: Collection[str] = (), entities: Collection[str] = (), **options) -> Change:
-    """Forgets documents and entities of a knowledge base of plain text; see `Change.remove`, and `change` for the options."""
+def remove_text(
+    kb: str | os.PathLike,
+    documents: Collection[str] = (),
+    entities: Collection[str] = (),
+    sentences: Collection[str] = (),
+    **options,
+) -> Change:
+    """Forgets documents, entities and sentences of a knowledge base of plain text; see `Change.remove`, and `change` for the options."""
     with change(kb, **options) as changed:
-        changed.remove(document=documents, entity=entities)
+        changed.remove(document=documents, entity=entities, sentence=sentences)
     return changed
 
 
@@ -273,21 +289,69 @@ def _next(folder: KBFolder, parts: Parts) -> Parts:
     raise AssertionError
 
 
-def _without(document: Document, keys: set[str]) -> str:
-    """The text of a linked document without the sentences that mention entities; '' if it is about one of them."""
+# Characters `[start, end)` of a document's text.
+_Span = tuple[int, int]
+
+
+def _sentences(document: Document) -> list[_Span]:
+    """The sentences of a linked document, with the space after them."""
+    starts = sentence_starts(document.text, [(mention.start, mention.end, 0) for mention in document.mentions or ()])
+    return list(itertools.pairwise([0, *starts[1:], len(document.text)]))
+
+
+def _without(document: Document, keys: set[str], named: set[_Span]) -> str:
+    """The text of a linked document without some sentences, and without those that mention entities; '' if it is about one of them."""
     if document.title_entity in keys:
         return ''
-    mentions = document.mentions or ()
-    named = [mention for mention in mentions if mention.entity in keys]
-    if not named:
+    gone = [(mention.start, mention.end) for mention in document.mentions or () if mention.entity in keys]
+    if not gone and not named:
         return document.text
-    starts = sentence_starts(document.text, [(mention.start, mention.end, 0) for mention in mentions])
-    sentences = itertools.pairwise([0, *starts[1:], len(document.text)])
     return ''.join(
         document.text[start:end]
-        for start, end in sentences
-        if not any(mention.start < end and start < mention.end for mention in named)
+        for start, end in _sentences(document)
+        if (start, end) not in named and not any(first < end and start < last for first, last in gone)
     ).strip()
+
+
+def _find_sentences(documents: Sequence[Document], asked: Sequence[str]) -> dict[str, set[_Span]]:
+    """Where sentences stand in linked documents, by the documents' ids; see `Change.remove` for what names a sentence, and for errors."""
+    found: dict[str, set[_Span]] = collections.defaultdict(set)
+    for text in asked:
+        words = ' '.join(text.split())
+        if not words:
+            raise InputError('sentence: there is no word in it')
+        whole, parts = [], []
+        for document in documents:
+            # A passage that does not mention what its document is about begins with its title.
+            plain = words.removeprefix(f'{document.title}: ')
+            if plain not in ' '.join(document.text.split()):
+                continue
+            for start, end in _sentences(document):
+                said = ' '.join(document.text[start:end].split())
+                if plain in said:
+                    (whole if plain == said else parts).append((document.id, (start, end), said))
+        if not whole and len({said for _, _, said in parts}) > 1:
+            raise InputError(
+                f'{len(parts)} sentences have the words {shown(text)}: give the whole of one, such as {shown(parts[0][2])}'
+            )
+        if not whole and not parts:
+            raise InputError(f'unknown sentence {shown(text)}{_nearest_sentences(documents, words)}')
+        for document_id, span, _ in whole or parts:
+            found[document_id].add(span)
+    return found
+
+
+def _nearest_sentences(documents: Sequence[Document], words: str) -> str:
+    """The end of a message about an unknown sentence: those that share most words with it, or '' if none shares half of them."""
+    asked = set(words.casefold().split())
+    best: list[tuple[float, str]] = []
+    for document in documents:
+        for start, end in _sentences(document):
+            said = ' '.join(document.text[start:end].split())
+            has = set(said.casefold().split())
+            best = sorted([*best, (len(asked & has) / len(asked | has), said)], reverse=True)[:2]
+    near = [shown(said) for share, said in best if share >= 0.5]
+    return f'; did you mean {" or ".join(near)}?' if near else ''
 
 
 def _several(names: str | Collection[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -102,6 +103,18 @@ def facts_about(kb: VirtualKB, entity: int, first: int, most: int) -> tuple[list
     start, end = map(int, kb.memory.offsets[entity : entity + 2])
     rows = np.arange(start, end)[first : first + most]
     return facts(kb, kb.memory.ids[rows], np.ones(len(rows))), end - start
+
+
+def target_sentence(kb: VirtualKB, fact: Fact) -> str:
+    """The one sentence that mentions the target of a fact that was read in the text, without the one that mentions the topic."""
+    assert fact.passage is not None and fact.sentence is not None  # it was read in the text
+    (passage,) = kb.prepared.passages.slice(fact.passage, 1).to_pylist()
+    text, place = passage['text'], fact.target_span[0] if fact.target_span else 0
+    for start, end in itertools.pairwise([*passage['sentence_starts'], len(text)]):
+        first = fact.sentence.find(said := text[start:end].strip())
+        if 0 <= first <= place < first + len(said):
+            return said
+    return fact.sentence
 
 
 def _sentence(text: str, mention: dict) -> tuple[str, list[tuple[int, int] | None]]:

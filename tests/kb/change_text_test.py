@@ -144,6 +144,40 @@ def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
         remove_text(half, entities=['Charles Babbage'])
 
 
+def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgotten(half):
+    asked = ENGINE.asked[0]
+    said, before = 'He died in Missolonghi in 1824.', opql_jax.open(half)
+    assert before.ask(asked.question).names[0] == 'Missolonghi'
+    others = {(f['topic'], f['target'], f['sentence']) for f in before.evidence(before.memory.ids) if said not in f['sentence']}
+    changed = remove_text(half, sentences=['died  in Missolonghi'], processes=1)  # words that no other sentence has
+    assert (changed.removed, changed.cut) == (0, 1)
+
+    def check():
+        kb = opql_jax.open(half)
+        assert said not in documents(half)['a/lord byron.txt'] and kb.vocab.get('Missolonghi') is None
+        assert {(f['topic'], f['target'], f['sentence']) for f in kb.evidence(kb.memory.ids)} == others
+        assert 'Missolonghi' not in kb.ask(asked.question).names
+        assert not any('Missolonghi' in found.text for found in kb.retrieve(asked.question))
+
+    check()
+    change_text.compact(half)
+    check()
+    with pytest.raises(InputError, match='is there with another text'):  # it comes back on request only, with --replace
+        add_text(half, [{'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': ENGINE.documents['Lord Byron']}], processes=1)
+
+
+def test_a_sentence_is_named_by_words_that_only_it_has(half):
+    before = KBFolder(half).manifest.read_bytes()
+    for words, said in (
+        ('He died in Missolonghi in 1825.', "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'"),
+        ('Analytical Engine', 'sentences have the words'),
+        (' ', 'there is no word in it'),
+    ):
+        with pytest.raises(InputError, match=said):
+            remove_text(half, sentences=[words], processes=1)
+    assert KBFolder(half).manifest.read_bytes() == before
+
+
 def test_only_what_is_new_is_recognised_and_encoded(folder, half):
     rows: dict[str, list[int]] = {}
 
@@ -206,5 +240,5 @@ def test_the_commands(folder, half, capsys):
     assert 'freed 0.0 MB' in capsys.readouterr().out
     with pytest.raises(SystemExit, match='error: .*unknown document'):
         cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
-    with pytest.raises(SystemExit, match='error: .*name a document or an entity'):
+    with pytest.raises(SystemExit, match='error: .*name a document, an entity or a sentence'):
         cli.main(['remove', str(half)])
