@@ -92,12 +92,18 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
     prompt.run(':forget 99')
     assert 'give a number from 1 to ' in capsys.readouterr().out
     read = 'Babbage designed the Difference Engine and, later, the Analytical Engine.'
-    for said in ('n', 'y'):
-        monkeypatch.setattr('builtins.input', lambda _, said=said: said)
+    for said in ('n', None, 'y'):
+
+        def typed(_, said=said):
+            if said is None:
+                raise EOFError  # Ctrl-D
+            return said
+
+        monkeypatch.setattr('builtins.input', typed)
         prompt.run(':forget 1')
         out = capsys.readouterr().out
         assert read in out and ('1 documents cut' in out) == (said == 'y')
-        assert any(read in text for text in VirtualKB.open(copy).prepared.passages['text'].to_pylist()) == (said == 'n')
+        assert any(read in text for text in VirtualKB.open(copy).prepared.passages['text'].to_pylist()) == (said != 'y')
     add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': 'Ida Rhodes was a mathematician, born in Kamianets.'}])
     prompt.run('Where was Ida Rhodes born?')
     out = capsys.readouterr().out

@@ -131,7 +131,11 @@ class Prompt:
             raise InputError('no sentence says this')
         sentence = target_sentence(self.kb, paths[0][-1])
         print_lines(f'  {sentence}')
-        if input('  forget this sentence, wherever it stands? [y/N] ').strip().lower() in ('y', 'yes'):
+        try:
+            said = input('  forget this sentence, wherever it stands? [y/N] ')
+        except EOFError:  # Ctrl-D
+            said = ''
+        if said.strip().lower() in ('y', 'yes'):
             print_lines(f'  {remove_text(folder.path, sentences=[sentence])}')
             self._take_newest()
 
