@@ -78,7 +78,7 @@ def test_the_prompt_answers_explains_and_keeps_its_history(kb, tmp_path):
 
 
 def test_names_are_completed_from_a_bracket_or_a_capital(kb):
-    prompt = Prompt(VirtualKB.open(kb), 5)
+    prompt = Prompt(kb, 5)
     assert prompt.completions('Who designed the Analyt') == ['Who designed the Analytical Engine']
     assert prompt.completions('who was [ada lo') == ['who was [Ada Lovelace']
     assert prompt.completions('who designed') == prompt.completions('Zzz') == []
@@ -86,7 +86,7 @@ def test_names_are_completed_from_a_bracket_or_a_capital(kb):
 
 def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answers(kb, tmp_path, capsys, monkeypatch):
     copy = shutil.copytree(kb, tmp_path / 'kb')
-    prompt = Prompt(VirtualKB.open(copy), 5)
+    prompt = Prompt(copy, 5)
     prompt.run(DESIGNED)
     capsys.readouterr()
     prompt.run(':forget 99')

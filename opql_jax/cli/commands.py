@@ -136,18 +136,17 @@ def ask(
     """
     from opql_jax.kb.virtual_kb import VirtualKB
 
-    opened = VirtualKB.open(kb)
     if question is not None:
         from opql_jax.cli.display import print_answer
 
-        print_answer(opened, question, top, as_json)
+        print_answer(VirtualKB.open(kb), question, top, as_json)
         return
     from opql_jax.cli import prompt
 
     if sys.stdin.isatty() and not as_json:
-        prompt.run_prompt(opened, top)
+        prompt.run_prompt(kb, top)
     else:
-        prompt.answer_lines(opened, sys.stdin, top, as_json)
+        prompt.answer_lines(VirtualKB.open(kb), sys.stdin, top, as_json)
 
 
 @app.command()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from opql_jax.cli.display import print_answer, print_json, print_lines
 from opql_jax.core.errors import InputError
+from opql_jax.kb.current import Current
 from opql_jax.kb.paths import target_sentence
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import WeightedEntities
@@ -39,11 +40,11 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -
                 print_lines(f'  {error}')
 
 
-def run_prompt(kb: VirtualKB, top: int) -> None:
+def run_prompt(folder: str, top: int) -> None:
     """Reads questions and commands from the terminal until its end."""
-    prompt = Prompt(kb, top)
+    prompt = Prompt(folder, top)
     keep = _edit_lines(prompt)
-    print(f'{len(kb.vocab):,} entities, {len(kb.prepared.passages):,} passages. Ask, or :help')
+    print(f'{len(prompt.kb.vocab):,} entities, {len(prompt.kb.prepared.passages):,} passages. Ask, or :help')
     while True:
         try:
             line = input('? ').strip()
@@ -64,11 +65,11 @@ class Prompt:
         kb: the version that answers; the newest, as each line looks for it.
     """
 
-    def __init__(self, kb: VirtualKB, top: int):
-        """Takes an open knowledge base, and how many answers are printed."""
-        self.kb, self._top = kb, top
+    def __init__(self, folder: str, top: int):
+        """Takes the folder of a knowledge base, and how many answers are printed."""
+        self._current, self._top = Current(folder), top
+        self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
-        self._manifest = self._state()
         self._folded: list[tuple[str, str]] | None = None
 
     def run(self, line: str) -> None:
@@ -99,14 +100,10 @@ class Prompt:
                 return [line[:start] + name for name in names]
         return []
 
-    def _state(self) -> tuple[int, int] | None:
-        folder = self.kb.folder
-        return None if folder is None else ((found := os.stat(folder.manifest)).st_mtime_ns, found.st_ino)
-
     def _take_newest(self) -> None:
-        """Opens the knowledge base again if it was changed, here or by another process."""
-        if self.kb.folder is not None and (state := self._state()) != self._manifest:
-            self.kb, self._manifest, self._answers, self._folded = VirtualKB.open(self.kb.folder.path), state, None, None
+        """Goes on with the newest version if the knowledge base was changed, here or by another process."""
+        if (newest := self._current.kb()) is not self.kb:
+            self.kb, self._answers, self._folded = newest, None, None
             print_lines('  (the knowledge base has changed: the new version answers)')
 
     def _answered(self) -> WeightedEntities:

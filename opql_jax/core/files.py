@@ -168,6 +168,12 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
         partial.unlink(missing_ok=True)
 
 
+def refuse_link(where: str | os.PathLike) -> None:
+    """Raises InputError where the file that a user names for output is a link, which `atomic_path` would replace."""
+    if os.path.islink(where):
+        raise InputError(f'{where} is a link, which would be replaced: give the name of a file')
+
+
 def remove_partials(folder: str | os.PathLike, *names: str) -> None:
     """Removes what killed runs left of files that they wrote by `atomic_path`; `names` in the folder may be patterns."""
     for parent, slash, name in (name.rpartition('/') for name in names):

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import threading
 from collections.abc import Callable, Collection
 from urllib.parse import urlencode
 
@@ -16,35 +15,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.kb_folder import KBFolder
 from opql_jax.explorer import guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
+from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
 
 _HERE = pathlib.Path(__file__).parent
-
-
-class Current:
-    """The newest version of the knowledge base in a folder, opened again when it has been updated; for any number of threads."""
-
-    def __init__(self, folder: str | os.PathLike):
-        self.folder = folder
-        self._manifest = os.fspath(KBFolder(folder).manifest)
-        self._lock = threading.Lock()
-        self._opened: tuple[tuple[int, ...], VirtualKB] | None = None
-        self.kb()
-
-    def kb(self) -> VirtualKB:
-        with self._lock:
-            if self._opened is None or self._opened[0] != self._version():
-                version = self._version()  # before it is opened: an update in between is seen the next time
-                self._opened = version, VirtualKB.open(self.folder)
-            return self._opened[1]
-
-    def _version(self) -> tuple[int, ...]:
-        state = os.stat(self._manifest)
-        return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 class Explorer:

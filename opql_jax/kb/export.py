@@ -1,7 +1,6 @@
 """Writes what a knowledge base of plain text says as a table or a graph: CSV, GraphML or RDF, by the name of the file."""
 
 import csv
-import logging
 import os
 import pathlib
 import re
@@ -17,10 +16,9 @@ import numpy as np
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.kb.build_memory import log_progress
 from opql_jax.kb.paths import Fact, facts
 from opql_jax.kb.virtual_kb import VirtualKB
-
-_log = logging.getLogger(__name__)
 
 # Entries that are read at once.
 _BLOCK = 4096
@@ -52,8 +50,7 @@ def export(kb: VirtualKB, output: str | os.PathLike) -> int:
     suffix = pathlib.Path(output).suffix.lower()
     if suffix not in _FORMATS:
         raise InputError(f'{output}: the name of the file has to end in one of {", ".join(_FORMATS)}')
-    if os.path.islink(output):
-        raise InputError(f'{output} is a link, which would be replaced: give the name of a file')
+    files.refuse_link(output)
     if kb.memory is None or not kb.memory_is_of_text:
         raise InputError('only a memory of the text of its knowledge base can be exported')
     with files.atomic_path(output) as partial, open(partial, 'w', encoding='utf-8', newline='') as file:
@@ -68,8 +65,9 @@ def _entries(kb: VirtualKB) -> Iterator[Entry]:
         rows = np.arange(first, min(first + _BLOCK, len(memory)))
         found = facts(kb, memory.ids[rows], np.ones(len(rows)))
         yield from zip(memory.topic[rows].tolist(), memory.target[rows].tolist(), found)
-        rate = (rows[-1] + 1) / (time.monotonic() - started)
-        _log.info('%d/%d entries  %.0f/s  ETA %.0f s', rows[-1] + 1, len(memory), rate, (len(memory) - rows[-1] - 1) / rate)
+        done = first + len(rows)
+        rate = done / (time.monotonic() - started)
+        log_progress(done, len(memory), rate, (len(memory) - done) / rate)
 
 
 def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:

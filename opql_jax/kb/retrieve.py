@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
@@ -205,8 +206,7 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     """
     if os.path.exists(output) and os.path.samefile(questions, output):
         raise InputError(f'{output} holds the questions: name another file')
-    if os.path.islink(output):
-        raise InputError(f'{output} is a link, which would be replaced: give the name of a file')
+    files.refuse_link(output)
     records = [record for _, record in map_records(questions, read_json_lines(questions), _question)]
     if not records:
         raise InputError(f'{questions}: no question in the file')

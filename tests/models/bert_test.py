@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_bert import CONFIG, fake_tensors, write
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import TokenizerError, find_minilm, load_tokenizer, special_ids, train_wordpiece
 from opql_jax.models.bert import MARKER_WORDS, load_bert, merge_pretrained, with_marker_words
 from opql_jax.models.encoder import RelationEncoder
+
+from tiny_bert import CONFIG, fake_tensors, write
 
 
 def fresh_params(fields, relation_dim=4):

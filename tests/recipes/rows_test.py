@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-import tiny_bert
 
 from opql_jax.core import preemption
 from opql_jax.corpus.documents import Document, Mention
@@ -19,6 +18,7 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
 
+import tiny_bert
 import tiny_docred
 import tiny_metaqa
 from dump_writer import write_dump
