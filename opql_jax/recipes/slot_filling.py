@@ -5,10 +5,9 @@ what needs one of them.
 """
 
 import functools
-import json
+import os
 
-from opql_jax.core import files
-from opql_jax.datasets.slot_filling import random_share
+from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
@@ -24,13 +23,10 @@ def prepared(options: Options, text: str, part: str, **bindings) -> Step:
 
 
 def _relations(options: Options) -> list[str]:
-    """The relations that the documents state."""
-    names, documents = (
-        json.loads(files.path(options.file(f'redocred/{name}.json')).read_text(encoding='utf-8'))
-        for name in ('rel_info', 'documents')
-    )
-    stated = {fact['r'] for document in documents for fact in document['labels']}
-    return [name for name in names if name in stated]
+    """The relations that training queries of one hop ask for: none of them can be held out by mistake."""
+    reader = SlotFilling(options.file('redocred/documents.json'), options.file('redocred/rel_info.json'), part='train')
+    vocab, _ = reader.read(os.devnull)
+    return sorted({name for query in reader.questions(vocab, os.devnull)['1-hop/train'] for name in query.relations})
 
 
 def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:

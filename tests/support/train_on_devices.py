@@ -34,7 +34,7 @@ def main(prepared, model, memory, output):
     trainer.make_optimizer = lambda *_: optax.sgd(0.1, momentum=0.9)
     choices = {
         'relations': objectives.Relations(rows=32),
-        'sampled': objectives.Relations(rows=32, sampled_entities=10),
+        'sampled': objectives.Relations(rows=32, sampled_entities=2),
         'passages': objectives.AlignPassages(passages=16, topics=8, questions=16),
         'follow': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
         'whole memory': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False),

@@ -57,29 +57,29 @@ class PairPacker:
     def pack(self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[batching.PairBucket, ...]:
         """Packs chunks (rows, whether each is meant as an anchor) until the buckets are full.
 
-        A row that comes again is packed once. Rows without room are skipped. An anchor stays one only if its
-        pair was packed from another passage too.
+        Of a passage a pair is packed once, as what else that passage has of it is no positive. Rows without room are skipped. An
+        anchor stays one only if its pair was packed from another passage too.
         """
         packer = batching.Packer(self.capacities)
         capacity = sum(self.capacities.values())
-        seen: dict[int, int | None] = {}  # row: its number among the packed
-        packed_rows, packed, anchors = [], [], []
+        seen: dict[tuple[int, int], int | None] = {}  # pair and passage: the number among the packed
+        pairs, packed, anchors = [], [], []
         for rows, is_anchor in chunks:
-            for row, marked, anchor in zip(rows.tolist(), self._mark(rows), is_anchor.tolist()):
-                if row in seen:
-                    if anchor and (number := seen[row]) is not None:
+            keys = zip(self.index.pair_of(rows).tolist(), self.index.passage[rows].tolist())
+            for key, marked, anchor in zip(keys, self._mark(rows), is_anchor.tolist()):
+                if key in seen:
+                    if anchor and (number := seen[key]) is not None:
                         anchors[number] = True
                     continue
-                seen[row] = len(packed) if packer.add(len(marked.tokens)) else None
-                if seen[row] is not None:
-                    packed_rows.append(row)
+                seen[key] = len(packed) if packer.add(len(marked.tokens)) else None
+                if seen[key] is not None:
+                    pairs.append(key[0])
                     packed.append(marked)
                     anchors.append(anchor)
             if packer.full or len(seen) > _OFFERS * capacity:
                 break
-        pair, passage = self.index.pair_of(np.array(packed_rows)), self.index.passage[packed_rows]
-        packed_pair, _ = np.unique(np.stack([pair, passage]), axis=1)
-        anchors = np.array(anchors) & (np.bincount(packed_pair)[pair] > 1)
+        _, pair, count = np.unique(pairs, return_inverse=True, return_counts=True)
+        anchors = np.array(anchors) & (count[pair] > 1)
         return batching.pack_pairs(packed, anchors, packer, self._special, self._max_context)
 
 
@@ -118,8 +118,10 @@ class RelationSource(Source):
         super().__init__(seed)
         if settings.sampler not in sampling.SAMPLERS:
             raise InputError(f'sampler is {settings.sampler!r}; it must be one of {sorted(sampling.SAMPLERS)}')
-        rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
-        columns = {name: column[rows] for name, column in prepared.pairs.items()}
+        columns = prepared.pairs
+        if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table
+            rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)
+            columns = {name: column[rows] for name, column in columns.items()}
         self._packer = PairPacker(prepared, columns, settings.rows, settings.max_context)
         options: dict = {'neighbours': settings.neighbours} if settings.sampler == 'shared' else {}
         self._sampler = sampling.SAMPLERS[settings.sampler](self._packer.index, **options)
