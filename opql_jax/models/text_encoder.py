@@ -165,7 +165,7 @@ class TextEncoder:
     def encode_texts_and_topics(
         self, texts: Sequence[str], topic_spans: Sequence[Sequence[CharacterSpan]]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Of questions what `encode_texts` gives, and of each what `encode_questions` gives for any number of topics; quicker than these.
+        """Encodes questions and their topics in one pass: the vectors of `encode_texts`, and of each the relations of `encode_questions`.
 
         Args:
             texts: questions.
