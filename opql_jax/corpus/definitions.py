@@ -9,9 +9,24 @@ from collections.abc import Iterator
 # The characters of a text in which its subject is defined.
 _BEGINNING = 400
 _IS_A = re.compile(r'\b(?:is|was|are|were)\s+(?:(?:both|either|one|some)\s+(?:of\s+)?)?(?:an?|the|two|three)\s+')
-# The name that a text begins with, what stands in brackets after it, and the verb of its definition.
+# What else the verb of a definition may lead to: where, by whom, of what.
+_IS_SAID_TO_BE = re.compile(
+    rf'{_IS_A.pattern}|\b(?:is|was|are|were)\s+(?:one|part|born|located|situated|founded|established|formed|built|fought|awarded|designed|released)\b'
+)
+# The first characters of a text, which hold its subject and the verb of its definition.
+_OPENING = 1000
+# Full stops that end no sentence, those of 'John F. Kennedy' and 'St. Louis'; a pronoun behind one begins a sentence.
+_FULL_STOP = (
+    r'(?:(?<=\b[A-Z])|(?<=\b(?:St|Mt|Dr|Mr|Ms|Jr|Sr|Lt))|(?<=\b(?:Mrs|Gen|Col)))\.'
+    r'(?!\s(?:He|She|It|They|This|That|These|There|His|Her|Its|Their|In|The)\b)'
+)
+_IN_BRACKETS = r'(?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,400}\)\s*)?'
+# The name that a text begins with, what stands in brackets after it, what stands between commas, and the verb of its definition.
 _SUBJECT = re.compile(
-    r'\W{0,2}(?:(?:The|An?)\s+)?(?P<name>[^\W_a-z][^.,;:!?()\n]{0,80}?)[\s"”’\']*(?:\([^()\n]{0,200}\)\s*)?,?\s(?=(?:is|was|are|were)\s)'
+    r'(?P<before>\W{0,2})(?:(?:The|An?)\s+)?'
+    rf'(?P<name>[^\W_a-z](?:[^.,;:!?()\n]|:(?=\s[^\W_a-z])|,(?=\s[A-Z][a-z])|[!?](?=["”’\']*\s[a-z])|{_FULL_STOP}){{0,80}}?)'
+    rf'[\s"”’\']*{_IN_BRACKETS}(?P<aside>,\s(?![A-Z][a-z])[^.;:!?()\n]{{1,80}}?(?:\s{_IN_BRACKETS})?)?'
+    r',?(?:\s|(?<=["”’\']))(?=(?:is|was|are|were)\s)'
 )
 _WORD = re.compile(r'[^\W_](?:[\w’\'-]*\w)?')
 _AND = re.compile(r',?\s+and\s+|,\s+|\s+')
@@ -22,10 +37,16 @@ _ENDS = frozenset(
     'about after against as at based before by during for from in into near of on one only or starring than that the to under where which who'
     ' whose with a an its his her their it he she they is was are were has had'.split()
 )
-# What begins a sentence that names nothing.
+# What begins a sentence that names nothing, unless it begins a title: 'Who Framed Roger Rabbit'.
 _NO_NAMES = _ENDS | frozenset(
-    'there here this that these those below above what when why how some many most all both each every another other such'.split()
+    'there here this that these those below above what when why how some many most all both each every another other such i you we my our'
+    ' your everyone everybody someone somebody nobody no not today yesterday tomorrow then now still yet once also however although though'
+    ' while since because being until besides within throughout despite according if so and but nor'.split()
 )
+_SMALL = frozenset('a an and as at but by for from in nor of on or the to with'.split())
+_BEHIND_PARTICIPLES = frozenset('as at between by for from in near of on to under with'.split())
+# What no name has in lower case.
+_OF_CLAUSES = frozenset('that which who has have had'.split())
 _PARTICIPLE = re.compile(r'(?:co-)?(?:\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced)|\w+ly')
 
 
@@ -52,8 +73,19 @@ def definition(text: str) -> Iterator[tuple[int, int]]:
 
 def subject(text: str) -> str | None:
     """The name that a text begins with and whose definition follows: 'Casablanca' of "Casablanca is an American film"; else None."""
-    found = _SUBJECT.match(text)
-    if not found or not _IS_A.match(text, found.end()) or found['name'].split()[0].lower() in _NO_NAMES:
+    found = _SUBJECT.match(text, 0, _OPENING)
+    if not found or not _IS_SAID_TO_BE.match(text, found.end(), _OPENING):
+        return None
+    first, *others = found['name'].split()
+    if first[0].islower():
+        return None
+    quoted = any(mark in found['before'] for mark in '"“`')
+    # "Born in Oslo, Ada was a singer", "In Oslo, Ada is a saint": what follows the comma is the subject.
+    participle = _PARTICIPLE.fullmatch(first.lower()) and not _BEHIND_PARTICIPLES.isdisjoint(others[:1])
+    if (found['aside'] or ',' in found['name']) and not quoted and (first.lower() in _NO_NAMES or participle):
+        return None
+    is_title = bool(others) and all(word[0].isupper() or word in _SMALL for word in others)
+    if first.lower() in _NO_NAMES and not (quoted or is_title) or not _OF_CLAUSES.isdisjoint(others):
         return None
     return found['name'].strip()
 
