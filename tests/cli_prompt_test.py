@@ -1,12 +1,16 @@
 """`opql ask` without a question: lines of a pipe, and a prompt at a terminal."""
 
+import contextlib
+import functools
 import json
 import os
 import pty
 import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -18,6 +22,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 from trios import TRIOS, write
 
 DESIGNED, DIED = 'Who designed the Analytical Engine?', 'Where did the father of Ada Lovelace die?'
+CTRL_C, CTRL_D = '\x03', '\x04'
 
 
 @pytest.fixture(scope='module')
@@ -42,39 +47,140 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
     )
 
 
-def test_the_prompt_answers_explains_and_keeps_its_history(kb, tmp_path):
-    leader, follower = pty.openpty()
-    environment = os.environ | {'XDG_STATE_HOME': str(tmp_path), 'TERM': 'dumb'}
-    shell = subprocess.Popen(command('ask', kb), stdin=follower, stdout=follower, stderr=follower, env=environment)
-    os.close(follower)
-    rest = b''
+class Terminal:
+    """A prompt in a terminal of its own, whose Ctrl-C and Ctrl-D are the user's; it is ended with the context.
 
-    def read_until(text):
+    Attributes:
+        shell: the process.
+    """
+
+    def __init__(self, command, state):
+        self._leader, follower = pty.openpty()
+        environment = os.environ | {'XDG_STATE_HOME': str(state), 'TERM': 'dumb'}
+        self.shell = subprocess.Popen(command, preexec_fn=functools.partial(os.login_tty, follower), env=environment)
+        os.close(follower)
+        self._rest = b''
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.shell.kill()
+        self.shell.wait()
+        os.close(self._leader)
+
+    def read_until(self, text):
         """What was shown up to a text."""
-        nonlocal rest
-        while text not in rest:
-            assert select.select([leader], [], [], 60)[0], rest
-            rest += os.read(leader, 4096)
-        before, _, rest = rest.partition(text)
+        while text.encode() not in self._rest:
+            assert select.select([self._leader], [], [], 60)[0], self._rest
+            self._rest += os.read(self._leader, 4096)
+        before, _, self._rest = self._rest.partition(text.encode())
         return before.decode()
 
-    def say(line):
-        """What was shown since the line before, which this one follows."""
-        before = read_until(b'\n? ')
-        os.write(leader, line.encode() + b'\n')
-        read_until(line.encode())
+    def type(self, keys):
+        os.write(self._leader, keys.encode())
+
+    def say(self, line):
+        """Types a line when it is asked for; returns what was shown since the line before."""
+        before = self.read_until('\n? ')
+        self.type(f'{line}\n')
+        self.read_until(line)
         return before
 
-    try:
-        say(':why 1')
-        assert 'ask a question first' in say(DESIGNED)
-        assert 'Charles Babbage' in say(':why 1')
-        assert 'Babbage designed the Difference Engine' in say(':quit')
-        assert shell.wait(60) == 0
-    finally:
-        shell.kill()
-        os.close(leader)
+
+def test_the_prompt_answers_explains_and_keeps_its_history(kb, tmp_path):
+    with Terminal(command('ask', kb), tmp_path) as terminal:
+        terminal.say(':why 1')
+        assert 'ask a question first' in terminal.say(DESIGNED)
+        assert 'Charles Babbage' in terminal.say(':why 1')
+        assert 'Babbage designed the Difference Engine' in terminal.say(':quit')
+        assert terminal.shell.wait(60) == 0
     assert (tmp_path / 'opql/history').read_text().splitlines() == [':why 1', DESIGNED, ':why 1']
+
+
+def test_ctrl_c_clears_the_line_and_ctrl_d_ends_the_prompt(kb, tmp_path):
+    with Terminal(command('ask', kb), tmp_path) as terminal:
+        terminal.read_until('\n? ')
+        terminal.type('Who designed the Loco')
+        terminal.read_until('Loco')
+        terminal.type(CTRL_C)
+        assert 'Charles Babbage' not in terminal.say(DESIGNED)
+        assert 'Charles Babbage' in terminal.read_until('\n? ')
+        terminal.type(CTRL_C)
+        terminal.read_until('\n? ')
+        terminal.type(CTRL_D)
+        assert terminal.shell.wait(60) == 0
+
+
+# A question about this name takes longer than a test may.
+ENDLESS = """
+import time
+from opql_jax import cli
+from opql_jax.kb.virtual_kb import VirtualKB
+
+ask = VirtualKB.question
+
+def question(kb, text):
+    if 'Byron' in text:
+        print('computing', flush=True)
+        time.sleep(600)
+    return ask(kb, text)
+
+VirtualKB.question = question
+cli.main()
+"""
+
+
+def test_ctrl_c_stops_an_answer_only_and_sigterm_the_prompt(kb, tmp_path):
+    with Terminal([sys.executable, '-c', ENDLESS, 'ask', str(kb)], tmp_path) as terminal:
+        terminal.say('Where did Lord Byron die?')
+        terminal.read_until('computing')
+        terminal.type(CTRL_C)
+        assert 'Missolonghi' not in terminal.say(DESIGNED)
+        assert 'Charles Babbage' in terminal.read_until('\n? ')
+        terminal.shell.terminate()
+        assert terminal.shell.wait(60) == 75
+
+
+def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        started = time.monotonic()
+        Prompt(kb, 5).run(DIED)
+        seconds, answer = time.monotonic() - started, capsys.readouterr().out
+        stopped = 0
+        for part in range(1, 8):
+            prompt = Prompt(kb, 5)
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, seconds * part / 8)
+                prompt.run(DIED)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                stopped -= 1
+            stopped += 1
+            capsys.readouterr()
+            prompt.run(DIED)
+            assert capsys.readouterr().out == answer
+        assert stopped
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_path, capsys):
+    copy = shutil.copytree(kb, tmp_path / 'kb')
+    prompt = Prompt(copy, 5)
+    away = copy.rename(tmp_path / 'away')
+    for line in (DESIGNED, ':why 1'):
+        prompt.run(line)
+        assert (
+            capsys.readouterr().out == f'  {copy} is no longer there: it was moved or deleted; put it back, or open another\n'
+        )
+    away.rename(copy)
+    prompt.run(DESIGNED)
+    assert 'Charles Babbage' in capsys.readouterr().out
 
 
 def test_names_are_completed_from_a_bracket_or_a_capital(kb):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from opql_jax.cli.display import print_answer, print_json, print_lines
+from opql_jax.core import preemption
 from opql_jax.core.errors import InputError
 from opql_jax.kb.current import Current
 from opql_jax.kb.paths import target_sentence
@@ -19,7 +20,7 @@ HELP = """\
   QUESTION   in plain words, where a topic may be put in [square brackets], or a query: "Ingrid Solberg . directed"
   :why N     how the N-th answer was found: its paths, with their sentences
   :forget N  removes the sentence that the N-th answer was read in, after asking
-  :quit      ends, as Ctrl-D does; the Tab key completes names"""
+  :quit      ends, as Ctrl-D does; Ctrl-C clears the line or stops an answer; the Tab key completes names"""
 # Names that the Tab key offers, at most.
 _OFFERED = 50
 # Where a name may begin.
@@ -41,21 +42,24 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -
 
 
 def run_prompt(folder: str, top: int) -> None:
-    """Reads questions and commands from the terminal until its end."""
+    """Reads questions and commands from the terminal until its end. Ctrl-C clears the line that is typed, or stops the answer."""
     prompt = Prompt(folder, top)
     keep = _edit_lines(prompt)
     print(f'{len(prompt.kb.vocab):,} entities, {len(prompt.kb.prepared.passages):,} passages. Ask, or :help')
+    preemption.raise_on_interrupt()
     while True:
         try:
             line = input('? ').strip()
-        except EOFError:
+            if line in (':quit', ':q'):
+                return
+            if line:
+                keep()
+                prompt.run(line)
+        except EOFError:  # Ctrl-D
             print()
             return
-        if line in (':quit', ':q'):
-            return
-        if line:
-            keep()
-            prompt.run(line)
+        except KeyboardInterrupt:
+            print()
 
 
 class Prompt:
@@ -85,7 +89,7 @@ class Prompt:
                 self._forget(self._chosen(rest))
             else:
                 print(HELP)
-        except InputError as error:
+        except (InputError, OSError) as error:
             print_lines(f'  {error}')
 
     def completions(self, line: str) -> list[str]:

@@ -3,7 +3,7 @@
 An exception raised in a signal handler would unwind the stack while threads of XLA are at work, which crashes the process, and
 would not be raised at all as long as XLA compiles. So a thread waits for signals, and ends the process on the spot. Nothing on
 disk is lost, because files appear whole or not at all. A training loop has its state to save, and polls a `PreemptionGuard`;
-a process that waits for another in `run_binary` passes the signal on.
+a process that waits for another in `run_binary` passes the signal on; a prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ GRACE = 20.0
 _answering = threading.Lock()
 _child: subprocess.Popen | None = None  # of `run_binary`
 _status_of_passed = 0  # that of the last signal which the child was sent
+_interrupts_raise = False  # see `raise_on_interrupt`
 
 
 class PreemptionGuard:
@@ -98,9 +99,20 @@ def exit_on_signals() -> None:
     for number in STOP_SIGNALS:
         # Shells start jobs in the background with SIGINT ignored: Ctrl-C is not for these.
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, _leave_to_thread)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see `run_binary`
     threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
+
+
+def raise_on_interrupt() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, which calls this, even if `exit_on_signals` made it end the process.
+
+    For prompts: they go on afterwards, so that no thread of XLA outlives the interpreter. A call of XLA ends before it is raised.
+    """
+    global _interrupts_raise
+    if signal.getsignal(signal.SIGINT) is _leave_to_thread:
+        _interrupts_raise = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager
@@ -130,11 +142,17 @@ def run_binary(command: Sequence[str], cwd: str | os.PathLike) -> int:
         return _status_of_passed or status
 
 
+def _leave_to_thread(*_) -> None:
+    """Handles a signal that the thread of `exit_on_signals` answers."""
+
+
 def _exit_on_signal(received: int) -> None:
     """Waits for signals until one of them ends the process."""
     global _status_of_passed
     while True:
         number = os.read(received, 1)[0]
+        if number == signal.SIGINT and _interrupts_raise:
+            continue
         if number == signal.SIGINT:
             message, status = 'interrupted', INTERRUPTED
         elif number == signal.SIGTERM:

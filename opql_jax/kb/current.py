@@ -3,6 +3,7 @@
 import os
 import threading
 
+from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -18,6 +19,11 @@ class Current:
         self.kb()
 
     def kb(self) -> VirtualKB:
+        """The newest version.
+
+        Raises:
+            InputError: the folder is there no more, or holds no knowledge base that can be opened.
+        """
         with self._lock:
             if self._opened is None or self._opened[0] != self._version():
                 version = self._version()  # before it is opened: an update in between is seen the next time
@@ -25,5 +31,12 @@ class Current:
             return self._opened[1]
 
     def _version(self) -> tuple[int, ...]:
-        state = os.stat(self._manifest)
+        try:
+            state = os.stat(self._manifest)
+        except (FileNotFoundError, NotADirectoryError):
+            if self._opened is None:
+                KBFolder(self.folder).read()  # says what is missing
+            raise InputError(
+                f'{self.folder} is no longer there: it was moved or deleted; put it back, or open another'
+            ) from None
         return state.st_ino, state.st_mtime_ns, state.st_size
