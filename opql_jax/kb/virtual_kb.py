@@ -3,12 +3,13 @@
 import contextlib
 import dataclasses
 import functools
+import gc
 import hashlib
 import os
 import re
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -72,6 +73,7 @@ class VirtualKB:
         self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
         self.entity_table = np.asarray(params['entity_table']) if objective else None
         self.folder: KBFolder | None = None
+        self._release: Callable[[], object] = lambda: None
         self._encoder, self._index = encoder, index
         self._answerer: Any
         if objective is None:
@@ -122,8 +124,26 @@ class VirtualKB:
             answering = held.enter_context(folder.hold()) if model is None and folder.manifest.exists() else None
             opened = cls._open(folder, answering, text, model, memory, settings)
             opened.folder = folder
-            weakref.finalize(opened, held.pop_all().close)
+            opened._release = weakref.finalize(opened, held.pop_all().close)
             return opened
+
+    def close(self) -> None:
+        """Lets go of its files: of locks that keep this version on disk, memory maps and descriptors, as dropping the object does.
+
+        Afterwards neither it nor its answers and sets can be asked anything: InputError says so. To close it again does nothing.
+        """
+        self._release()
+        if self.memory is not None:
+            self.memory.close()
+        vars(self).clear()
+        gc.collect()  # `SetEvaluator` refers to itself, and to the memory maps
+        self.__class__ = _Closed  # type: ignore[assignment]
+
+    def __enter__(self) -> 'VirtualKB':
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
 
     @classmethod
     def _open(cls, folder: KBFolder, answering: dict[str, str | None] | None, text, model, memory, settings) -> 'VirtualKB':
@@ -320,3 +340,13 @@ class VirtualKB:
             | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
             for fact in paths.facts(self, np.asarray(entries, np.int64), np.ones(len(entries)))
         ]
+
+
+class _Closed(VirtualKB):
+    """A knowledge base that was closed, and has nothing left to answer with."""
+
+    def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise InputError('this knowledge base was closed: open it again')

@@ -1,0 +1,62 @@
+"""A knowledge base that is closed: what it lets go of, and what it says when it is asked afterwards."""
+
+import pytest
+
+import opql_jax
+from opql_jax.core.errors import InputError
+from opql_jax.kb.change_text import add_text, compact
+from opql_jax.kb.index_text import index_text
+
+import tiny_training
+from open_files import open_under
+from trios import TRIOS, write
+
+QUESTION = 'Who designed the Analytical Engine?'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('close')
+    index_text([write(root / 'articles', TRIOS['engine'].documents)], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+def test_the_end_of_a_context_lets_go_of_all_files(folder):
+    with opql_jax.open(folder) as kb:
+        assert kb.ask(QUESTION).explain() and kb.retrieve(QUESTION, 1) and list(kb.entity('Ada Lovelace').follow('father'))
+        assert open_under(folder)
+    assert not open_under(folder)
+
+
+def test_a_trained_model_lets_go_of_its_files(tmp_path):
+    with opql_jax.open(tiny_training.write_world(tmp_path), k=3) as kb:
+        kb.answer(kb.prepared.questions('1-hop/dev')[:1])
+        assert open_under(tmp_path)
+    assert not open_under(tmp_path)
+
+
+def test_whatever_is_asked_after_closing_says_that_it_was_closed(folder):
+    kb = opql_jax.open(folder)
+    answer, cast = kb.ask(QUESTION), kb.entity('Ada Lovelace').follow('father')
+    kb.close()
+    kb.close()
+    for ask in (
+        lambda: kb.ask(QUESTION),
+        lambda: kb.retrieve(QUESTION),
+        lambda: kb.entity('Ada Lovelace').follow('father').top(1).explain(),
+        lambda: kb.prepared,
+        kb.update,
+        answer.explain,
+        lambda: list(cast),
+    ):
+        with pytest.raises(InputError, match='was closed: open it again'):
+            ask()
+
+
+def test_a_version_that_was_closed_is_freed_by_the_next_change(folder):
+    first = opql_jax.open(folder)
+    add_text(folder, [{'id': 'new', 'title': 'Ida Rhodes', 'text': 'Ida Rhodes was a mathematician, born in Kamianets.'}])
+    assert (folder / 'memory').exists()
+    first.close()
+    assert compact(folder)
+    assert not (folder / 'memory').exists()
