@@ -27,25 +27,43 @@ def select(corpus: str, questions: str, folder: str, percent: float) -> None:
     write_json_lines(pathlib.Path(folder, 'questions.jsonl'), asked)
 
 
+def without_titles(source: str, folder: str) -> None:
+    """Writes `documents.jsonl` into a folder: those of a file, without their titles."""
+    documents = [json.loads(line) for line in pathlib.Path(source).read_bytes().splitlines()]
+    untitled = ({key: value for key, value in document.items() if key != 'title'} for document in documents)
+    write_json_lines(pathlib.Path(folder, 'documents.jsonl'), untitled)
+
+
 def steps_of(options: Options, name: str) -> list[Function]:
-    """The steps of a set of questions."""
-    text, kb = f'{{out}}/text-{name}', f'{{out}}/kb-{name}'
+    """The steps of a set of questions: asked of its documents, and of these without their titles."""
+    text = f'{{out}}/text-{name}'
     source = {
         'corpus': options.file(f'multihop/{name}_corpus.jsonl'),
         'questions': options.file(f'multihop/{name}_questions.jsonl'),
         'folder': text,
         'percent': options.percent,
     }
-    scored = {'kb': kb, 'questions': f'{text}/questions.jsonl', 'output': f'{{out}}/results/{name}'}
+    remove = {'source': f'{text}/documents.jsonl', 'folder': f'{text}-untitled'}
     return [
         Function(f'text-{name}', select, source, f'text-{name}'),
-        Function(f'kb-{name}', index, {'source': f'{text}/documents.jsonl', 'kb': kb}, f'kb-{name}'),
-        Function(f'results/{name}', evaluate_retrieval, scored, f'results/{name}'),
+        *_indexed_and_scored(name, name),
+        Function(f'text-{name}-untitled', without_titles, remove, f'text-{name}-untitled'),
+        *_indexed_and_scored(f'{name}-untitled', name),
+    ]
+
+
+def _indexed_and_scored(text: str, questions: str) -> list[Function]:
+    """The steps that index a text, and score retrieval from it for the questions of another one."""
+    kb = f'{{out}}/kb-{text}'
+    scored = {'kb': kb, 'questions': f'{{out}}/text-{questions}/questions.jsonl', 'output': f'{{out}}/results/{text}'}
+    return [
+        Function(f'kb-{text}', index, {'source': f'{{out}}/text-{text}/documents.jsonl', 'kb': kb}, f'kb-{text}'),
+        Function(f'results/{text}', evaluate_retrieval, scored, f'results/{text}'),
     ]
 
 
 def retrieval(options: Options) -> list[Function]:
-    """MuSiQue and HotpotQA."""
+    """MuSiQue and HotpotQA, with and without titles."""
     return [step for name in SETS for step in steps_of(options, name)]
 
 

@@ -9,7 +9,7 @@ A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of ta
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict, TypeVar
 
 import numpy as np
 
@@ -28,21 +28,39 @@ _SEED = re.compile(r'(.*?)-?seed-?\d+$')
 _Scores = TypedDict('_Scores', {'hits@1': float, 'coverage': NotRequired[float | None]})
 
 
-class Published(TypedDict):
-    """What a table needs of a published run.
+# Of a ranking of documents.
+_Ranking = TypedDict('_Ranking', {'recall@2': float, 'recall@5': float, 'answer@5': float})
+_MEASURES: tuple[Literal['recall@2', 'recall@5', 'answer@5'], ...] = ('recall@2', 'recall@5', 'answer@5')
+# The group whose runs rank documents.
+_RANKINGS = re.compile(r'retrieval(-[\d.]+-percent)?')
+T = TypeVar('T')
+
+
+class _Run(TypedDict):
+    """What a table needs of any published run.
 
     Attributes:
         command: a command line.
-        metrics: by question set, or the accuracy and its standard error.
         seconds: wall time of all steps, if it is known.
     """
 
     command: str
     commit: str
-    metrics: dict[str, _Scores | float]
     percent: float
     seed: int
     seconds: float | None
+
+
+class Published(_Run):
+    """A published run; its metrics are by question set, or the accuracy and its standard error."""
+
+    metrics: dict[str, _Scores | float]
+
+
+class _PublishedRankings(_Run):
+    """A published run that ranks documents; its metrics are by question set and ranking: 'musique/BM25'."""
+
+    metrics: dict[str, _Ranking]
 
 
 def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, Published]:
@@ -51,8 +69,12 @@ def read_rows(group: str, folder: pathlib.Path = RESULTS) -> dict[str, Published
     Raises:
         InputError: there are none, or a file is damaged, or a field is missing or of another type; names both.
     """
+    return _read_rows(group, folder, Published)
+
+
+def _read_rows(group: str, folder: pathlib.Path, type: type[T]) -> dict[str, T]:
     paths = sorted((folder / group).glob('*/run.json'))
-    rows = {path.parent.name: record.read_json(path, Published, 'publish the run again') for path in paths}
+    rows = {path.parent.name: record.read_json(path, type, 'publish the run again') for path in paths}
     if not rows:
         raise InputError(f'{folder / group} holds no published run')
     return rows
@@ -82,23 +104,48 @@ def cell(seeds: Sequence[Published], name: str) -> str:
 
 def table(group: str, folder: pathlib.Path = RESULTS) -> str:
     """A Markdown table of a group, with a line for each row."""
+    lines = _rankings(group, folder) if _RANKINGS.fullmatch(group) else _scores(group, folder)
+    return '\n'.join('| ' + ' | '.join(cells) + ' |' for cells in (lines[0], ['---'] * len(lines[0]), *lines[1:])) + '\n'
+
+
+def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
+    """The header and the lines of a group whose runs answer questions or tell relations apart."""
     rows = read_rows(group, folder)
     if all({'accuracy', 'standard_error'} <= fields['metrics'].keys() for fields in rows.values()):
-        header = ['', '5-way 1-shot accuracy', 'commit']
-        lines = [
-            [name, f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}', f['commit']]
-            for name, f in rows.items()
+        return [
+            ['', '5-way 1-shot accuracy', 'commit'],
+            *(
+                [name, f'{f["metrics"]["accuracy"]:.3f} ± {f["metrics"]["standard_error"]:.3f}', f['commit']]
+                for name, f in rows.items()
+            ),
         ]
-    else:
-        sets = sorted({name for fields in rows.values() for name in fields['metrics']})
-        header = ['', *sets, 'seeds', 'minutes', 'commit']
-        lines = []
-        for name, seeds in merge_seeds(rows).items():
-            seconds = [fields['seconds'] for fields in seeds if fields['seconds']]
-            minutes = f'{np.mean(seconds) / 60:.0f}' if seconds else '–'
-            commits = ', '.join(dict.fromkeys(fields['commit'] for fields in seeds))
-            lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), minutes, commits])
-    return '\n'.join('| ' + ' | '.join(cells) + ' |' for cells in (header, ['---'] * len(header), *lines)) + '\n'
+    sets = sorted({name for fields in rows.values() for name in fields['metrics']})
+    lines = [['', *sets, 'seeds', 'minutes', 'commit']]
+    for name, seeds in merge_seeds(rows).items():
+        seconds = [fields['seconds'] for fields in seeds if fields['seconds']]
+        minutes = f'{np.mean(seconds) / 60:.0f}' if seconds else '–'
+        commits = ', '.join(dict.fromkeys(fields['commit'] for fields in seeds))
+        lines.append([name, *(cell(seeds, s) for s in sets), str(len(seeds)), minutes, commits])
+    return lines
+
+
+def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
+    """The header and the lines of a group whose runs rank documents: a line for each ranking, the best last."""
+    runs = list(_read_rows(group, folder, _PublishedRankings).values())
+    sets = list(dict.fromkeys(name.partition('/')[0] for fields in runs for name in fields['metrics']))
+    lines = [['', *sets, 'commit']]
+    for fields in runs:
+        found: dict[str, dict[str, _Ranking]] = {}
+        for name, scores in fields['metrics'].items():
+            questions, _, ranking = name.partition('/')
+            found.setdefault(ranking, {})[questions] = scores
+        for ranking in sorted(found, key=lambda ranking: np.mean([scores['recall@5'] for scores in found[ranking].values()])):
+            cells = [
+                ' / '.join(f'{s[measure]:.3f}' for measure in _MEASURES) if (s := found[ranking].get(name)) else '–'
+                for name in sets
+            ]
+            lines.append([ranking, *cells, fields['commit']])
+    return lines
 
 
 def with_tables(text: str, folder: pathlib.Path = RESULTS) -> str:

@@ -36,7 +36,7 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     options = Options(tmp_path / 'out', data, percent=20)
     steps = catalog.find('retrieval').build(options)
     run(steps, options)
-    for row in ('musique', 'hotpotqa'):
+    for row in ('musique', 'musique-untitled', 'hotpotqa', 'hotpotqa-untitled'):
         metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
         (step,) = [step for step in steps if step.name == f'results/{row}']
         assert record.read(recipe.run_json_of(step, options.out))['metrics'] == metrics
@@ -50,6 +50,9 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
             'opql retrieve',
         } == metrics.keys()
         assert metrics['opql retrieve']['questions'] == 4 and metrics['opql retrieve']['recall@5'] > 0.5
+    untitled = [json.loads(line) for line in (options.out / 'text-musique-untitled/documents.jsonl').read_text().splitlines()]
+    titled = [json.loads(line) for line in (options.out / 'text-musique/documents.jsonl').read_text().splitlines()]
+    assert untitled == [{'id': document['id'], 'text': document['text']} for document in titled]
     assert 'opql retrieve' in capsys.readouterr().out
     assert {recipe.state_of(step, options.out) for step in steps} == {'done'}
 
