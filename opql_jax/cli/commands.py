@@ -271,11 +271,23 @@ def compact(kb: KB, as_json: Json = False) -> None:
 
 
 @app.command()
-def info(kb: KB, as_json: Json = False) -> None:
+def info(
+    kb: KB,
+    html: Annotated[
+        str | None, typer.Option(metavar='FILE', help='Also write it as a page, with what was left out.', show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Say what is in a knowledge base."""
     from opql_jax.cli.display import print_json
     from opql_jax.kb.info import describe
 
+    if html is not None:
+        try:
+            from opql_jax.explorer.report import write_report
+        except ImportError as error:
+            raise InputError("opql info --html needs the extra app: pip install 'opql_jax[app]'") from error
+        write_report(kb, html)
     told = describe(kb)
     if as_json:
         print_json(told)

@@ -118,10 +118,14 @@ def _wording(fact: Fact) -> tuple[str, bool]:
     """The words between the mentions of a fact, '' if they are many, and whether the topic stands first."""
     if fact.topic_span is None or fact.target_span is None or fact.sentence is None:
         return '', True
-    first = fact.topic_span < fact.target_span
-    between = fact.sentence[min(fact.topic_span[1], fact.target_span[1]) : max(fact.topic_span[0], fact.target_span[0])]
-    words = ' '.join(re.findall(r"[\w'-]+", between))
-    return (words if len(words) <= _LONGEST_WORDING else ''), first
+    first, last = sorted([fact.topic_span, fact.target_span])
+    return words_between(fact.sentence[first[1] : last[0]]), fact.topic_span == first
+
+
+def words_between(text: str) -> str:
+    """The words of what stands between two mentions, '' if they are many."""
+    words = ' '.join(re.findall(r"[\w'-]+", text))
+    return words if len(words) <= _LONGEST_WORDING else ''
 
 
 def entities(kb: VirtualKB, start: str = '', page: int = 0) -> list[tuple[str, int]]:

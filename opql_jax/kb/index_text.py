@@ -8,7 +8,7 @@ import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import MapBatches
@@ -52,7 +52,7 @@ class Parts:
     retrieval: str = RETRIEVAL
 
     @classmethod
-    def of(cls, folder: KBFolder, stated: dict[str, str | None]) -> Parts:
+    def of(cls, folder: KBFolder, stated: Mapping[str, str | None]) -> Parts:
         """Those of the version that answers; InputError if a trained model does."""
         text, memory, retrieval = (stated.get(name) for name in ('text', 'memory', 'retrieval'))
         if not (text and memory and retrieval):

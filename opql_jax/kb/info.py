@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from opql_jax.core import files
@@ -23,26 +24,35 @@ def describe(kb: str | os.PathLike) -> dict[str, Any]:
         InputError: this is no knowledge base of plain text.
     """
     folder = KBFolder(kb)
-    path = files.require_local(folder.path)
     with folder.hold() as stated:
-        parts = Parts.of(folder, stated)
-        text, memory = Prepared(folder.part(parts.text)), read_manifest(folder.part(parts.memory))
-        counts = text.manifest.counts
-        rejected = [file for file in (text.directory / REJECTED, path / REJECTED) if file.exists()]
-        answering = {path / part for part in stated.values() if part}
-        sizes = {child: _size(child) for child in path.iterdir()}
-        return {
-            'documents': counts.documents,
-            'passages': counts.passages,
-            'entities': counts.entities,
-            'mentions': counts.mentions,
-            'entries': memory.num_entries,
-            'rejected': sum(len(file.read_bytes().splitlines()) for file in rejected),
-            'encoder': memory.hashes['encoder'],
-            'parts': {name: part for name, part in stated.items() if part},
-            'bytes': sum(sizes.values()),
-            'unneeded_bytes': sum(size for child, size in sizes.items() if child.is_dir() and child not in answering),
-        }
+        return describe_version(folder, stated)
+
+
+def describe_version(folder: KBFolder, stated: Mapping[str, str | None]) -> dict[str, Any]:
+    """`describe` of the version that the parts `stated` are, which the caller holds."""
+    path = files.require_local(folder.path)
+    parts = Parts.of(folder, stated)
+    text, memory = Prepared(folder.part(parts.text)), read_manifest(folder.part(parts.memory))
+    counts = text.manifest.counts
+    answering = {path / part for part in stated.values() if part}
+    sizes = {child: _size(child) for child in path.iterdir()}
+    return {
+        'documents': counts.documents,
+        'passages': counts.passages,
+        'entities': counts.entities,
+        'mentions': counts.mentions,
+        'entries': memory.num_entries,
+        'rejected': sum(len(file.read_bytes().splitlines()) for file in rejected_files(folder, text)),
+        'encoder': memory.hashes['encoder'],
+        'parts': {name: part for name, part in stated.items() if part},
+        'bytes': sum(sizes.values()),
+        'unneeded_bytes': sum(size for child, size in sizes.items() if child.is_dir() and child not in answering),
+    }
+
+
+def rejected_files(folder: KBFolder, text: Prepared) -> list[pathlib.Path]:
+    """Where the documents are listed that were left out: of those that `opql index` was given, and of those that were added since."""
+    return [file for file in (text.directory / REJECTED, pathlib.Path(folder.path, REJECTED)) if file.exists()]
 
 
 def _size(path: pathlib.Path) -> int:

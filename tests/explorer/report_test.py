@@ -1,0 +1,184 @@
+"""The page of a knowledge base: its figures are those of the tables, and nothing that the text says is markup in it."""
+
+import collections
+import html.parser
+import json
+import os
+import statistics
+
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.paths import facts
+
+from trios import TRIOS, write
+
+pytest.importorskip('jinja2', reason='the extra app is not installed')
+from opql_jax.explorer import report
+
+HOSTILE = '</style><script>alert("1")</script> Öz'
+BAD_FILE = '<img src=x onerror=alert(1)>.txt'
+TEXTS = TRIOS['engine'].documents
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('report')
+    articles = write(root / 'articles', TEXTS)
+    (articles / BAD_FILE).write_text('', encoding='utf-8')
+    record = {'id': 'a"b<i>', 'title': HOSTILE, 'text': f'{HOSTILE} was built by Charles Babbage.'}
+    (root / 'hostile.jsonl').write_text(json.dumps(record) + '\n', encoding='utf-8')
+    index_text([articles, root / 'hostile.jsonl'], root / 'mine.kb', processes=1, max_reject_fraction=0.5)
+    return root / 'mine.kb'
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return opql_jax.open(folder)
+
+
+@pytest.fixture(scope='module')
+def page(folder, tmp_path_factory):
+    file = tmp_path_factory.mktemp('page') / 'report.html'
+    report.write_report(folder, file)
+    return file.read_text(encoding='utf-8')
+
+
+class Tables(html.parser.HTMLParser):
+    """The rows of a page's tables by their captions, the elements that it has, and their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.rows, self.elements, self.attributes, self._caption = collections.defaultdict(list), set(), set(), None
+        self._inside = None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.add(tag)
+        self.attributes |= {name for name, _ in attributes}
+        if tag == 'table':
+            self._caption = ''
+        elif tag == 'tr':
+            self.rows[self._caption].append([])
+        elif tag in ('td', 'th'):
+            self.rows[self._caption][-1].append('')
+        self._inside = tag
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside == 'caption':
+            self._caption += data.strip()
+        elif self._inside in ('td', 'th'):
+            self.rows[self._caption][-1][-1] += data
+
+
+@pytest.fixture(scope='module')
+def tables(page):
+    return Tables(page).rows
+
+
+def mentions_of(kb):
+    return collections.Counter(
+        mention['entity'] for mentions in kb.prepared.passages['mentions'].to_pylist() for mention in mentions
+    )
+
+
+def facts_in_order(kb):
+    """The facts whose topic stands before their target, one of each two."""
+    found = facts(kb, kb.memory.ids, [1] * len(kb.memory))
+    ends = zip(kb.memory.topic.tolist(), kb.memory.target.tolist())
+    return [(fact, *of_fact) for fact, of_fact in zip(found, ends) if fact.topic_span < fact.target_span]
+
+
+def test_the_counts_are_those_of_the_tables(tables, kb):
+    pairs = {frozenset(pair) for pair in zip(kb.memory.topic.tolist(), kb.memory.target.tolist())}
+    assert dict(tables['In all']).items() >= {
+        ('Documents', f'{len(TEXTS) + 1}'),
+        ('Passages', f'{len(kb.prepared.passages)}'),
+        ('Mentions', f'{mentions_of(kb).total()}'),
+        ('Entities', f'{len(kb.vocab)}'),
+        ('Facts', f'{len(kb.memory)}'),
+        ('Pairs of entities', f'{len(pairs)}'),
+        ('Documents left out', '1'),
+    }
+
+
+def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
+    mentions = mentions_of(kb)
+    _, *rows = tables['By kind']
+    assert {kind: int(entities) for kind, entities, *_ in rows} == collections.Counter(kb.vocab.kinds)
+    for kind, _, of_kind, leading, examples in rows:
+        members = [number for number, other in enumerate(kb.vocab.kinds) if other == kind]
+        assert int(of_kind) == sum(mentions[number] for number in members)
+        assert int(leading) == sum(topic in members for topic in kb.memory.topic.tolist())
+        assert any(kb.vocab.names[number] in examples for number in members)
+    _, *often = tables['Mentioned most']
+    assert {name: int(count) for name, _, count in often}.items() <= {
+        (kb.vocab.names[number], count) for number, count in mentions.items()
+    }
+    assert int(often[0][2]) == max(mentions.values())
+
+
+def test_relations_are_counted_once_for_both_directions(tables, kb):
+    in_order = facts_in_order(kb)
+    assert 2 * len(in_order) == len(kb.memory)
+    between = collections.Counter(
+        ' '.join(fact.sentence[fact.topic_span[1] : fact.target_span[0]].replace(',', '').split()) for fact, *_ in in_order
+    )
+    _, *wordings = tables['What stands between two names of a sentence']
+    assert ['was an English', '3', 'Ada Lovelace → mathematician'] in wordings
+    assert all(between[words] == int(times) for words, times, _ in wordings)
+    kinds = collections.Counter(f'{kb.vocab.kinds[topic]} → {kb.vocab.kinds[target]}' for _, topic, target in in_order)
+    _, *of_kinds = tables['Kinds of the two names']
+    assert [int(times) for _, times, _ in of_kinds] == sorted(kinds.values(), reverse=True)[: len(of_kinds)]
+    assert all(kinds[pair] == int(times) for pair, times, _ in of_kinds)
+    pairs = collections.Counter(frozenset([topic, target]) for _, topic, target in in_order)
+    _, *of_pairs = tables['Pairs that were read together most']
+    assert [int(times) for times, _ in of_pairs] == sorted(pairs.values(), reverse=True)[: len(of_pairs)]
+
+
+def test_lengths_are_those_of_the_texts(folder):
+    made = report.make_report(folder)
+    documents = made.lengths[0]
+    words = sorted(len(text.split()) for text in [*TEXTS.values(), f'{HOSTILE} was built by Charles Babbage.'])
+    assert (documents.count, documents.least, documents.greatest) == (len(words), words[0], words[-1])
+    assert documents.median == statistics.median(words) and documents.mean == pytest.approx(statistics.mean(words))
+    for one in made.lengths:
+        assert sum(bar.count for bar in one.bars) == one.count and max(bar.share for bar in one.bars) == 1
+    by_range = {bar.lengths: bar.count for bar in documents.bars}
+    assert by_range['32 to 63'] == sum(32 <= count <= 63 for count in words)
+
+
+def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
+    _, (reason, count) = tables['Why documents were left out']
+    _, (file, line, same) = tables['Documents that were left out']
+    assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1') and reason == same and 'not blank' in reason
+
+
+def test_it_says_how_it_was_made(tables, kb):
+    made = dict(tables[''])
+    assert made['Parameters of the encoder'] == kb.memory.manifest.hashes['encoder']
+    assert 'opql-memory 1' in made['Formats'] and 'opql_jax' in made['This page']
+
+
+def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):
+    seen = Tables(page)
+    assert HOSTILE in {cell for rows in seen.rows.values() for row in rows for cell in row}
+    assert not seen.elements & {'script', 'img', 'link', 'a', 'iframe', 'object', 'form', 'base'}
+    assert not seen.attributes & {'src', 'href', 'onerror', 'onload', 'srcset', 'action'}
+    assert 'url(' not in page and '@import' not in page and '://' not in page
+    assert "default-src 'none'" in page and page.count('<style>') == page.count('</style>') == 1
+
+
+def test_the_command_writes_the_page_whole_and_through_no_link(folder, page, tmp_path, capsys):
+    cli.main(['info', str(folder), '--html', str(tmp_path / 'report.html')])
+    assert 'entities' in capsys.readouterr().out
+    assert (tmp_path / 'report.html').read_text(encoding='utf-8') == page
+    os.symlink(tmp_path / 'report.html', tmp_path / 'link.html')
+    with pytest.raises(InputError, match='is a link'):
+        report.write_report(folder, tmp_path / 'link.html')
