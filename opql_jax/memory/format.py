@@ -309,7 +309,9 @@ class Memory:
         if (relations := self._relations[number]) is None:
             shard, dtype = self._shards[number], self.manifest.dtype
             stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
-            relations = self._load(shard.relations, (len(shard.ids), self.manifest.relation_dim), stored).view(DTYPES[dtype])
+            mapped = self._load(shard.relations, (len(shard.ids), self.manifest.relation_dim), stored)
+            # As a plain array, of which some rows are taken faster.
+            relations = mapped.view(DTYPES[dtype], np.ndarray)
             self._check_finite(shard.relations, relations)
             self._relations[number] = relations
         return relations

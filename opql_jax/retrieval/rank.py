@@ -16,7 +16,6 @@ to `max_passages`, of the probability that it is in a chain; the most probable c
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ from opql_jax.retrieval.view import FIRST, LINKS, NEXT, Candidates, Link, Questi
 # Chains that are followed, and next passages of each.
 _BEAM, _NEXT_KEPT = 10, 8
 # Ways that a step may take, and for which relations are compared.
-_WAYS = 500
+_WAYS = 300
 # Questions that are compared with all vectors at once.
 _QUESTIONS = 16
 
@@ -163,7 +162,7 @@ class Ranker:
         chains, logs = view.roots[:, None], self._begin * np.log(first[view.roots] + 1e-300)
         for _ in range(self.max_passages - 1):
             found = self.candidates(view, chains, logs)
-            if not len(found.way):
+            if not len(found.link):
                 break
             logits = found.logits(self.next) + logs[found.chains[found.pair]]
             ways = np.exp(logits - logits.max())
@@ -185,21 +184,24 @@ class Ranker:
                 continue
             pair = pairs[np.argmax(shares[pairs])]
             strongest, to_it = shares[pair], np.flatnonzero(found.pair == pair)
-            way = found.way[to_it[np.argmax(ways[to_it])]]
-            link = LINKS[int(np.argmax(found.links.quantities[way, : len(LINKS)]))]
-            row = int(found.links.sentences[way])
+            place = found.link[to_it[np.argmax(ways[to_it])]]
+            link = LINKS[int(np.argmax(found.links.quantities[: len(LINKS), place]))]
+            row = int(found.links.sentences[place])
             sentence = self.index.sentence(row) if row >= 0 else None
-            entity, previous = int(found.links.entities[way]), int(found.links.previous[way])
+            entity, previous = int(found.links.entities[place]), int(found.links.previous[place])
             reason = Reason(link) if link == 'direct' else Reason(link, previous, entity, sentence)
         return reason
 
 
 def _longer(chains: np.ndarray, found: Candidates, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The most probable longer chains [n, length + 1], and the logs of their probabilities; the order of passages does not count."""
+    # The best pairs of each chain, as many as are kept.
+    by_chain = np.lexsort((-shares, found.chains))
+    place = np.arange(len(by_chain)) - np.searchsorted(found.chains, found.chains)
+    kept = by_chain[place < _NEXT_KEPT]
     longer: dict[tuple[int, ...], float] = {}
-    for chain, (start, end) in zip(chains.tolist(), itertools.pairwise(np.searchsorted(found.chains, range(len(chains) + 1)))):
-        for pair in (start + best(shares[start:end], _NEXT_KEPT)).tolist():
-            extended = tuple(sorted((*chain, int(found.passages[pair]))))
-            longer[extended] = longer.get(extended, 0.0) + float(shares[pair])
+    extended = np.sort(np.concatenate([chains[found.chains[kept]], found.passages[kept, None]], 1), 1)
+    for chain, share in zip(map(tuple, extended.tolist()), shares[kept].tolist()):
+        longer[chain] = longer.get(chain, 0.0) + share
     beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
     return np.array([chain for chain, _ in beam]), np.log([share + 1e-300 for _, share in beam])

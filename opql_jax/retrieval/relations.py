@@ -50,6 +50,7 @@ class Relations:
         at = np.arange(lengths.sum()) + np.repeat(start - (np.cumsum(lengths) - lengths), lengths)
         # By einsum, see `Candidates.logits`.
         cosines = np.einsum('rd,ad->ar', self._read(rows[at]).astype(np.float32), asked).max(0)
-        closest = np.zeros(len(distinct), np.float32)
-        np.maximum.at(closest, np.repeat(np.arange(len(distinct)), lengths), cosines)
+        closest, some = np.zeros(len(distinct), np.float32), lengths > 0
+        if some.any():
+            closest[some] = np.maximum(np.maximum.reduceat(cosines, (np.cumsum(lengths) - lengths)[some]), 0)
         return closest[place]

@@ -20,15 +20,15 @@ FIRST = ('words', 'named', 'titled', 'sentence', 'passage')
 # What a next passage is chosen by. Of the passage the same, for what the chain has not covered, and `words_share`, in proportion to the
 # candidate that covers most.
 _OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage')
-# Of the way to it how it is linked; of the linking entity the idf, the log of the number of passages that the link leads to, how well
-# the sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
-# without a link, the log-probability as first passage; and of the sentence of the next passage that names the entity, or of its best one
-# if the title does, how well it suits the question, compared likewise; and how close what the last passage says of the entity comes to
-# what the question asks about any of its names.
-_OF_LINK = ('direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'target', 'relation')
-# Of that sentence the words that the chain has not covered; and how close what the next passage says of the entity comes to what is
-# asked, less what is usual, so that 0 is no telling.
-_OF_END = ('target_words', 'target_relation')
+# Of the link how it is one; of the linking entity the idf, the log of the number of passages that the link leads to, how well the
+# sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
+# without a link, the log-probability as first passage; and how close what the last passage says of the entity comes to what the question
+# asks about any of its names.
+_OF_LINK = ('direct', 'to_title', 'from_title', 'shared', 'rarity', 'spread', 'source', 'asked', 'prior', 'relation')
+# Of the sentence of the next passage that names the entity, or of its best one if the title does, how well it suits the question,
+# compared likewise; of that sentence the words that the chain has not covered; and how close what the next passage says of the
+# entity comes to what is asked, less what is usual, so that 0 is no telling.
+_OF_END = ('target', 'target_words', 'target_relation')
 NEXT = (*_OF_PASSAGE, *_OF_LINK, *_OF_END)
 Link = Literal['direct', 'to_title', 'from_title', 'shared']
 LINKS: tuple[Link, ...] = ('direct', 'to_title', 'from_title', 'shared')
@@ -61,21 +61,38 @@ class Question:
 
 
 class Links(NamedTuple):
-    """Ways from passages, or from the question, to next passages.
+    """Links from passages, or from the question, and the ways over each to next passages.
 
     Attributes:
-        previous: [n] where each comes from, rising; `QUESTION` where from the question.
-        passages: [n] where it leads.
-        quantities: [n, len(_OF_LINK)].
-        entities, sentences, ends: [n] the entity, and the rows of the sentences that name it here and there; -1 for none.
+        previous: [links] where each comes from, rising; `QUESTION` where from the question.
+        entities, sentences: [links] the entity, and the row of the sentence that names it there; -1 for none.
+        quantities: [len(_OF_LINK), links].
+        first, counts: [links] where the ways over each begin, and how many they are.
+        passages: [ways] where each leads.
+        ends: [ways] the row of the sentence that names the entity there; -1 for none.
     """
 
     previous: np.ndarray
-    passages: np.ndarray
-    quantities: np.ndarray
     entities: np.ndarray
     sentences: np.ndarray
+    quantities: np.ndarray
+    first: np.ndarray
+    counts: np.ndarray
+    passages: np.ndarray
     ends: np.ndarray
+
+    def by_previous(self) -> Links:
+        """The same links, in the order of `previous`."""
+        order = np.argsort(self.previous, kind='stable')
+        previous, entities, sentences, first, counts = (
+            column[order] for column in (self.previous, self.entities, self.sentences, self.first, self.counts)
+        )
+        return Links(previous, entities, sentences, self.quantities[:, order], first, counts, self.passages, self.ends)
+
+    def and_also(self, others: Links) -> Links:
+        """These links and others, from other passages."""
+        others = others._replace(first=others.first + len(self.passages))
+        return Links(*(np.concatenate(columns, -1) for columns in zip(self, others))).by_previous()
 
 
 class Candidates(NamedTuple):
@@ -83,38 +100,38 @@ class Candidates(NamedTuple):
 
     Attributes:
         chains, passages: [pairs] distinct, rising: the place of the chain among those given, and the next passage.
-        gains: [pairs, len(_OF_PASSAGE)].
+        gains: [len(_OF_PASSAGE), pairs].
         pair: [ways] the pair of each way.
-        way: [ways] its place in `links`.
-        ends: [ways, len(_OF_END)].
-        links: the ways out of all passages of the chains.
+        link: [ways] its link, a place in `links`.
+        ends: [len(_OF_END), ways].
+        links: those out of all passages of the chains.
     """
 
     chains: np.ndarray
     passages: np.ndarray
     gains: np.ndarray
     pair: np.ndarray
-    way: np.ndarray
+    link: np.ndarray
     ends: np.ndarray
     links: Links
 
     def quantities(self) -> np.ndarray:
         """The quantities of all ways, [ways, len(NEXT)]."""
-        return np.concatenate([self.gains[self.pair], self.links.quantities[self.way], self.ends], 1)
+        return np.concatenate([self.gains[:, self.pair], self.links.quantities[:, self.link], self.ends]).T
 
     def logits(self, weights: np.ndarray) -> np.ndarray:
         """The product [ways] of `quantities` and weights [len(NEXT)], each quantity multiplied once."""
         of_passage, of_link, of_end = np.split(weights, [len(_OF_PASSAGE), len(NEXT) - len(_OF_END)])
         # By einsum: products as narrow as these take longer in threads, for which a library of linear algebra waits.
-        product = lambda quantities, weights: np.einsum('nq,q->n', quantities, weights)
-        of_way = product(self.links.quantities, of_link)[self.way] + product(self.ends, of_end)
-        return product(self.gains, of_passage)[self.pair] + of_way
+        product = lambda weights, quantities: np.einsum('q,qn->n', weights, quantities)
+        of_way = product(of_link, self.links.quantities)[self.link] + product(of_end, self.ends)
+        return product(of_passage, self.gains)[self.pair] + of_way
 
     def only(self, ways: np.ndarray) -> Candidates:
         """Some of the ways, and the pairs that these are of."""
         pairs, pair = np.unique(self.pair[ways], return_inverse=True)
-        chains, passages, gains = self.chains[pairs], self.passages[pairs], self.gains[pairs]
-        return Candidates(chains, passages, gains, pair, self.way[ways], self.ends[ways], self.links)
+        chains, passages, gains = self.chains[pairs], self.passages[pairs], self.gains[:, pairs]
+        return Candidates(chains, passages, gains, pair, self.link[ways], self.ends[:, ways], self.links)
 
 
 class View:
@@ -140,15 +157,16 @@ class View:
         if len(self._asked) and not 0 <= self._asked[0] <= self._asked[-1] < index.num_entities:
             raise InputError(f'entities: {self._asked.tolist()}, but the index has {index.num_entities}')
         columns = sorted({index.word_ids[word] for word in words_of(question.text) if word in index.word_ids})
-        # [passages, words and entities of the question]; the entities once for what is named anywhere, once for titles.
+        # [words and entities of the question, passages]; the entities once for what is named anywhere, once for titles.
         words = _dense(index.words, columns)
-        words /= max(words.max(0, initial=0).sum(), 1e-6)
-        rarity = idf[self._asked].astype(np.float32)
+        most = words.max(1, initial=0, keepdims=True)
+        words, most = words / max(most.sum(), 1e-6), most / max(most.sum(), 1e-6)
+        rarity = idf[self._asked, None].astype(np.float32)
         named, titled = (_dense(table, self._asked) * rarity for table in (index.passages_of_entity, index.passages_titled))
-        self._has = np.concatenate([words, named, titled], 1)
+        self._has = np.concatenate([words, named, titled])
         self._ends = len(columns), len(columns) + len(self._asked)
-        # [sentences, words]: a word of a sentence is worth as much as it can be. The last row is of no sentence.
-        self._in_sentence = np.pad(_dense(index.words_of_sentence, columns), ((0, 1), (0, 0))) * words.max(0, initial=0)
+        # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is of no sentence.
+        self._in_sentence = np.pad(_dense(index.words_of_sentence, columns), ((0, 0), (0, 1))) * most
         similarity = (similarity - similarity.mean()) / (similarity.std() or 1)
         self._passage, self._sentence = similarity[:count], similarity[count:]
         # Of each passage the row of the sentence that suits the question best, or -1, and how well.
@@ -160,47 +178,60 @@ class View:
             self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
         self._best = np.where(self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage)
-        self.first = np.concatenate([self._sums(self._has), self._best[:, None], self._passage[:, None]], 1)
+        self.first = np.stack([*self._sums(self._has), self._best, self._passage], 1)
 
     def begin(self, probabilities: np.ndarray) -> None:
         """Notes the probabilities of first passages [passages], of which the best are the roots."""
         self.probabilities, self.roots = probabilities, best(probabilities, _ROOTS)
+        self._sources = np.zeros(0, np.int64)
+        self._links: Links | None = None
 
     def candidates(self, chains: np.ndarray, follow: bool = True) -> Candidates:
         """What can come after chains [n, length] of passages; with `follow`, also over links."""
         sources = np.pad(chains, ((0, 0), (1, 0)), constant_values=QUESTION)[:, : None if follow else 1]
-        links, count = self.links(np.unique(sources)), len(self.probabilities)
+        links, count = self._links_of(np.unique(sources)), len(self.probabilities)
         begin, end = (np.searchsorted(links.previous, sources.ravel(), side) for side in ('left', 'right'))
-        which, way = ranges(begin, end - begin)
-        chain = which // sources.shape[1]
-        fresh = (links.passages[way][:, None] != chains[chain]).all(1)
-        chain, way = chain[fresh], way[fresh]
-        pairs, pair = np.unique(chain * count + links.passages[way], return_inverse=True)
+        source, link = ranges(begin, end - begin)
+        which, way = ranges(links.first[link], links.counts[link])
+        chain, link, passages = source[which] // sources.shape[1], link[which], links.passages[way]
+        fresh = np.logical_and.reduce([passages != column[chain] for column in chains.T])
+        chain, link, way, passages = chain[fresh], link[fresh], way[fresh], passages[fresh]
+        pairs, pair = np.unique(chain * count + passages, return_inverse=True)
         of, passages = np.divmod(pairs, count)
-        covered = self._has[chains].max(1)
-        gained = self._sums(np.maximum(self._has[passages] - covered[of], 0))
-        most = np.zeros(len(chains))
-        np.maximum.at(most, of, gained[:, 0])
-        share = gained[:, 0] / (most[of] + 0.02)
-        gains = np.stack([gained[:, 0], share, gained[:, 1], gained[:, 2], self._best[passages], self._passage[passages]], 1)
-        in_sentence, of_chain = self._in_sentence[links.ends[way]], covered[:, : self._ends[0]][chain]
-        words = np.maximum(in_sentence - of_chain, 0).sum(1)
-        return Candidates(of, passages, gains, pair, way, np.stack([words, np.zeros(len(way))], 1), links)
+        # By np.take, which is twice as fast as indexing columns.
+        covered = self._has[:, chains].max(-1)
+        gained = self._sums(np.maximum(self._has.take(passages, 1) - covered.take(of, 1), 0))
+        most = np.zeros(len(chains), np.float32)
+        np.maximum.at(most, of, gained[0])
+        share = gained[0] / (most[of] + 0.02)
+        gains = np.stack([gained[0], share, gained[1], gained[2], self._best[passages], self._passage[passages]])
+        at = links.ends[way]
+        words = np.maximum(self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1), 0).sum(0)
+        target = np.where(at >= 0, self._sentence[at] - self._best_sentence[links.passages[way]], 0)
+        return Candidates(of, passages, gains, pair, link, np.stack([target, words, np.zeros(len(way))]), links)
 
     def with_relations(self, found: Candidates) -> Candidates:
         """Candidates with what their passages say of the entities; apart from `candidates`, as it takes long for all of them."""
-        entities = found.links.entities[found.way]
+        entities = found.links.entities[found.link]
         linked = np.flatnonzero(entities >= 0)
         if self._relations is None or not len(self._asked_relations):
             return found
         passages = found.passages[found.pair][linked]
         ends = found.ends.copy()
-        ends[linked, 1] = self._relations.closeness('topic', passages, entities[linked], self._asked_relations) - _USUAL
+        ends[-1, linked] = self._relations.closeness('topic', passages, entities[linked], self._asked_relations) - _USUAL
         return found._replace(ends=ends)
 
-    def links(self, sources: np.ndarray) -> Links:
-        """The ways out of passages, rising, or from the `QUESTION`."""
-        parts = [self._direct()] if QUESTION in sources else []
+    def _links_of(self, sources: np.ndarray) -> Links:
+        """The links out of passages, rising, or from the `QUESTION`, and of those that were asked for before."""
+        new, links = np.setdiff1d(sources, self._sources, assume_unique=True), self._links
+        if links is None or len(new):
+            found = self._find_links(new)
+            links = found if links is None else links.and_also(found)
+            self._links, self._sources = links, np.concatenate([self._sources, new])
+        return links
+
+    def _find_links(self, sources: np.ndarray) -> Links:
+        """The links out of passages, rising, or from the `QUESTION`."""
         index, passages = self.index, sources[sources != QUESTION]
         topics = index.title_entity[passages].astype(np.int64)
         which, rows = ranges(index.first_sentence[passages], np.diff(index.first_sentence)[passages])
@@ -211,48 +242,52 @@ class View:
         _, at = np.unique(source[order].astype(np.int64) * index.num_entities + entity[order], return_index=True)
         at = order[at]
         at = at[entity[at] != topics[source[at]]]
-        named = passages[source[at]], entity[at], row[at]
-        about = passages[topics >= 0], topics[topics >= 0], np.full((topics >= 0).sum(), -1)
-        parts.append(self._link('to_title', *named, index.passages_titled))
-        parts.append(self._link('from_title', *about, index.passages_naming))
-        parts.append(self._link('shared', *named, index.passages_naming))
-        links = Links(*(np.concatenate(column) for column in zip(*parts)))
+        named, about = (passages[source[at]], entity[at], row[at]), np.flatnonzero(topics >= 0)
+        parts = [
+            self._through('to_title', *named, index.passages_titled),
+            self._through('from_title', passages[about], topics[about], np.full(len(about), -1), index.passages_naming),
+            self._through('shared', *named, index.passages_naming),
+        ]
+        if QUESTION in sources:
+            parts.append(self._direct())
+        previous, entities, sentences, quantities, counts, to, ends = (np.concatenate(column, -1) for column in zip(*parts))
         if self._relations is not None:
-            linked = links.entities >= 0
-            said = links.previous[linked], links.entities[linked]
-            links.quantities[linked, _COLUMN['relation']] = self._relations.closeness('target', *said, self._asked_relations)
-        order = np.argsort(links.previous, kind='stable')
-        return Links(*(column[order] for column in links))
+            linked = entities >= 0
+            quantities[_COLUMN['relation'], linked] = self._relations.closeness(
+                'target', previous[linked], entities[linked], self._asked_relations
+            )
+        return Links(previous, entities, sentences, quantities, np.cumsum(counts) - counts, counts, to, ends).by_previous()
 
-    def _direct(self) -> Links:
-        """The ways to passages that suit the question by themselves."""
-        quantities = np.zeros((len(self.roots), len(_OF_LINK)))
-        quantities[:, _COLUMN['direct']] = 1
-        quantities[:, _COLUMN['prior']] = np.log(self.probabilities[self.roots] + 1e-12)
+    def _direct(self) -> tuple[np.ndarray, ...]:
+        """What links the question with passages that suit it by themselves, one link for each; in the form of `_through`."""
+        quantities = np.zeros((len(_OF_LINK), len(self.roots)))
+        quantities[_COLUMN['direct']] = 1
+        quantities[_COLUMN['prior']] = np.log(self.probabilities[self.roots] + 1e-12)
         none = np.full(len(self.roots), -1)
-        return Links(np.full(len(self.roots), QUESTION), self.roots, quantities, none, none, none)
+        return np.full(len(self.roots), QUESTION), none, none, quantities, np.ones_like(none), self.roots, none
 
-    def _link(
+    def _through(
         self, link: Link, previous: np.ndarray, entities: np.ndarray, sentences: np.ndarray, table: sp.csc_matrix
-    ) -> Links:
-        """The ways from passages through entities, which these of their sentences name, to passages in their columns of a table."""
+    ) -> tuple[np.ndarray, ...]:
+        """Links of passages through entities, which these of their sentences name, to passages in their columns of a table.
+
+        Returns:
+            The columns of `Links`, without `first`, in its order.
+        """
         few = table.indptr[entities + 1] - table.indptr[entities] <= _MAX_SPREAD
         previous, entities, sentences = previous[few], entities[few], sentences[few]
         which, places = _entries(table, entities)
-        other = table.indices[places] != previous[which]
-        which, places = which[other], places[other]
-        targets = table.indices[places]
-        named, through = sentences >= 0, np.zeros((len(entities), len(_OF_LINK)))
-        through[:, _COLUMN[link]] = 1
-        through[:, _COLUMN['rarity']] = self._idf[entities]
-        through[:, _COLUMN['spread']] = np.log(np.maximum(np.bincount(which, minlength=len(entities)), 1))
-        through[:, _COLUMN['asked']] = np.isin(entities, self._asked)
-        through[named, _COLUMN['source']] = self._sentence[sentences[named]] - self._best_sentence[previous[named]]
-        quantities = through[which]
-        ends = self._best_row[targets] if link == 'to_title' else self._best_naming(places)
-        linked = ends >= 0
-        quantities[linked, _COLUMN['target']] = self._sentence[ends[linked]] - self._best_sentence[targets[linked]]
-        return Links(previous[which], targets, quantities, entities[which], sentences[which], ends)
+        passages = table.indices[places]
+        other = passages != previous[which]
+        counts, places, passages = np.bincount(which[other], minlength=len(entities)), places[other], passages[other]
+        named, quantities = sentences >= 0, np.zeros((len(_OF_LINK), len(entities)))
+        quantities[_COLUMN[link]] = 1
+        quantities[_COLUMN['rarity']] = self._idf[entities]
+        quantities[_COLUMN['spread']] = np.log(np.maximum(counts, 1))
+        quantities[_COLUMN['asked']] = np.isin(entities, self._asked)
+        quantities[_COLUMN['source'], named] = self._sentence[sentences[named]] - self._best_sentence[previous[named]]
+        ends = self._best_row[passages] if link == 'to_title' else self._best_naming(places)
+        return previous, entities, sentences, quantities, counts, passages, ends
 
     def _best_naming(self, places: np.ndarray) -> np.ndarray:
         """For entries of `passages_naming` the row of the sentence that suits the question best, of those that name the entity."""
@@ -267,9 +302,9 @@ class View:
         ends[which[is_best]] = rows[is_best]
         return ends
 
-    def _sums(self, has: np.ndarray) -> np.ndarray:
-        """Words, named and titled [n, 3] of rows like those of `_has`."""
-        return np.stack([part.sum(1) for part in np.split(has, self._ends, 1)], 1)
+    def _sums(self, has: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Words, named and titled, each [n], of columns like those of `_has`."""
+        return tuple(part.sum(0) for part in np.split(has, self._ends))
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -285,11 +320,11 @@ def _entries(table: sp.csc_matrix | sp.csr_matrix, columns: np.ndarray) -> tuple
 
 
 def _dense(table: sp.csc_matrix, columns: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Columns of a table, [rows, columns] float32."""
+    """Columns of a table, [columns, rows] float32."""
     columns = np.asarray(columns, np.int64)
-    found = np.zeros((table.shape[0], len(columns)), np.float32)
+    found = np.zeros((len(columns), table.shape[0]), np.float32)
     which, places = _entries(table, columns)
-    found[table.indices[places], which] = table.data[places]
+    found[which, table.indices[places]] = table.data[places]
     return found
 
 
