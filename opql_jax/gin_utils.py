@@ -1,6 +1,6 @@
 """Gin at the edge: the binaries' flags, and the configuration of plain library functions, none of which is decorated.
 
-`--gin_file` names files (looked up as given, then in the repository), `--gin.X=value` overrides a macro or a parameter,
+`--gin_file` names files (looked up as given, then among those that come along), `--gin.X=value` overrides a macro or a parameter,
 `--dry_run` prints the operative configuration and shapes and runs nothing, `--help` the flags, gin files and parameters of a binary.
 A value that is no Python literal and no reference (`@`, `%`) is a string, so `--gin.KB=runs/x` needs no inner quotes.
 """
@@ -22,14 +22,13 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 import gin
+from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError, Preempted
 
-flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the repository.')
+flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then among those that come along.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
 flags.DEFINE_string('run_json', None, 'Where to record what was run, and what came of it, once it is done.')
 flags.DEFINE_bool('dry_run', False, 'Print the configuration and shapes, run nothing.')
-
-_ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def rewrite_gin_args(argv: list[str]) -> list[str]:
@@ -70,7 +69,7 @@ def configure(files, bindings, function):
     quiet = lambda record: not record.getMessage().startswith('Path not found')
     logging.getLogger().addFilter(quiet)
     absl_logging.get_absl_logger().addFilter(quiet)
-    gin.add_config_file_search_path(str(_ROOT))
+    gin.add_config_file_search_path(str(GIN_ROOT))
     gin.external_configurable(function)
     for file in files:
         gin.parse_config_file(file)
@@ -119,10 +118,10 @@ def _check_types(function) -> None:
 def usage(function) -> str:
     """What `--help` prints: the binary's purpose and flags, its gin files with their macros, and the function's parameters."""
     lines = [(sys.modules['__main__'].__doc__ or '').strip(), flags.FLAGS.main_module_help(), flags.FLAGS.module_help(__name__)]
-    for path in (path for folder in ('data', 'runs') for path in sorted((_ROOT / 'gin' / folder).glob('*.gin'))):
+    for path in (path for folder in ('data', 'runs') for path in sorted((GIN_ROOT / 'gin' / folder).glob('*.gin'))):
         text = with_includes(path)
         if re.search(rf'^\w+\.{function.__name__}\b', text, re.MULTILINE):
-            lines += ['', f'--gin_file={path.relative_to(_ROOT)}  {text.splitlines()[0]}']
+            lines += ['', f'--gin_file={path.relative_to(GIN_ROOT)}  {text.splitlines()[0]}']
             macros = dict(re.findall(r'^([A-Z_]+) = (.*)$', text, re.MULTILINE))  # the last value counts
             lines += [f'  --gin.{name}={value.replace("%gin.REQUIRED", "...")}' for name, value in macros.items()]
     module, parameters = function.__module__.rpartition('.')[2], inspect.signature(function).parameters.values()
@@ -133,7 +132,7 @@ def usage(function) -> str:
 
 def with_includes(path: pathlib.Path) -> str:
     """The text of a gin file with the text of other files in place of the lines that include them."""
-    included = lambda match: with_includes(_ROOT / match[1])
+    included = lambda match: with_includes(GIN_ROOT / match[1])
     return re.sub(r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.MULTILINE)
 
 

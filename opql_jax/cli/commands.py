@@ -350,7 +350,7 @@ def mcp(kb: KB) -> None:
     context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []},
 )
 def recipes(context: typer.Context) -> None:
-    """Run the experiments of this project, from a checkout."""
+    """Run the experiments of this project."""
     from opql_jax.recipes.__main__ import main
 
     main(context.args)

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from opql_jax.core import locks, preemption
+from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.data.sources.base import MAX_SEED
 from opql_jax.recipes import record
@@ -80,7 +81,7 @@ class Step:
     Attributes:
         name: unique among the steps that share an output folder.
         binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
-        gin: gin files, relative to the repository.
+        gin: gin files, such as 'gin/runs/eval.gin'.
         bindings: {macro or parameter: value}; '{out}' in a string stands for the output folder.
         output: the file or folder that exists once the step is complete, relative to the output folder: a part of that as a knowledge
             base, a result or a file.
@@ -176,7 +177,7 @@ def evaluate(name: str, model: str, memory: str | None, questions: Sequence[str]
 
 def macro(gin: str, name: str) -> int:
     """The number that a gin file, or the last of its includes that has it, gives a macro."""
-    text = (record.ROOT / gin).read_text(encoding='utf-8')
+    text = (GIN_ROOT / gin).read_text(encoding='utf-8')
     if match := re.search(rf'^{name} = (\d+)', text, re.M):
         return int(match[1])
     for included in reversed(re.findall(r"^include '(.+)'", text, re.M)):

@@ -16,12 +16,14 @@ from typing import Any, TypedDict, TypeVar
 import msgspec
 
 from opql_jax.core import distributed
+from opql_jax.core.checkout import GIN_ROOT, IN_CHECKOUT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path, sha256
 
 T = TypeVar('T')
 _AGAIN = 'remove it to run the step again'
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Where recipes run, and write to unless told otherwise: the checkout, or the working directory where the package was installed.
+ROOT = GIN_ROOT if IN_CHECKOUT else pathlib.Path.cwd()
 PACKAGES = ('jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy')
 
 
@@ -118,14 +120,14 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
 
     Args:
         files: as a command names them.
-        folder: the working directory of the command; what is not there is a file of the repository.
+        folder: the working directory of the command; what is not there is a file that comes along.
 
     Raises:
         InputError: a file cannot be read; names it.
     """
     digests = {}
     for name in files:
-        path = folder / name if (folder / name).exists() else ROOT / name
+        path = folder / name if (folder / name).exists() else GIN_ROOT / name
         try:
             text = path.read_text(encoding='utf-8')
             tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))  # gin files are made of Python's tokens
@@ -139,6 +141,8 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
 
 def commit() -> str:
     """The commit of the checkout, with '+' after it if files differ from it; 'unknown' outside of a checkout."""
+    if not IN_CHECKOUT:
+        return 'unknown'
     git = lambda *arguments: subprocess.run(['git', '-C', str(ROOT), *arguments], capture_output=True, text=True)
     try:
         head = git('rev-parse', '--short=10', 'HEAD')

@@ -1,0 +1,160 @@
+"""The wheel, in an environment of its own: what a person does who has no checkout, from the first text to the web page."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import urllib.request
+import zipfile
+
+import pytest
+
+from trios import TRIOS, write
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LISTS = runpy.run_path(str(ROOT / 'setup.py'), run_name='setup')
+PARTS = ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE', 'opql_jax', 'tasks', 'gin')
+QUESTION, ANSWER, _ = TRIOS['engine'].asked[0]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp('wheel')
+
+
+@pytest.fixture(scope='module')
+def wheel(root):
+    """The wheel of a copy of the checkout: `build` makes it of the source distribution that it makes first."""
+    (root / 'source').mkdir()
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, root / 'source' / part, ignore=shutil.ignore_patterns('__pycache__', '*.egg-info'))
+        else:
+            shutil.copy(ROOT / part, root / 'source' / part)
+    build = [sys.executable, '-m', 'build', '--no-isolation', '--outdir', root / 'dist', root / 'source']
+    subprocess.run(build, check=True, capture_output=True)
+    (found,) = (root / 'dist').glob('*.whl')
+    return found
+
+
+@pytest.fixture(scope='module')
+def environment(root, wheel):
+    """A new environment with the wheel and its extras `app` and `text`, in the versions of the lock: the folder of its programs."""
+    subprocess.run([sys.executable, '-m', 'venv', '--without-pip', root / 'venv'], check=True)
+    pip = [sys.executable, '-m', 'pip', '--python', root / 'venv/bin/python', 'install', '--quiet', '--no-compile']
+    locked = ['--require-hashes', '--no-build-isolation', '-c', ROOT / 'requirements-lock.txt']
+    wanted = [*LISTS['CORE'], *LISTS['EXTRAS']['app'], *LISTS['EXTRAS']['text']]
+    for arguments in ([*locked, *wanted], ['--no-deps', wheel]):  # a wheel of our own has no hash in the lock
+        done = subprocess.run([*pip, *arguments], cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return root / 'venv/bin'
+
+
+@pytest.fixture(scope='module')
+def home(root):
+    (root / 'home').mkdir()
+    return root / 'home'
+
+
+@pytest.fixture(scope='module')
+def run(environment, root, home):
+    """Runs a program of the environment in a folder outside of the checkout, and returns what it prints."""
+    (root / 'work').mkdir()
+
+    def run(*command):
+        done = subprocess.run(
+            [environment / command[0], *map(str, command[1:])],
+            cwd=root / 'work',
+            env=variables(home),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def variables(home):
+    """The variables of somebody who has set none."""
+    return {'HOME': str(home), 'PATH': os.defpath, 'LANG': 'C.UTF-8'}
+
+
+@pytest.fixture(scope='module')
+def kb(run, root):
+    """A knowledge base that the installed command made of three documents."""
+    write(root / 'work' / 'articles', TRIOS['engine'].documents)
+    made = json.loads(run('opql', 'index', 'articles', '--out', 'mine.kb', '--json'))
+    assert made['documents'] == 3 and made['entries'] > 0
+    return root / 'work' / 'mine.kb'
+
+
+def test_the_wheel_has_the_data_of_the_packages_and_nothing_else(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    files = lambda folder, *patterns: [
+        path.relative_to(ROOT / folder).as_posix() for pattern in patterns for path in (ROOT / folder).rglob(pattern)
+    ]
+    data = ('*.html', '*.css', '*.toml', '*.txt', '*.safetensors', '*.json', 'README.md', 'py.typed')
+    assert {f'opql_jax/{name}' for name in files('opql_jax', '*.py', *data)} <= names
+    assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin')} <= names
+    assert {f'opql_jax_tasks/{name}' for name in files('tasks', '*.py', '*.tsv')} <= names
+    assert {name.partition('/')[0] for name in names if '.dist-info/' not in name} == {'opql_jax', 'opql_jax_tasks'}
+
+
+def test_questions_are_answered_from_the_text(run, kb):
+    assert ANSWER in run('opql', 'ask', kb, QUESTION)
+    documents = json.loads(run('opql', 'retrieve', kb, QUESTION, '-k', '2', '--json'))
+    assert 'articles/lord byron.txt' in [document['document'] for document in documents]
+
+
+def test_text_is_added_and_removed_and_the_rest_is_told_and_exported(run, kb, root):
+    write(root / 'work' / 'more', {'Ida Rhodes': 'Ida Rhodes was a mathematician, born in Kamianets.'})
+    assert json.loads(run('opql', 'add', kb, 'more', '--json'))['added'] == 1
+    assert 'Kamianets' in run('opql', 'ask', kb, 'Where was Ida Rhodes born?')
+    assert json.loads(run('opql', 'remove', kb, '--document', 'more/ida rhodes.txt', '--json'))['removed'] == 1
+    told = json.loads(run('opql', 'info', kb, '--json', '--html', 'report.html'))
+    assert told['documents'] == 3 and 'Ada Lovelace' in (root / 'work/report.html').read_text(encoding='utf-8')
+    run('opql', 'export', kb, '--out', 'facts.csv')
+    assert len((root / 'work/facts.csv').read_text(encoding='utf-8').splitlines()) == told['entries'] + 1
+
+
+def test_recipes_and_their_gin_files_come_along(run, root):
+    assert run('opql', 'recipes', 'list').startswith('demo ')
+    shown = run('opql', 'recipes', 'show', 'demo', '--percent', '50')
+    assert f'out: {root}/work/runs/demo' in shown and '[to do]' in shown
+    planned = run(
+        'python',
+        '-m',
+        'opql_jax.prepare',
+        '--gin_file=gin/data/synthetic.gin',
+        '--gin.KB=world',
+        '--gin.DOCUMENTS=50',
+        '--dry_run',
+    )
+    assert 'prepare.kb' in planned
+
+
+def test_the_explorer_serves_its_pages(run, environment, root, home, kb):
+    assert '--writable' in run('opql', 'explore', '--help')
+    serving = [environment / 'opql', 'explore', kb, '--port', '0']
+    with subprocess.Popen(serving, cwd=root, env=variables(home), stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = server.stdout.readline().strip()
+            assert re.fullmatch(r'http://127\.0\.0\.1:\d+/', address)
+            for path, said in (('', '<title>'), ('entities', 'Ada Lovelace'), ('static/style.css', '--accent')):
+                with contextlib.closing(urllib.request.urlopen(address + path, timeout=60)) as page:
+                    assert said in page.read().decode()
+        finally:
+            server.terminate()
+
+
+def test_the_package_is_the_installed_one_and_its_encoder_opens(run, root):
+    script = "import opql_jax; print(opql_jax.__file__, opql_jax.load_encoder('default').dim)"
+    file, dim = run('python', '-c', script).split()
+    assert pathlib.Path(file).is_relative_to(root / 'venv') and int(dim) == 256
