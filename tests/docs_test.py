@@ -115,6 +115,14 @@ def test_lines_of_the_readme_fit_a_screen():
     assert [line for line in lines if len(line) > 120 and not line.startswith('|')] == []
 
 
+@pytest.mark.parametrize('figure', sorted((REPO / 'docs/figures').glob('*.svg')), ids=lambda figure: figure.name)
+def test_figures_are_small_and_load_nothing(figure):
+    text = figure.read_text(encoding='utf-8')
+    assert len(text.encode()) < 60_000
+    assert set(re.findall(r'\w+://[^\s"\')]*', text)) == {'http://www.w3.org/2000/svg'}
+    assert not re.search(r'@font-face|@import|<script|<image|<foreignObject|url\((?!#)', text)
+
+
 @pytest.mark.parametrize('name', NAMES)
 def test_pages_name_no_file_outside_the_project(name):
     text = (REPO / name).read_text(encoding='utf-8')
