@@ -6,6 +6,7 @@ The page holds its style, has no script and loads nothing. Its figures are count
 import collections
 import dataclasses
 import importlib.metadata
+import itertools
 import json
 import os
 import pathlib
@@ -26,6 +27,7 @@ from opql_jax.kb.index_text import Parts
 from opql_jax.kb.info import describe_version, rejected_files
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
+from opql_jax.retrieval.words import words_of
 
 _HERE = pathlib.Path(__file__).parent
 # Rows of a table, examples in one of its cells, and documents that were left out which are listed.
@@ -91,7 +93,8 @@ class Report:
         info: what `opql info` tells.
         kinds: entities by kind, most entities first.
         often: entities that are mentioned most, with their kinds and mentions.
-        wordings: facts by what stands between the two names in a sentence, most frequent first; of both directions one counts.
+        wordings: facts by what stands between the two names in a sentence, unless that is function words only, most frequent first; of
+            both directions one counts.
         kinds_of_pairs: facts by the kinds of their two entities.
         pairs: pairs of entities by how often they were read together.
         num_pairs: different pairs of entities, and of `mentioned_pairs`, those of mentions in one passage, how many became facts (`near_pairs`).
@@ -216,13 +219,13 @@ def _relations(text: Prepared, memory: Memory) -> tuple[list[Relation], list[Rel
         words = words_between(texts[passage][end:start]) if sentence == other else ''
         ways = words, f'{kinds[topic]} → {kinds[target]}', tuple(sorted([topic, target]))
         for way, counter, of_way in zip(ways, counters, examples):
-            if way:
-                counter[way] += 1
-                of_way.setdefault(way, example)
-    wordings, kinds_of_pairs, pairs = (
-        [Relation(way if isinstance(way, str) else '', times, of_way[way]) for way, times in counter.most_common(_ROWS)]
-        for counter, of_way in zip(counters, examples)
-    )
+            counter[way] += 1
+            of_way.setdefault(way, example)
+    del counters[0]['']  # mentions that are far apart, or in two sentences
+    told = ((words, times) for words, times in counters[0].most_common() if any(len(word) > 1 for word in words_of(words)))
+    wordings = [Relation(words, times, examples[0][words]) for words, times in itertools.islice(told, _ROWS)]
+    kinds_of_pairs = [Relation(way, times, examples[1][way]) for way, times in counters[1].most_common(_ROWS)]
+    pairs = [Relation('', times, examples[2][way]) for way, times in counters[2].most_common(_ROWS)]
     return wordings, kinds_of_pairs, pairs, len(counters[2])
 
 

@@ -130,9 +130,10 @@ def test_relations_are_counted_once_for_both_directions(tables, kb):
     between = collections.Counter(
         ' '.join(fact.sentence[fact.topic_span[1] : fact.target_span[0]].replace(',', '').split()) for fact, *_ in in_order
     )
-    _, *wordings = tables['What stands between two names of a sentence']
+    _, *wordings = tables['What stands between two names of a sentence, if that tells something']
     assert ['was an English', '3', 'Ada Lovelace → mathematician'] in wordings
     assert all(between[words] == int(times) for words, times, _ in wordings)
+    assert between['in'] == 3 and 'in' not in [words for words, *_ in wordings]
     kinds = collections.Counter(f'{kb.vocab.kinds[topic]} → {kb.vocab.kinds[target]}' for _, topic, target in in_order)
     _, *of_kinds = tables['Kinds of the two names']
     assert [int(times) for _, times, _ in of_kinds] == sorted(kinds.values(), reverse=True)[: len(of_kinds)]
