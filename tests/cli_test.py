@@ -23,6 +23,7 @@ COMMANDS = [
     'info',
     'export',
     'explore',
+    'serve',
     'mcp',
     'recipes',
 ]

@@ -312,6 +312,7 @@ def export(
     print(f'{export(VirtualKB.open(kb), out):,} entries in {out}')
 
 
+@app.command('serve', help='The same as explore, by the name that programs look for.')
 @app.command()
 def explore(
     kb: KB,
