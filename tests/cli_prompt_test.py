@@ -148,9 +148,11 @@ def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, c
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        started = time.monotonic()
         Prompt(kb, 5).run(DIED)
-        seconds, answer = time.monotonic() - started, capsys.readouterr().out
+        answer = capsys.readouterr().out
+        prompt, started = Prompt(kb, 5), time.monotonic()
+        prompt.run(DIED)  # as long as the next ones take, which import nothing
+        seconds = time.monotonic() - started
         stopped = 0
         for part in range(1, 8):
             prompt = Prompt(kb, 5)
