@@ -34,17 +34,20 @@ def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
 def estimated_cycles(text: str) -> int:
     """Cycles that the TPU compiler estimates for a run, loop bodies as often as they run; instructions without an estimate count 0.
 
-    Of a loop up to a constant, as `lax.scan` and `fori_loop` make them; the body of another counts once.
+    Of a loop up to a constant, as `lax.scan` and `fori_loop` make them; the body of another counts once. Of a condition the branch
+    that takes longest counts.
     """
     computations = {m[1]: m[2] for m in _COMPUTATION.finditer(text)}
-    times = dict.fromkeys(computations, 1)
-    for name, body in reversed(computations.items()):  # callers stand after what they call
-        for called in re.findall(r'(?:calls|to_apply|body)=%([\w.-]+)', body):
-            times[called] = times[name]
+    cycles: dict[str, int] = {}
+    for name, body in computations.items():  # callers, and last the entry, stand after what they call
+        cycles[name] = sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body)))
+        cycles[name] += sum(cycles[called] for called in re.findall(r'(?:calls|to_apply)=%([\w.-]+)', body))
         for loop in re.findall(r' while\(.*', body):
             condition, inner = (re.search(rf'\b{part}=%([\w.-]+)', loop)[1] for part in ('condition', 'body'))
             limit = re.findall(r'= [su]32\[\]\S* constant\((\d+)\)', computations[condition])
-            times[inner] = times[name] * (int(limit[0]) if len(limit) == 1 else 1)
-    return sum(
-        times[name] * sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body))) for name, body in computations.items()
-    )
+            cycles[name] += cycles[inner] * (int(limit[0]) if len(limit) == 1 else 1)
+        for branches in re.findall(r'branch_computations=\{(.*?)\}', body):
+            cycles[name] += max(cycles[branch] for branch in re.findall(r'%([\w.-]+)', branches))
+        for yes, no in re.findall(r'true_computation=%([\w.-]+), false_computation=%([\w.-]+)', body):
+            cycles[name] += max(cycles[yes], cycles[no])
+    return cycles[list(computations)[-1]]

@@ -110,13 +110,17 @@ HLO = """HloModule step
 
 ENTRY %main (p: s32[]) -> s32[] {
   %w.2 = s32[] while(%p), condition=%outer_condition, body=%outer_body
-  ROOT %c = s32[] add(%w.2, %p), backend_config={"estimated_cycles":"100"}
+  %d = s32[] call(%w.2), to_apply=%inner_body
+  %e = s32[] conditional(%p, %d, %d), branch_computations={%inner_body, %outer_body}
+  ROOT %c = s32[] add(%e, %p), backend_config={"estimated_cycles":"100"}
 }
 """
 
 
-def test_cycles_of_a_loop_count_as_often_as_it_runs(monkeypatch):
+def test_cycles_count_as_often_as_they_are_run(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     import hlo
 
-    assert hlo.estimated_cycles(HLO) == 100 + 4 * (10 + 3 * 5)
+    inner = 5
+    outer = 10 + 3 * inner
+    assert hlo.estimated_cycles(HLO) == 100 + 4 * outer + inner + max(inner, outer)

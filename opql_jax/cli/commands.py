@@ -5,7 +5,6 @@ These are imported by the command that needs them, so that `opql --help` and com
 
 import enum
 import functools
-import json
 import logging
 import os
 import sys
@@ -197,10 +196,14 @@ def train(
     """
     import dataclasses
 
+    from opql_jax.cli.display import print_json
     from opql_jax.kb.train_questions import MOST, train_questions
 
     report = train_questions(kb, questions, most=most or MOST, seed=seed)
-    print(json.dumps(dataclasses.asdict(report)) if as_json else report)
+    if as_json:
+        print_json(dataclasses.asdict(report))
+    else:
+        print(report)
 
 
 @app.command()
