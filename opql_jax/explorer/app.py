@@ -98,18 +98,21 @@ class Explorer:
         assert self._changes is not None  # else there is no such route
         form = await self._changes.form(request)
         document = await run_in_threadpool(self._changes.add, form.get('title', ''), form.get('text', ''))
+        await run_in_threadpool(self._current.newest)  # the next page shows the change
         return RedirectResponse(_link('/document', id=document), 303)
 
     async def forget(self, request: Request) -> Response:
         assert self._changes is not None
         form = await self._changes.form(request)
         await run_in_threadpool(self._changes.forget, form.get('id', ''))
+        await run_in_threadpool(self._current.newest)
         return RedirectResponse('/documents', 303)
 
     async def undo(self, request: Request) -> Response:
         assert self._changes is not None
         await self._changes.form(request)
         await run_in_threadpool(self._changes.undo)
+        await run_in_threadpool(self._current.newest)
         return RedirectResponse('/documents', 303)
 
     # ---- For programs ----

@@ -15,27 +15,38 @@ class Current:
         self.folder = folder
         self._manifest = os.fspath(KBFolder(folder).manifest)
         self._lock = threading.Lock()
-        self._opened: tuple[tuple[int, ...], VirtualKB] | None = None
-        self.kb()
+        if not os.path.exists(self._manifest):
+            KBFolder(folder).read()  # says what is missing
+        self._opened = self._version(), VirtualKB.open(folder)
 
     def kb(self) -> VirtualKB:
-        """The newest version.
+        """The newest version; the one before it while another thread opens that, which takes seconds.
 
         Raises:
             InputError: the folder is there no more, or holds no knowledge base that can be opened.
         """
+        if self._opened[0] != self._version() and self._lock.acquire(blocking=False):
+            try:
+                self._open()
+            finally:
+                self._lock.release()
+        return self._opened[1]
+
+    def newest(self) -> VirtualKB:
+        """The newest version, also if another thread is opening it: what comes after a change of one's own. Raises as `kb` does."""
         with self._lock:
-            if self._opened is None or self._opened[0] != self._version():
-                version = self._version()  # before it is opened: an update in between is seen the next time
-                self._opened = version, VirtualKB.open(self.folder)
-            return self._opened[1]
+            self._open()
+        return self._opened[1]
+
+    def _open(self) -> None:
+        version = self._version()  # before it is opened: an update in between is seen the next time
+        if self._opened[0] != version:
+            self._opened = version, VirtualKB.open(self.folder)
 
     def _version(self) -> tuple[int, ...]:
         try:
             state = os.stat(self._manifest)
         except (FileNotFoundError, NotADirectoryError):
-            if self._opened is None:
-                KBFolder(self.folder).read()  # says what is missing
             raise InputError(
                 f'{self.folder} is no longer there: it was moved or deleted; put it back, or open another'
             ) from None
