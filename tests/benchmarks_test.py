@@ -15,6 +15,7 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
 TINY = {
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
+    'calibration': ('--removed 2', 'removed_rejected'),
     'cold_start': ('--calls 1', 'over_import_jax'),
     'build_memory': ('--rows 40 --documents 30 --calls 1', 'ratio'),
     'corpus': ('--documents 24 --mentions 2000 --pair_modes title --tree_pages 20', 'hours'),
@@ -33,6 +34,7 @@ TINY = {
         ' --length 16 --k 4',
         'compile_seconds',
     ),
+    'serve': ('--users 4 --seconds 5 --updates 2 --kills 1 --pause 0.2', 'other_version'),
     'set_algebra': ('--pairs 500', 'average_precision'),
     'train_step': ('--model tiny --rows 16 --job --documents 20 --steps 1 --calls 1', 'ratio_of_anchors'),
 }
@@ -49,7 +51,11 @@ def test_every_benchmark_is_tried():
     } == set(TINY)
 
 
-@pytest.mark.parametrize('name', TINY)
+# It starts three servers, and changes a knowledge base five times.
+SLOW = {'serve'}
+
+
+@pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TINY])
 def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
@@ -67,24 +73,39 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'retrieval':
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data")} --out {request.getfixturevalue("tmp_path")}'
-    if name == 'set_algebra':
+    if name in ('calibration', 'set_algebra'):
         pytest.importorskip('spacy', reason='spaCy is not installed')
         metaqa, folder = request.getfixturevalue('shared_data') / 'metaqa', request.getfixturevalue('tmp_path')
         few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
         (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
         index_text([folder / 'few.jsonl'], folder / 'kb', processes=1)
         options += f' --kb {folder / "kb"} --data {metaqa}'
+        if name == 'calibration':
+            options += f' --questions {_questions_about(few, metaqa, folder / "questions.jsonl")}'
     command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert field in lines[-1]
+    if name == 'serve':
+        assert [lines[-2][problem] for problem in ('errors', 'torn', 'stale')] == [0, 0, 0] and lines[-2]['updates'] == 2
+        assert lines[-1]['kills'] == 1 and lines[-1]['other_version'] == 0
     if name == 'memory_scaling':
         assert lines[-1]['received_bytes'] == lines[-1]['formula_bytes'] > 0
     if name == 'scaling':
         assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
         assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1
+
+
+def _questions_about(passages, metaqa, path):
+    """Writes some questions about the films of passages, and returns the file."""
+    titles = {json.loads(passage)['title'] for passage in passages}
+    rows = [line.split('\t') for line in (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()]
+    about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
+    records = [{'question': row[0].replace('[', '').replace(']', ''), 'answers': row[1].split('|')} for row in about[:8]]
+    path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
+    return path
 
 
 HLO = """HloModule step

@@ -30,7 +30,13 @@ _FACT = {
 }
 _ANSWER = {
     'type': 'object',
-    'properties': {'entity': _STRING, 'kind': _STRING, 'weight': _NUMBER, 'path': {'type': 'array', 'items': _FACT}},
+    'properties': {
+        'entity': _STRING,
+        'kind': _STRING,
+        'weight': _NUMBER,
+        'probability': {'type': 'number', 'description': 'that it is right; not in answers to queries'},
+        'path': {'type': 'array', 'items': _FACT},
+    },
     'required': ['entity', 'kind', 'weight', 'path'],
 }
 _DOCUMENT = {
@@ -41,8 +47,8 @@ _DOCUMENT = {
 _QUESTION = _parameter('q', 'string', 'a question in plain English, of one or several hops', minLength=1, maxLength=2_000)
 
 
-def _list(name: str, items: dict) -> dict:
-    return {'type': 'object', 'properties': {name: {'type': 'array', 'items': items}}, 'required': [name]}
+def _list(name: str, items: dict, **more: dict) -> dict:
+    return {'type': 'object', 'properties': {name: {'type': 'array', 'items': items}, **more}, 'required': [name]}
 
 
 OPENAPI = {
@@ -52,7 +58,7 @@ OPENAPI = {
         '/api/ask': _operation(
             'Answers a question, or a query of the query language, with the facts that each answer rests on.',
             [_QUESTION, _parameter('top', 'integer', 'answers', minimum=1, maximum=100, default=5)],
-            _list('answers', _ANSWER),
+            _list('answers', _ANSWER, sure={'type': 'boolean', 'description': 'whether the first is probably right'}),
         ),
         '/api/retrieve': _operation(
             'Finds the documents that together answer a question.',

@@ -4,16 +4,18 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.kb import path_graph, paths
+from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.query_language import is_query
 from opql_jax.kb.question_plans import out_of_reach
 from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.weighted_entities import Member
 
 # Answers of a page, and those whose paths are drawn.
 ANSWERS, _DRAWN = 10, 5
@@ -26,11 +28,9 @@ _POINTS = 1_500
 
 
 class Found(NamedTuple):
-    """An answer: the entity, its kind and weight, and the path that it rests on."""
+    """An answer, and the path that it rests on."""
 
-    name: str
-    kind: str
-    weight: float
+    member: Member
     path: paths.Path
 
 
@@ -48,20 +48,16 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     _check_length(text)
     members = kb.query(text) if is_query(text) else kb.ask(text)
     shown = list(itertools.islice(members, top))
-    found = [Found(member.name, member.kind, member.weight, next(iter(members.paths(member.id, 1)), ())) for member in shown]
-    record = {
+    found = [Found(member, next(iter(members.paths(member.id, 1)), ())) for member in shown]
+    record: dict[str, Any] = {
         'question': text,
-        'answers': [
-            {
-                'entity': one.name,
-                'kind': one.kind,
-                'weight': round(one.weight, 6),
-                'path': [fact.to_record() for fact in one.path],
-            }
-            for one in found
-        ],
+        'answers': [one.member.to_record() | {'path': [fact.to_record() for fact in one.path]} for one in found],
     }
-    note = '' if is_query(text) else out_of_reach(text) or ''
+    note = ''
+    if isinstance(members, Answer):
+        record['sure'] = members.is_sure
+        unsure = 'The text may not say: none of these answers is sure.'
+        note = out_of_reach(text) or ('' if members.is_sure or not found else unsure)
     return Answered(found, path_graph.draw([one.path for one in found[:_DRAWN] if one.path]), note, record)
 
 

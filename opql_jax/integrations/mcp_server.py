@@ -35,7 +35,7 @@ def make_server(kb: VirtualKB, name: str) -> MCPServer:
 
     @server.tool()
     def ask(question: str, top: int = 5) -> list[dict]:
-        """Answers a question in plain English, of one or several hops: entities with their weights, and paths of facts with sentences."""
+        """Answers a question in plain English, of one or several hops: entities with paths of facts and sentences, and how probably each is right."""
         with _Told():
             return _members(kb.ask(question), top)
 
@@ -65,12 +65,7 @@ def make_server(kb: VirtualKB, name: str) -> MCPServer:
 def _members(found, top: int) -> list[dict]:
     members = list(found)[: _limited(top)]
     return [
-        {
-            'entity': member.name,
-            'kind': member.kind,
-            'weight': round(member.weight, 6),
-            'paths': [[fact.to_record() for fact in path] for path in found.paths(member.id, most=1)],
-        }
+        member.to_record() | {'paths': [[fact.to_record() for fact in path] for path in found.paths(member.id, most=1)]}
         for member in members
     ]
 

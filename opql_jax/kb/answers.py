@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.questions import round_up
+from opql_jax.kb.calibration import SURE
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.weighted_entities import WeightedEntities
 
@@ -45,8 +46,10 @@ class Answer(WeightedEntities):
 
     Attributes:
         entities: [n] entity ids, best first.
-        weights: [n] float32, falling: the share of the weight that reached each entity, or its probability.
+        weights: [n] float32, falling: the share of the weight that reached each entity; of a language model, its probability.
         traces: for each topic of the question its hops; empty for a model without a memory.
+        probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
+            `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
         kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
     """
@@ -54,6 +57,7 @@ class Answer(WeightedEntities):
     entities: np.ndarray
     weights: np.ndarray
     traces: tuple[tuple[Hop, ...], ...]
+    probabilities: np.ndarray | None = None
     without_memory: np.ndarray | None = None
     kb: VirtualKB = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     question: Question = dataclasses.field(default=None, repr=False)  # type: ignore[assignment]
@@ -62,6 +66,11 @@ class Answer(WeightedEntities):
     def hops(self) -> tuple[Hop, ...]:
         """The hops from the first topic, which is all there is of a follower."""
         return self.traces[0]
+
+    @property
+    def is_sure(self) -> bool | None:
+        """Whether the best answer is right with a probability of at least `calibration.SURE`; None where there are no probabilities."""
+        return None if self.probabilities is None else bool((self.probabilities[:1] >= SURE).any())
 
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         entity = self.kb.vocab.id(entity) if isinstance(entity, str) else entity
@@ -100,7 +109,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
     """The JSON form of an answer, see `evaluation.predictions`.
 
     Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
-    gives them, with their weights.
+    gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does.
 
     Args:
         kb: the knowledge base that answered.
@@ -110,7 +119,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
     """
     names, keys = kb.vocab.names, kb.vocab.keys
     traces = [[_hop_record(kb, hop, evidence) for hop in hops] for hops in answer.traces]
-    record = {
+    record: dict[str, Any] = {
         'id': question.id,
         'question': bracketed(question),
         'hops': question.hops,
@@ -119,6 +128,10 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
         ],
         'traces': traces,
     }
+    if answer.probabilities is not None:
+        for one, probability in zip(record['answers'], answer.probabilities.tolist()):
+            one['probability'] = round(probability, 4)
+        record['sure'] = answer.is_sure
     if answer.without_memory is not None:
         record['without_memory'] = [names[e] for e in answer.without_memory]
     elif question.topic_entity < 0:
@@ -135,8 +148,10 @@ def _hop_record(kb: VirtualKB, hop: Hop, evidence: int) -> dict:
 
 
 def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 5) -> str:
-    """An answer as text: per hop the best entities, each with the heaviest entry that led there, and where it was read."""
+    """An answer as text: how sure it is, and per hop the best entities, each with the heaviest entry that led there and where that was read."""
     lines = []
+    if answer.probabilities is not None:
+        lines.append(f'  {confidence(kb, answer)}')
     for (start, end), hops in zip(question.topics, answer.traces):
         if len(answer.traces) > 1:
             lines.append(f'  [{question.text[start:end]}]')
@@ -148,6 +163,14 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
         lines.append('  answer')
         lines += [f'    {w:6.3f}  {kb.vocab.names[e]}' for e, w in zip(answer.entities[:top], answer.weights)]
     return '\n'.join(lines)
+
+
+def confidence(kb: VirtualKB, answer: Answer) -> str:
+    """The best answer over plain text and its probability, or that it is not sure."""
+    if not len(answer) or answer.probabilities is None:
+        return 'not sure: nothing was found'
+    name, probability = kb.vocab.names[answer.entities[0]], answer.probabilities[0]
+    return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
 
 
 def _hop_lines(kb: VirtualKB, hop: Hop, top: int) -> Iterator[str]:

@@ -135,13 +135,8 @@ class EntitySet(WeightedEntities):
         return {
             'query': str(self.query),
             'answers': [
-                {
-                    'entity': member.name,
-                    'key': keys[member.id],
-                    'kind': member.kind,
-                    'weight': round(member.weight, 6),
-                    'paths': [[fact.to_record() for fact in path] for path in self.paths(member.id)],
-                }
+                member.to_record()
+                | {'key': keys[member.id], 'paths': [[fact.to_record() for fact in path] for path in self.paths(member.id)]}
                 for member in members
             ],
         }

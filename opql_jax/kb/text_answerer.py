@@ -21,7 +21,7 @@ from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.recognition import VALUES
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb import question_plans
+from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.memory.format import Memory
 from opql_jax.models.question_map import QuestionMap
@@ -121,7 +121,7 @@ class TextAnswerer:
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere."""
-        return [self._answer(question, paths) for question, paths in zip(questions, self.paths(questions))]
+        return [self.combine(question, paths) for question, paths in zip(questions, self.paths(questions))]
 
     def paths(self, questions: Sequence[Question]) -> list[list[list[Path]]]:
         """What the plans of questions find: a list for each topic of each question."""
@@ -165,7 +165,8 @@ class TextAnswerer:
         order = np.argsort(-scores, kind='stable')
         return rows[kept][order], scores[order]
 
-    def _answer(self, question: Question, found: list[list[Path]]) -> Answer:
+    def combine(self, question: Question, found: list[list[Path]]) -> Answer:
+        """The answer to a question, of what its plans found from each topic; see `paths`."""
         totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []
         passed: set[int] = set()  # what phrases of the question stand for, which it does not ask for
@@ -179,7 +180,18 @@ class TextAnswerer:
             traces.append(best)
         ranked = sorted(totals.keys() - passed, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
-        return Answer(np.array(ranked, np.int64), (weights / max(weights.sum(), 1e-30)).astype(np.float32), tuple(traces))
+        shares = weights / max(weights.sum(), 1e-30)
+        probabilities = calibration.probabilities(shares, self.fit(found))
+        return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), probabilities)
+
+    def fit(self, found: list[list[Path]]) -> float:
+        """How well the facts of the best path of all topics fit their steps: cosine and what is added to it, the mean of the hops."""
+        paths = [path for of_topic in found for path in of_topic]
+        if not paths:
+            return 0.0
+        best = max(paths, key=lambda path: path.worth)
+        places = [np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries]
+        return float(np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)]))
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
         topics, weights = np.array([entity]), np.ones(1, np.float32)

@@ -31,12 +31,19 @@ class Member(NamedTuple):
         weight: in 0 .. 1.
         kind: 'person', 'place' or another value of `recognition.KINDS`; UNKNOWN_KIND if the text does not tell.
         id: its row in the vocabulary.
+        probability: that it is a right answer; None in a set, and where a trained model answers.
     """
 
     name: str
     weight: float
     kind: str
     id: int
+    probability: float | None = None
+
+    def to_record(self) -> dict:
+        """Its JSON form, by its name alone; without a probability if it has none."""
+        record = {'entity': self.name, 'kind': self.kind, 'weight': round(self.weight, 6)}
+        return record if self.probability is None else record | {'probability': round(self.probability, 4)}
 
 
 class Passage(NamedTuple):
@@ -54,11 +61,13 @@ class WeightedEntities(abc.ABC):
         kb: the knowledge base that has them.
         entities: [n] entity ids.
         weights: [n] float32, falling.
+        probabilities: [n] float32, see `Member`; or None.
     """
 
     kb: VirtualKB
     entities: np.ndarray
     weights: np.ndarray
+    probabilities: np.ndarray | None = None
 
     @abc.abstractmethod
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
@@ -74,8 +83,9 @@ class WeightedEntities(abc.ABC):
 
     def __iter__(self) -> Iterator[Member]:
         vocab = self.kb.vocab
-        for entity, weight in zip(self.entities.tolist(), self.weights.tolist()):
-            yield Member(vocab.names[entity], weight, vocab.kinds[entity], entity)
+        probabilities = itertools.repeat(None) if self.probabilities is None else self.probabilities.tolist()
+        for entity, weight, probability in zip(self.entities.tolist(), self.weights.tolist(), probabilities):
+            yield Member(vocab.names[entity], weight, vocab.kinds[entity], entity, probability)
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -103,7 +113,8 @@ class WeightedEntities(abc.ABC):
     def to_pandas(self):
         """A pandas.DataFrame with a row for each entity.
 
-        Its columns are `entity`, `key`, `kind`, `weight`, and `sentence`, `title` and `document` of the fact that its best path ends with.
+        Its columns are `entity`, `key`, `kind`, `weight`, `probability`, and `sentence`, `title` and `document` of the fact that its best
+        path ends with.
         """
         try:
             import pandas as pd  # an extra
@@ -111,10 +122,19 @@ class WeightedEntities(abc.ABC):
             raise InputError('to_pandas needs pandas: pip install pandas') from error
         keys, facts = self.kb.vocab.keys, [self._last_fact(member) for member in self]
         rows = [
-            (member.name, keys[member.id], member.kind, member.weight, fact.sentence, fact.title, fact.document)
+            (
+                member.name,
+                keys[member.id],
+                member.kind,
+                member.weight,
+                member.probability,
+                fact.sentence,
+                fact.title,
+                fact.document,
+            )
             for member, fact in zip(self, facts)
         ]
-        return pd.DataFrame(rows, columns=['entity', 'key', 'kind', 'weight', 'sentence', 'title', 'document'])
+        return pd.DataFrame(rows, columns=['entity', 'key', 'kind', 'weight', 'probability', 'sentence', 'title', 'document'])
 
     def _last_fact(self, member: Member) -> Fact:
         paths = [path for path in self.paths(member.id, 1) if path]

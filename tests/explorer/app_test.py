@@ -68,6 +68,19 @@ def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
     assert f'<mark>{html.escape(fact.target)}</mark>' in page.text and '<svg' in page.text
 
 
+def test_answers_say_how_probable_they_are_and_queries_do_not(client, kb):
+    answer, found = kb.ask(QUESTION), client.get('/api/ask', params={'q': QUESTION}).json()
+    assert found['sure'] is answer.is_sure
+    told = [one['probability'] for one in found['answers']]
+    assert told == pytest.approx(answer.probabilities[: len(told)].tolist(), abs=1e-4)
+    assert f'probability {answer.probabilities[0]:.2f}' in words(client.get('/', params={'q': QUESTION}).text)
+    unsure = {'q': 'Which football club does Ingrid Solberg support?'}
+    assert client.get('/api/ask', params=unsure).json()['sure'] is False
+    assert 'none of these answers is sure' in words(client.get('/', params=unsure).text)
+    query = client.get('/api/ask', params={'q': 'Ingrid Solberg . directed'}).json()
+    assert 'sure' not in query and 'probability' not in query['answers'][0]
+
+
 def test_a_query_gives_what_the_query_language_gives(client, kb):
     query = 'Ingrid Solberg . directed . starring'
     found = client.get('/api/ask', params={'q': query, 'top': 3}).json()
