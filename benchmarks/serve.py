@@ -1,0 +1,392 @@
+"""What `opql explore` does under load: users ask and read pages while texts are added and forgotten, and it is killed in changes.
+
+python benchmarks/serve.py --kb films.kb --questions questions.txt --json
+python benchmarks/serve.py --users 5 --seconds 10 --updates 2
+
+A copy of the knowledge base, or of one of the sample articles, is served by a process of its own on loopback, where `opql explore` does not
+limit how often a client may ask. Each user asks over the API, retrieves, or follows a link of the page read last, and then pauses. Changes go
+through the pages, too: one text is added and forgotten by turns, with other names in it each time. Then the server is killed (SIGKILL) at
+random moments of changes and started again.
+
+`errors` counts responses without status 200, but for those about the added text while it is not there. `torn` counts answers with a fact that
+no version has, or with facts that no version has together; `stale` those that say what was forgotten before they were asked for, or do not
+say what was added before. After a kill there must be the version before the change or the one after it, never an `other_version`.
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from html import unescape
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
+
+import numpy as np
+from command_line import make_parser, show
+
+import opql_jax
+from opql_jax.kb import paths
+from opql_jax.kb.index_text import index_text
+
+# The text that comes and goes: about a place that no other text mentions, and two people, in a sentence each.
+PLACE = 'Quennevale Hall'
+TEXT = f'{PLACE} is a building that was designed by {{0}}. {PLACE} was built by {{1}}.'
+ASKED = f'Who designed {PLACE}?'
+FIRST_NAMES = 'Ada Bruno Clara Daniel Edith Frank Greta Hugo Irene Jonas'.split()
+LAST_NAMES = 'Ashworth Bellamy Carmody Dunstan Ellery Fairfax Gresham Holloway Inglis Jardine'.split()
+# What users do, and how often.
+ACTIONS = {'ask': 0.3, 'ask for the added text': 0.1, 'retrieve': 0.1, 'page of an answer': 0.2, 'other page': 0.3}
+# Of a request, in seconds: a change takes a minute where other programs are busy.
+TIMEOUT = 600
+# Of --questions, those that are asked.
+MOST_QUESTIONS = 100
+
+
+def main() -> None:
+    """Prints a line for each kind of request, one for the whole load, and one for the kills."""
+    parser = make_parser(__doc__)
+    parser.add_argument('--kb', type=pathlib.Path, help='a knowledge base of plain text')
+    parser.add_argument('--questions', type=pathlib.Path, help='a question a line; those of the first page if not given')
+    parser.add_argument('--users', type=int, default=50)
+    parser.add_argument('--seconds', type=float, default=120)
+    parser.add_argument('--updates', type=int, default=20, help='changes while users ask; they ask on until all are done')
+    parser.add_argument('--pause', type=float, default=1.0, help='seconds between two requests of a user, on average')
+    parser.add_argument('--kills', type=int, default=3, help='times that the server is killed in a change')
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        kb = pathlib.Path(folder, 'served.kb')
+        if options.kb:
+            shutil.copytree(options.kb, kb)
+        else:
+            index_text([pathlib.Path(opql_jax.__file__).parent / 'sample' / 'articles'], kb, processes=1)
+        versions = Versions(opql_jax.open(kb))
+        for line in [*load(kb, versions, options), kill(kb, versions, options.kills)]:
+            show(line, options.json)
+
+
+class Server:
+    """`opql explore` in a process of its own, until the end of a `with`.
+
+    Attributes:
+        seconds: that it took to start.
+    """
+
+    def __init__(self, kb: pathlib.Path):
+        started = time.monotonic()
+        command = [sys.executable, '-m', 'opql_jax.cli', 'explore', str(kb), '--port', '0', '--writable']
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        address = urlsplit(self._process.stdout.readline().strip())
+        assert address.port, 'the server did not start'
+        self._port, self.seconds = address.port, time.monotonic() - started
+
+    def __enter__(self) -> 'Server':
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.kill()
+        self._process.stdout.close()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def client(self) -> 'Client':
+        return Client(self._port)
+
+    def memory(self) -> dict[str, float]:
+        """Resident memory in GB: VmRSS now, and VmHWM at its highest."""
+        status = pathlib.Path(f'/proc/{self._process.pid}/status').read_text()
+        return {name: int(re.findall(rf'{name}:\s+(\d+)', status)[0]) / 1e6 for name in ('VmRSS', 'VmHWM')}
+
+
+class Client:
+    """A connection to the server that is kept open, as that of a browser."""
+
+    def __init__(self, port: int):
+        self._connection = HTTPConnection('127.0.0.1', port, timeout=TIMEOUT)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """The status and text of a page; status 0 if nothing came."""
+        return self._send('GET', path)[:2]
+
+    def add(self, number: int) -> str:
+        """Adds the text of this number; returns the id of its document, '' if nothing came."""
+        status, _, address = self._change('/add', title=PLACE, text=text_of(number))
+        return parse_qs(urlsplit(address).query)['id'][0] if status else ''
+
+    def forget(self, document: str) -> None:
+        self._change('/forget', id=document)
+
+    def _change(self, form: str, **fields: str) -> tuple[int, str, str]:
+        secrets = re.findall(r'name="secret" value="([^"]*)"', self.get('/documents')[1])
+        if not secrets:
+            return 0, '', ''
+        headers = {'Content-Type': 'application/x-www-form-urlencoded'}
+        sent = self._send('POST', form, urlencode({'secret': secrets[0], **fields}), headers)
+        assert sent[0] in (0, 303), sent
+        return sent
+
+    def _send(self, *request) -> tuple[int, str, str]:
+        try:
+            self._connection.request(*request)
+            response = self._connection.getresponse()
+            return response.status, response.read().decode(), response.headers.get('Location', '')
+        except (OSError, HTTPException):
+            self._connection.close()
+            return 0, '', ''
+
+
+def text_of(number: int) -> str:
+    """The added text 0, 1, ...: the names in it are those of no other."""
+    first, last = FIRST_NAMES[number % 10], number // 10 % 5
+    return TEXT.format(f'{first} {LAST_NAMES[last]}', f'{first} {LAST_NAMES[last + 5]}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a user asked for.
+
+    Attributes:
+        action: one of ACTIONS.
+        path: the address.
+        began, ended: when, in seconds.
+        status: of the response.
+        facts: those of the answer, as the API gives them.
+    """
+
+    action: str
+    path: str
+    began: float
+    ended: float
+    status: int
+    facts: Sequence[dict] = ()
+
+    @property
+    def is_of_added(self) -> bool:
+        """Whether it is about the added text, so that it may find nothing."""
+        words = unquote_plus(self.path)
+        return any(name in words for name in ('added-', PLACE, *LAST_NAMES))
+
+
+@dataclasses.dataclass
+class Added:
+    """When a text came and went: from the beginning to the end of a change each, infinite for what is to come."""
+
+    adding: float
+    added: float = np.inf
+    forgetting: float = np.inf
+    forgotten: float = np.inf
+
+
+class Versions:
+    """What the versions of the knowledge base say: all have the facts of the first one, and one of the added texts or none.
+
+    Attributes:
+        added: the texts that were added, by their numbers.
+    """
+
+    def __init__(self, kb):
+        self._kb, self._facts = kb, {}
+        self.added: list[Added] = []
+
+    def change(self, client: Client, document: str) -> str:
+        """Adds the next text, or forgets `document` if it is not ''; returns the document of the text that is then there."""
+        if document:
+            self.added[-1].forgetting = time.monotonic()
+            client.forget(document)
+            self.added[-1].forgotten = time.monotonic()
+            return ''
+        self.added.append(Added(time.monotonic()))
+        document = client.add(len(self.added) - 1)
+        if document:
+            self.added[-1].added = time.monotonic()
+        return document
+
+    def problem(self, request: Request) -> str | None:
+        """What is wrong with a response: 'errors', 'torn' or 'stale'; None if nothing is."""
+        must_be_there = any(text.added < request.began and request.ended < text.forgetting for text in self.added)
+        if request.status == 400 and request.is_of_added:
+            return 'stale' if must_be_there and request.action == 'ask for the added text' else None
+        if request.status != 200:
+            return 'errors'
+        numbers = {number for fact in request.facts for number in [self._number(fact)] if number is not None}
+        if -1 in numbers or len(numbers) > 1:
+            return 'torn'
+        seen = [self.added[number] for number in numbers]
+        return 'stale' if any(request.ended < text.adding or text.forgotten < request.began for text in seen) else None
+
+    def _number(self, fact: dict) -> int | None:
+        """The number of the added text that says a fact; None if the first version has it, -1 if none has."""
+        if not fact['document'].startswith('added-'):
+            return None if (fact['target'], fact['document'], fact['sentence']) in self._first(fact['topic']) else -1
+        for number in range(len(self.added)):
+            text = text_of(number)
+            if fact['sentence'] in text and fact['topic'] in text and fact['target'] in text:
+                return number
+        return -1
+
+    def _first(self, topic: str) -> set[tuple]:
+        """What the first version says of entities with a name: targets, documents and sentences."""
+        if topic not in self._facts:
+            entities = [entity for entity, name in enumerate(self._kb.vocab.names) if name == topic]
+            facts = [fact for entity in entities for fact in paths.facts_about(self._kb, entity, 0, 10**6)[0]]
+            self._facts[topic] = {(fact.target, fact.document, fact.sentence) for fact in facts}
+        return self._facts[topic]
+
+
+class User(threading.Thread):
+    """Asks and reads, one request after the other.
+
+    Attributes:
+        requests: what it asked for.
+    """
+
+    def __init__(self, client: Client, questions: Sequence[str], seed: int, is_over: Callable[[], bool], pause: float):
+        super().__init__(daemon=True)
+        self._client, self._questions, self._random = client, questions, random.Random(seed)
+        self._is_over, self._pause, self._links = is_over, pause, ['/']
+        self.requests: list[Request] = []
+
+    def run(self) -> None:
+        while not self._is_over():
+            (action,) = self._random.choices([*ACTIONS], [*ACTIONS.values()])
+            self.requests.append(self._ask(action))
+            time.sleep(self._random.uniform(0, 2 * self._pause))
+
+    def _ask(self, action: str) -> Request:
+        asked = urlencode({'q': ASKED if action == 'ask for the added text' else self._random.choice(self._questions)})
+        path = {
+            'retrieve': f'/api/retrieve?{asked}',
+            'page of an answer': f'/?{asked}',
+            'other page': self._random.choice(self._links),
+        }.get(action, f'/api/ask?{asked}&top=20')
+        request, text = send(self._client, action, path)
+        if 'page' in action and request.status == 200:
+            self._links = ['/', *map(unescape, re.findall(r'href="(/[^"]*)"', text))]
+        return request
+
+
+def send(client: Client, action: str, path: str) -> tuple[Request, str]:
+    """The request for a page, and the text that came."""
+    began = time.monotonic()
+    status, text = client.get(path)
+    ended = time.monotonic()
+    answers = json.loads(text)['answers'] if status == 200 and path.startswith('/api/ask') else []
+    return Request(action, path, began, ended, status, [fact for answer in answers for fact in answer['path']]), text
+
+
+def load(kb: pathlib.Path, versions: Versions, options: argparse.Namespace) -> list[dict]:
+    """Has users ask while a text comes and goes; returns lines of what was measured."""
+    with Server(kb) as server:
+        client, changes = server.client(), []
+        questions = usable_questions(client, options.questions)
+        before, began = server.memory(), time.monotonic()
+        is_over = lambda: time.monotonic() > began + options.seconds and len(changes) >= options.updates
+        users = [User(server.client(), questions, seed, is_over, options.pause) for seed in range(options.users)]
+        for user in users:
+            user.start()
+        document = ''
+        for number in range(options.updates):
+            time.sleep(max(0.0, began + options.seconds * number / options.updates - time.monotonic()))
+            started = time.monotonic()
+            document = versions.change(client, document)
+            assert bool(document) != number % 2, 'a change failed'
+            changes.append(time.monotonic() - started)
+        for user in users:
+            user.join()
+        seconds, after = time.monotonic() - began, server.memory()
+        if document:
+            versions.change(client, document)
+    requests = [request for user in users for request in user.requests]
+    wrong = [(problem, request) for request in requests if (problem := versions.problem(request))]
+    for problem, request in wrong[:10]:
+        print(problem, request, file=sys.stderr)
+    problems = collections.Counter(problem for problem, _ in wrong)
+    whole = {
+        'load': f'{options.users} users',
+        'seconds': round(seconds, 1),
+        'requests_per_second': round(len(requests) / seconds, 1),
+        'updates': len(changes),
+        'update_p50': middle(changes),
+        'gb_before': round(before['VmRSS'], 2),
+        'gb_after': round(after['VmRSS'], 2),
+        'gb_peak': round(after['VmHWM'], 2),
+        **{name: problems[name] for name in ('errors', 'torn', 'stale')},
+    }
+    return [*latencies(requests), whole]
+
+
+def usable_questions(client: Client, file: pathlib.Path | None) -> list[str]:
+    """Questions that have an answer: of a file, or those that the first page has for examples."""
+    if file:
+        asked = file.read_text(encoding='utf-8').splitlines()[:MOST_QUESTIONS]
+    else:
+        asked = [unescape(text) for text in re.findall(r'<li><a href="/\?q=[^"]*">(.*?)</a>', client.get('/')[1])]
+    return [text for text in asked if client.get(f'/api/ask?{urlencode({"q": text})}')[0] == 200]
+
+
+def latencies(requests: Sequence[Request]) -> list[dict]:
+    """A line for each action, and one for all: the percentiles of seconds."""
+    lines = []
+    for action in (*ACTIONS, 'all'):
+        seconds = [request.ended - request.began for request in requests if action in (request.action, 'all')]
+        if seconds:
+            percentiles = {f'p{p}': round(float(np.percentile(seconds, p)), 4) for p in (50, 95, 99)}
+            lines.append({'action': action, 'requests': len(seconds), **percentiles, 'max': round(max(seconds), 4)})
+    return lines
+
+
+def middle(seconds: Sequence[float]) -> float | None:
+    """The median, None of nothing."""
+    return round(float(np.median(seconds)), 2) if seconds else None
+
+
+def kill(kb: pathlib.Path, versions: Versions, kills: int) -> dict:
+    """Kills the server in changes, or soon after; returns how often the next one had the version before, that after, or something else."""
+    rng, found, starts, seconds = random.Random(0), collections.Counter(), [], 0.0
+    for number in range(kills + 1):
+        with Server(kb) as server:
+            client, document = server.client(), ''
+            if number:
+                starts.append(server.seconds)
+                name, document = version_after_kill(client, versions)
+                found[name] += 1
+            if number == kills:
+                break
+            if not number:
+                document = versions.change(client, '')
+            started = time.monotonic()
+            if document:
+                versions.change(client, document)
+                seconds = time.monotonic() - started
+            change = threading.Thread(target=versions.change, args=(server.client(), ''))
+            change.start()
+            time.sleep(rng.uniform(0, 1.3 * seconds))
+            server.kill()
+            change.join()
+    return {'kills': kills, **{f'{name}_version': found[name] for name in ('old', 'new', 'other')}, 'start_p50': middle(starts)}
+
+
+def version_after_kill(client: Client, versions: Versions) -> tuple[str, str]:
+    """The version that there is after a change was killed, 'old', 'new' or 'other', and the document that was added, '' if none was."""
+    request, _ = send(client, 'ask for the added text', f'/api/ask?{urlencode({"q": ASKED, "top": 20})}')
+    if request.status == 400:
+        return 'old', ''
+    documents = {fact['document'] for fact in request.facts}
+    if versions.problem(request) or len(documents) != 1:
+        return 'other', ''
+    return 'new', documents.pop()
+
+
+if __name__ == '__main__':
+    main()
