@@ -22,9 +22,8 @@ from command_line import make_parser, show
 from opql_jax.kb.evaluate_retrieval import Asked, read_questions, scores
 from opql_jax.kb.retrieve import Retriever
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.recipes import catalog
 from opql_jax.recipes.recipe import Options, run
-from opql_jax.recipes.retrieval import SETS
+from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.retrieval import rank, view
 
 # What is left out, by the weights that make it count nothing; a link of weight -inf is not followed.
@@ -93,8 +92,7 @@ def main() -> None:
 def load(options: argparse.Namespace) -> Task:
     """Runs the steps of the recipe that a row needs, and opens what they made."""
     recipe = Options(options.out, options.data, percent=options.percent)
-    needed = (f'text-{options.row}', f'kb-{options.row}')
-    run([step for step in catalog.find('retrieval').build(recipe) if step.name in needed], recipe)
+    run([step for step in steps_of(recipe, options.row) if not step.name.startswith('results')], recipe)
     retriever = VirtualKB.open(options.out / f'kb-{options.row}').retriever
     return task_of(retriever, read_questions(options.out / f'text-{options.row}/questions.jsonl'))
 

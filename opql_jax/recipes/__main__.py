@@ -2,7 +2,7 @@
 
 list              the names of all recipes, with a line on each
 show NAME         the steps of a recipe with their inputs, outputs and state
-run NAME...       runs what is not done; `--dry-run` prints the commands
+run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` prints the commands
 """
 
 import argparse
@@ -42,7 +42,7 @@ def show(arguments) -> None:
 
 def run_recipes(arguments) -> None:
     """Runs recipes, one after the other."""
-    chosen = [catalog.find(name) for name in arguments.names]
+    chosen = [recipe for name in arguments.names for recipe in catalog.find_all(name)]
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
     built = [(recipe, options, recipe.build(options)) for recipe, options in plans]
     for recipe, options, steps in built:
@@ -53,8 +53,7 @@ def run_recipes(arguments) -> None:
 
 def publish_recipes(arguments) -> None:
     """Copies what finished recipes found into results/."""
-    for name in arguments.names:
-        recipe = catalog.find(name)
+    for recipe in (recipe for name in arguments.names for recipe in catalog.find_all(name)):
         print(tables.publish(recipe, options_of(recipe, arguments)))
 
 

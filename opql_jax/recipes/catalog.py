@@ -24,6 +24,11 @@ RECIPES = {
 }
 
 
+def find_all(name: str) -> list[Recipe]:
+    """The recipe of that name, or all recipes of a group; InputError if there is neither."""
+    return [recipe for recipe in RECIPES.values() if recipe.group == name != recipe.name] or [find(name)]
+
+
 def find(name: str) -> Recipe:
     """The recipe of that name.
 

@@ -34,37 +34,34 @@ def without_titles(source: str, folder: str) -> None:
     write_json_lines(pathlib.Path(folder, 'documents.jsonl'), untitled)
 
 
-def steps_of(options: Options, name: str) -> list[Function]:
-    """The steps of a set of questions: asked of its documents, and of these without their titles."""
-    text = f'{{out}}/text-{name}'
+def steps_of(options: Options, name: str, titled: bool = True) -> list[Function]:
+    """The steps of a set of questions, which are asked of its documents, or of these without their titles."""
+    text = name if titled else f'{name}-untitled'
     source = {
         'corpus': options.file(f'multihop/{name}_corpus.jsonl'),
         'questions': options.file(f'multihop/{name}_questions.jsonl'),
-        'folder': text,
+        'folder': f'{{out}}/text-{name}',
         'percent': options.percent,
     }
-    remove = {'source': f'{text}/documents.jsonl', 'folder': f'{text}-untitled'}
+    remove = {'source': f'{{out}}/text-{name}/documents.jsonl', 'folder': f'{{out}}/text-{text}'}
+    kb = f'{{out}}/kb-{text}'
+    scored = {'kb': kb, 'questions': f'{{out}}/text-{name}/questions.jsonl', 'output': f'{{out}}/results/{text}'}
     return [
         Function(f'text-{name}', select, source, f'text-{name}'),
-        *_indexed_and_scored(name, name),
-        Function(f'text-{name}-untitled', without_titles, remove, f'text-{name}-untitled'),
-        *_indexed_and_scored(f'{name}-untitled', name),
-    ]
-
-
-def _indexed_and_scored(text: str, questions: str) -> list[Function]:
-    """The steps that index a text, and score retrieval from it for the questions of another one."""
-    kb = f'{{out}}/kb-{text}'
-    scored = {'kb': kb, 'questions': f'{{out}}/text-{questions}/questions.jsonl', 'output': f'{{out}}/results/{text}'}
-    return [
+        *([] if titled else [Function(f'text-{text}', without_titles, remove, f'text-{text}')]),
         Function(f'kb-{text}', index, {'source': f'{{out}}/text-{text}/documents.jsonl', 'kb': kb}, f'kb-{text}'),
         Function(f'results/{text}', evaluate_retrieval, scored, f'results/{text}'),
     ]
 
 
-def retrieval(options: Options) -> list[Function]:
-    """MuSiQue and HotpotQA, with and without titles."""
-    return [step for name in SETS for step in steps_of(options, name)]
+def recipe(name: str, titled: bool) -> Recipe:
+    """The recipe of a set of questions."""
+    without = '' if titled else ', which have no titles'
+    return Recipe(
+        f'retrieval/{name}{"" if titled else "-untitled"}',
+        f'passages for questions of several hops, without training: {name}{without}',
+        lambda options: steps_of(options, name, titled),
+    )
 
 
-RECIPES = [Recipe('retrieval', 'passages for questions of several hops, without training: MuSiQue, HotpotQA', retrieval)]
+RECIPES = [recipe(name, titled) for name in SETS for titled in (True, False)]

@@ -58,7 +58,7 @@ class Published(_Run):
 
 
 class _PublishedRankings(_Run):
-    """A published run that ranks documents; its metrics are by question set and ranking: 'musique/BM25'."""
+    """A published run that ranks documents; its metrics are by ranking, such as 'BM25'."""
 
     metrics: dict[str, _Ranking]
 
@@ -130,22 +130,16 @@ def _scores(group: str, folder: pathlib.Path) -> list[list[str]]:
 
 
 def _rankings(group: str, folder: pathlib.Path) -> list[list[str]]:
-    """The header and the lines of a group whose runs rank documents: a line for each ranking, the best last."""
-    runs = list(_read_rows(group, folder, _PublishedRankings).values())
-    sets = list(dict.fromkeys(name.partition('/')[0] for fields in runs for name in fields['metrics']))
-    lines = [['', *sets, 'commit']]
-    for fields in runs:
-        found: dict[str, dict[str, _Ranking]] = {}
-        for name, scores in fields['metrics'].items():
-            questions, _, ranking = name.partition('/')
-            found.setdefault(ranking, {})[questions] = scores
-        for ranking in sorted(found, key=lambda ranking: np.mean([scores['recall@5'] for scores in found[ranking].values()])):
-            cells = [
-                ' / '.join(f'{s[measure]:.3f}' for measure in _MEASURES) if (s := found[ranking].get(name)) else '–'
-                for name in sets
-            ]
-            lines.append([ranking, *cells, fields['commit']])
-    return lines
+    """The header and the lines of a group whose runs rank documents: a column for each run, a line for each ranking, the best last."""
+    runs = _read_rows(group, folder, _PublishedRankings)
+    found: dict[str, dict[str, _Ranking]] = {}
+    for row, fields in runs.items():
+        for ranking, scores in fields['metrics'].items():
+            found.setdefault(ranking, {})[row] = scores
+    shown = lambda scores: ' / '.join(f'{scores[measure]:.3f}' for measure in _MEASURES) if scores else '–'
+    recall = lambda ranking: np.mean([scores['recall@5'] for scores in found[ranking].values()])
+    lines = [[ranking, *(shown(found[ranking].get(row)) for row in runs)] for ranking in sorted(found, key=recall)]
+    return [['', *runs], *lines, ['commit', *(fields['commit'] for fields in runs.values())]]
 
 
 def with_tables(text: str, folder: pathlib.Path = RESULTS) -> str:

@@ -244,6 +244,15 @@ def test_an_unknown_recipe_is_answered_with_similar_names():
         catalog.find('metaqa/opq')
 
 
+def test_a_group_stands_for_its_recipes():
+    assert [recipe.name for recipe in catalog.find_all('lm-world')] == [
+        name for name in catalog.RECIPES if name.startswith('lm-world/')
+    ]
+    assert [recipe.name for recipe in catalog.find_all('demo')] == ['demo']
+    with pytest.raises(InputError, match='no recipe lm-worl;'):
+        catalog.find_all('lm-worl')
+
+
 @pytest.mark.parametrize(
     ('option', 'value'), [('percent', 'nan'), ('percent', 'inf'), ('percent', '-5'), ('seed', '-1'), ('world-seed', '9' * 20)]
 )

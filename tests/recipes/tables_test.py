@@ -33,24 +33,25 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     assert lines[2:] == ['| a | 0.850 ± 0.071 (94 %) | – | 2 | 1 | abc |', '| b | – | 0.500 | 1 | – | abc |']
 
 
-def test_rankings_are_lines_whose_cells_are_recall_and_answers_of_a_set_of_questions(tmp_path):
+def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):
     score = lambda value: {'recall@2': value / 2, 'recall@5': value, 'answer@5': value, 'questions': 3}
-    metrics = {'a/ours': score(0.9), 'a/BM25': score(0.5), 'b/BM25': score(0.6)}
-    write_run(tmp_path, 'retrieval', 'seed-0', metrics=metrics)
-    write_run(tmp_path, 'retrieval-20-percent', 'seed-0', metrics=metrics)
+    for group in ('retrieval', 'retrieval-20-percent'):
+        write_run(tmp_path, group, 'a', metrics={'ours': score(0.9), 'BM25': score(0.5)})
+        write_run(tmp_path, group, 'b', metrics={'BM25': score(0.6)}, commit='def')
     table = tables.table('retrieval', tmp_path)
     assert table == tables.table('retrieval-20-percent', tmp_path)
     assert table.splitlines() == [
-        '|  | a | b | commit |',
-        '| --- | --- | --- | --- |',
-        '| BM25 | 0.250 / 0.500 / 0.500 | 0.300 / 0.600 / 0.600 | abc |',
-        '| ours | 0.450 / 0.900 / 0.900 | – | abc |',
+        '|  | a | b |',
+        '| --- | --- | --- |',
+        '| BM25 | 0.250 / 0.500 / 0.500 | 0.300 / 0.600 / 0.600 |',
+        '| ours | 0.450 / 0.900 / 0.900 | – |',
+        '| commit | abc | def |',
     ]
 
 
 def test_a_ranking_without_its_scores_is_named(tmp_path):
-    write_run(tmp_path, 'retrieval', 'seed-0', metrics={'a/ours': {'recall@2': 0.5}})
-    with pytest.raises(InputError, match=r'retrieval/seed-0/run.json is damaged .*metrics\[...\].*: publish the run again'):
+    write_run(tmp_path, 'retrieval', 'a', metrics={'ours': {'recall@2': 0.5}})
+    with pytest.raises(InputError, match=r'retrieval/a/run.json is damaged .*metrics\[...\].*: publish the run again'):
         tables.table('retrieval', tmp_path)
 
 
