@@ -116,8 +116,13 @@ class Client:
         self._connection = HTTPConnection('127.0.0.1', port, timeout=TIMEOUT)
 
     def get(self, path: str) -> tuple[int, str]:
-        """The status and text of a page; status 0 if nothing came."""
-        return self._send('GET', path)[:2]
+        """The status and text of a page; status 0 if nothing came.
+
+        The server closes connections that were idle for five seconds, maybe just when a request is on its way: as a browser does, this then
+        sends it once more over a new connection.
+        """
+        status, text, _ = self._send('GET', path)
+        return (status, text) if status else self._send('GET', path)[:2]
 
     def add(self, number: int) -> str:
         """Adds the text of this number; returns the id of its document, '' if nothing came."""
