@@ -130,8 +130,10 @@ EXTRAS = {
         *LANGCHAIN,
         *LLAMA_INDEX,
         *MCP,
-        # What asks the explorer.
+        # What asks the explorer: a client, and a driver of Chromium with a check of accessibility.
         'httpx>=0.28.1,<1',
+        'playwright>=1.65.2,<2',
+        'axe-playwright-python>=0.1.8,<0.2',
     ],
 }
 
@@ -149,7 +151,7 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
         package_data={
             'opql_jax': ['py.typed', 'released/*/*', 'sample/articles/*.txt'],
             'opql_jax.gin': ['**/*.gin'],
-            'opql_jax.explorer': ['templates/*.html', 'static/*.css'],
+            'opql_jax.explorer': ['templates/*.html', 'static/*'],
             'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],
             'opql_jax.datasets.synthetic': ['*.toml'],

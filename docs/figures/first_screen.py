@@ -67,9 +67,8 @@ def draw_terminal(text: str) -> str:
 def draw_answer(kb: VirtualKB) -> str:
     """The path of the best answer as an SVG on paper: an image has no text around it, whose colour it could take."""
     answer = kb.ask(QUESTION)
-    return path_graph.draw(answer.paths(answer.names[0], 1)[:1]).replace(
-        'style="', 'color="#1b2430" style="background:#fdfcf9;', 1
-    )
+    drawn = path_graph.draw(answer.paths(answer.names[0], 1)[:1])
+    return drawn.replace('<svg ', '<svg color="#1b2430" style="background:#fdfcf9" ', 1)
 
 
 def main() -> None:

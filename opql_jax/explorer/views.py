@@ -97,8 +97,8 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
     groups: dict[tuple[str, bool], list[Fact]] = {}
     for fact in facts:
         groups.setdefault(_wording(fact), []).append(fact)
-    # Wordings that several facts share first, then in the order of the text.
-    wordings = sorted(groups.items(), key=lambda group: -len(group[1]))
+    # Wordings that several facts share first, then in the order of the text; last what has none.
+    wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
     titles = kb.prepared.passages['title_entity'].to_numpy()
     about = kb.prepared.passages['doc_id'].take(np.flatnonzero(titles == found)).to_pylist()
     return Entity(
@@ -115,7 +115,8 @@ def _wording(fact: Fact) -> tuple[str, bool]:
     if fact.topic_span is None or fact.target_span is None or fact.sentence is None:
         return '', True
     first, last = sorted([fact.topic_span, fact.target_span])
-    return words_between(fact.sentence[first[1] : last[0]]), fact.topic_span == first
+    words = words_between(fact.sentence[first[1] : last[0]])
+    return words, not words or fact.topic_span == first
 
 
 def words_between(text: str) -> str:

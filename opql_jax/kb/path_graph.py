@@ -40,7 +40,7 @@ def draw(paths: Sequence[Path]) -> str:
     drawn += [_box(name, *place) for (_, name), place in places.items()]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_text(_in_words(list(arrows.values())))}" '
-        f'viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" style="max-width:100%" '
+        f'viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" '
         f'font-family="system-ui, sans-serif" font-size="13" fill="currentColor">{"".join(drawn)}</svg>'
     )
 
@@ -71,6 +71,8 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> 
     """A line with a head between boxes, the thicker the heavier, and the relation on it."""
     (x0, y0), (x1, y1) = (start[0] + _WIDTH, start[1] + _HEIGHT / 2), (end[0], end[1] + _HEIGHT / 2)
     bend = (x0 + x1) / 2
+    # On the curve, nearer to its end than to its start: arrows from one box are further apart there.
+    x, y = bend + 0.072 * (x1 - x0), y0 + 0.648 * (y1 - y0)
     label = f'{fact.weight:.2f}' if fact.relation is None else f'{"^" * fact.inverse}{fact.relation}'
     thickness = 1 + 2 * min(max(fact.weight, 0), 1)
     return (
@@ -78,7 +80,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> 
         f'<path d="M {x0:g} {y0:g} C {bend:g} {y0:g} {bend:g} {y1:g} {x1 - 6:g} {y1:g}" fill="none" stroke="currentColor" '
         f'stroke-width="{thickness:.2f}" stroke-opacity="0.6"/>'
         f'<path d="M {x1 - 7:g} {y1 - 4:g} L {x1:g} {y1:g} L {x1 - 7:g} {y1 + 4:g} z"/>'
-        f'<text x="{bend:g}" y="{(y0 + y1) / 2 - 6:g}" text-anchor="middle" font-size="11">{_short(label, _LONGEST_RELATION)}</text></g>'
+        f'<text x="{x:g}" y="{y - 6:g}" text-anchor="middle" font-size="11">{_short(label, _LONGEST_RELATION)}</text></g>'
     )
 
 

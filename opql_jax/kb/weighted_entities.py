@@ -151,7 +151,7 @@ class WeightedEntities(abc.ABC):
         head = ''.join(f'<th>{column}</th>' for column in ('entity', 'kind', 'weight', 'read in'))
         more = f'<p>… and {len(self) - len(shown)} more</p>' if len(self) > len(shown) else ''
         graph = path_graph.draw([path for member in shown[:_DRAWN] for path in self.paths(member.id, 1)])
-        return f'<div>{graph}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
+        return f'<div><div style="overflow-x:auto">{graph}</div><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
 
 
 def _indented(paths: list[Path]) -> str:

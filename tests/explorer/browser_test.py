@@ -1,0 +1,236 @@
+"""The explorer in a real Chromium: by keyboard and by mouse, narrow and dark, without scripts, and readable by assistive technology."""
+
+import contextlib
+import json
+import shutil
+import socket
+import threading
+from urllib.parse import urlencode
+
+import pytest
+
+import opql_jax
+from opql_jax.kb.index_text import index_text
+
+import films
+
+sync_api = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
+pytest.importorskip('axe_playwright_python', reason='axe-playwright-python is not installed')
+pytest.importorskip('starlette', reason='the extra app is not installed')
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+
+from opql_jax.explorer import app
+
+CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser')
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason='chromium is not installed')
+
+QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
+QUERY = 'Ingrid Solberg . directed'
+LONG_NAME = 'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
+# One of each kind, and the status that it comes with.
+PAGES = {
+    'home': ('/', 200),
+    'answers': (f'/?{urlencode({"q": QUESTION})}', 200),
+    'answers to a query': (f'/?{urlencode({"q": QUERY})}', 200),
+    'entity': (f'/entity?{urlencode({"name": "Ingrid Solberg"})}', 200),
+    'entities': ('/entities', 200),
+    'document': ('/document?id=solberg', 200),
+    'long name': (f'/?{urlencode({"q": f"{LONG_NAME} . directed"})}', 200),
+    'documents': ('/documents', 200),
+    'map': ('/map', 200),
+    'refusal': (f'/?{urlencode({"q": "Where was Nobody At All born?"})}', 400),
+    'no page': ('/nothing', 404),
+}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('films')
+    films.write(root / 'films.jsonl')
+    long = {'id': 'long', 'title': LONG_NAME, 'text': f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.'}
+    with open(root / 'films.jsonl', 'a', encoding='utf-8') as file:
+        file.write(json.dumps(long) + '\n')
+    index_text([root / 'films.jsonl'], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@contextlib.contextmanager
+def served(folder):
+    """The address of an explorer that may change the knowledge base."""
+    with socket.socket() as listening:
+        listening.bind(('127.0.0.1', 0))
+        listening.listen()
+        server = uvicorn.Server(uvicorn.Config(app.make_app(folder, writable=True), log_level='warning'))
+        thread = threading.Thread(target=server.run, kwargs={'sockets': [listening]})
+        thread.start()
+        yield f'http://127.0.0.1:{listening.getsockname()[1]}'
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope='module')
+def address(folder):
+    with served(folder) as address:
+        yield address
+
+
+@pytest.fixture(scope='module')
+def browser():
+    # What a browser does on its own account is no request of a page.
+    quiet = [
+        '--disable-gpu',
+        '--disable-quic',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+    ]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def window(browser):
+    """Opens a page with settings of the browser; whatever is done there, it complains of nothing and asks nobody else."""
+    complaints, requests, opened = [], [], []
+
+    def open_page(address, **settings):
+        context = browser.new_context(base_url=address, **settings)
+        context.set_default_timeout(60_000)
+        page = context.new_page()
+        # The status of a page itself, which tests check, is in the console, too.
+        page.on('console', lambda message: complaints.append(message.text) if message.location['url'] != page.url else None)
+        page.on('pageerror', lambda error: complaints.append(str(error)))
+        page.on('request', lambda request: requests.append((request.url, address)))
+        opened.append(context)
+        return page
+
+    yield open_page
+    for context in opened:
+        context.close()
+    assert requests and [url for url, address in requests if not url.startswith(f'{address}/')] == []
+    assert complaints == []
+
+
+def tab_to(page, name):
+    """Presses the tabulator until what has that name, a link or a field, has the focus."""
+    for _ in range(60):
+        page.keyboard.press('Tab')
+        if page.locator(':focus').count() and name in (
+            page.locator(':focus').inner_text(),
+            page.locator(':focus').get_attribute('name'),
+        ):
+            return
+    raise AssertionError(f'{name} is not reached by the keyboard')
+
+
+def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window, address, folder):
+    page = window(address)
+    page.goto('/')
+    page.keyboard.press('Tab')
+    assert page.locator(':focus').inner_text() == 'Skip to the content'
+    tab_to(page, 'q')
+    page.keyboard.type(QUESTION)
+    page.keyboard.press('Enter')
+    page.wait_for_url('**/?q=*')
+    names = opql_jax.open(folder).ask(QUESTION).names
+    assert page.locator('.answers h2 a').all_inner_texts() == names[:10]
+    fact = page.locator('.answers li').first.locator('q').last
+    assert names[0] in fact.locator('mark').all_inner_texts()
+    tab_to(page, names[0])
+    page.keyboard.press('Enter')
+    page.wait_for_url('**/entity?*')
+    assert page.locator('h1').inner_text().startswith(names[0])
+
+
+@pytest.mark.slow
+def test_links_lead_to_entities_documents_and_the_map(window, address):
+    page = window(address)
+    page.goto(PAGES['answers'][0])
+    source = page.locator('.answers cite a').first
+    title = source.inner_text()
+    source.click()
+    assert page.locator('h1').inner_text() == title
+    mention = page.locator('.text a').first
+    name = mention.inner_text()
+    mention.click()
+    assert page.locator('h1').inner_text().startswith(name)
+    page.get_by_role('link', name='Entities').click()
+    page.get_by_label('Names that begin with').fill('Ingrid')
+    page.get_by_role('button', name='Show').click()
+    assert page.locator('main li a').all_inner_texts() == ['Ingrid Solberg']
+    page.get_by_role('link', name='Map').click()
+    point = page.locator('svg.map a').first
+    topic = point.locator('title').text_content().split(' → ')[0]
+    point.locator('circle').dispatch_event('click')
+    assert page.locator('h1').inner_text().startswith(topic)
+
+
+@pytest.mark.slow
+def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / 'films.kb')
+    with served(tmp_path / 'films.kb') as address:
+        page = window(address)
+
+        def answers():
+            page.goto(PAGES['answers to a query'][0])
+            return page.locator('.answers h2 a').all_inner_texts()
+
+        assert LONG_NAME in answers()
+        page.get_by_role('link', name='Documents').click()
+        page.get_by_role('link', name=LONG_NAME).click()
+        page.get_by_role('button', name='Forget this document').click()
+        assert f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
+        assert LONG_NAME not in answers()
+        page.goto('/documents')
+        page.get_by_role('button', name='Undo').click()
+        assert page.locator('.note').count() == 0
+        assert LONG_NAME in answers()
+
+        page.goto('/documents')
+        page.get_by_label('What it is about').fill('Winter Tide')
+        page.get_by_label('The text').fill('Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.')
+        page.get_by_role('button', name='Add').click()
+        assert page.locator('h1').inner_text() == 'Winter Tide' and 'Winter Tide' in answers()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', PAGES)
+def test_a_narrow_screen_is_scrolled_down_only(window, address, kind):
+    page = window(address, viewport={'width': 360, 'height': 640})
+    path, status = PAGES[kind]
+    assert page.goto(path).status == status
+    assert page.evaluate('document.documentElement.scrollWidth') == 360
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('scheme', ['light', 'dark'])
+@pytest.mark.parametrize('kind', PAGES)
+def test_axe_finds_nothing_serious(window, address, kind, scheme):
+    page = window(address, color_scheme=scheme)
+    page.goto(PAGES[kind][0])
+    found = Axe().run(page).response['violations']
+    assert [(one['id'], one['nodes'][0]['html']) for one in found if one['impact'] in ('serious', 'critical')] == []
+
+
+@pytest.mark.slow
+def test_dark_pages_are_dark(window, address):
+    channels = 'getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)'
+    for scheme, dark in (('light', False), ('dark', True)):
+        page = window(address, color_scheme=scheme)
+        page.goto('/')
+        assert (max(page.evaluate(channels)) < 64) == dark
+
+
+@pytest.mark.slow
+def test_everything_works_without_scripts(window, address):
+    page = window(address, java_script_enabled=False)
+    page.goto('/')
+    page.locator('#q').fill(QUESTION)
+    page.get_by_role('button', name='Ask').click()
+    assert page.locator('.answers li').count() and page.locator('figure svg').count()
+    page.locator('.answers h2 a').first.click()
+    page.get_by_role('link', name='The document about it').click()
+    assert page.locator('.text a').count()
