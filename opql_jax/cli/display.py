@@ -14,6 +14,7 @@ from opql_jax.kb.question_plans import out_of_reach
 
 if TYPE_CHECKING:
     from opql_jax.corpus.questions import Question
+    from opql_jax.kb.answers import Answer
     from opql_jax.kb.evaluate_questions import Evaluation
     from opql_jax.kb.retrieve import Retrieved
     from opql_jax.kb.virtual_kb import VirtualKB
@@ -42,23 +43,36 @@ def print_lines(text: str) -> None:
     Console().print(shown, soft_wrap=True)
 
 
-def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> WeightedEntities:
-    """Prints the answer to a question, with a note where its kind is out of reach, or the set that a query names; returns it."""
+def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool) -> None:
+    """Prints the answer to a question, or the set that a query names."""
+    if as_json:
+        print_json(answer_record(kb, text, top))
+    else:
+        print_lines(answer_text(kb, text, top)[1])
+
+
+def answer_record(kb: VirtualKB, text: str, top: int) -> dict:
+    """What `--json` prints of an answer, with a note where its kind is out of reach, or of the set that a query names."""
+    if is_query(text):
+        return kb.query(text).to_record(top)
+    question, answer, note = _answer(kb, text)
+    return to_record(kb, question, answer, evidence=top) | ({'note': note} if note else {})
+
+
+def answer_text(kb: VirtualKB, text: str, top: int) -> tuple[WeightedEntities, str]:
+    """The answer to a question, or the set that a query names, and what is printed of it."""
     if is_query(text):
         members = kb.query(text)
-        if as_json:
-            print_json(members.to_record(top))
-        else:
-            print_lines(members.explain(top=top) or 'no entity belongs to this set')
-        return members
+        return members, members.explain(top=top) or 'no entity belongs to this set'
+    question, answer, note = _answer(kb, text)
+    return answer, (f'  ({note})\n' if note else '') + format_answer(kb, question, answer, top)
+
+
+def _answer(kb: VirtualKB, text: str) -> tuple[Question, Answer, str]:
+    """A question, its answer, and what should be said besides, or ''."""
     question = kb.question(text)
     (answer,) = kb.answer([question])
-    note = '; '.join(filter(None, [out_of_reach(question.text), *_ambiguous_names(kb, question)]))
-    if as_json:
-        print_json(to_record(kb, question, answer, evidence=top) | ({'note': note} if note else {}))
-    else:
-        print_lines((f'  ({note})\n' if note else '') + format_answer(kb, question, answer, top))
-    return answer
+    return question, answer, '; '.join(filter(None, [out_of_reach(question.text), *_ambiguous_names(kb, question)]))
 
 
 def _ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import concurrent.futures
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
-from opql_jax.cli.display import print_answer, print_json, print_lines
+from opql_jax.cli.display import answer_text, print_answer, print_json, print_lines
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError
 from opql_jax.kb.current import Current
@@ -21,6 +23,7 @@ HELP = """\
   :why N     how the N-th answer was found: its paths, with their sentences
   :forget N  removes the sentence that the N-th answer was read in, after asking
   :quit      ends, as Ctrl-D does; Ctrl-C clears the line or stops an answer; the Tab key completes names"""
+T = TypeVar('T')
 # Names that the Tab key offers, at most.
 _OFFERED = 50
 # Where a name may begin.
@@ -82,9 +85,10 @@ class Prompt:
             self._take_newest()
             word, _, rest = line.partition(' ')
             if not word.startswith(':'):
-                self._answers = print_answer(self.kb, line, self._top, as_json=False)
+                self._answers, text = _in_thread(answer_text, self.kb, line, self._top)
+                print_lines(text)
             elif word == ':why':
-                print_lines(self._answered().explain(self._chosen(rest)))
+                print_lines(_in_thread(self._answered().explain, self._chosen(rest)))
             elif word == ':forget':
                 self._forget(self._chosen(rest))
             else:
@@ -139,6 +143,14 @@ class Prompt:
         if said.strip().lower() in ('y', 'yes'):
             print_lines(f'  {remove_text(folder.path, sentences=[sentence])}')
             self._take_newest()
+
+
+def _in_thread(function: Callable[..., T], *arguments) -> T:
+    """The result of a call in another thread. Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken."""
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    result = pool.submit(function, *arguments)
+    pool.shutdown(wait=False)
+    return result.result()
 
 
 def _edit_lines(prompt: Prompt):

@@ -107,7 +107,7 @@ def exit_on_signals() -> None:
 def raise_on_interrupt() -> None:
     """From now on Ctrl-C raises KeyboardInterrupt in the main thread, which calls this, even if `exit_on_signals` made it end the process.
 
-    For prompts: they go on afterwards, so that no thread of XLA outlives the interpreter. A call of XLA ends before it is raised.
+    For prompts, which go on afterwards. They leave calls of JAX to other threads, as an exception raised inside of it may break it.
     """
     global _interrupts_raise
     if signal.getsignal(signal.SIGINT) is _leave_to_thread:
