@@ -45,13 +45,28 @@ class Weights(NamedTuple):
 WEIGHTS = Weights(
     first={'words': 15.32, 'named': 1.84, 'titled': 1.62, 'sentence': 1.19, 'passage': 0.3},
     next={
-        'words': 8.45, 'words_share': 1.87, 'named': 2.57, 'titled': -1.15, 'sentence': 0.55, 'passage': -0.17,
-        'direct': 0.5, 'to_title': 1.08, 'from_title': -0.44, 'shared': -0.58, 'rarity': 8.79, 'spread': -0.62,
-        'source': 1.99, 'asked': -9.53, 'prior': 0.08, 'target': 1.7, 'relation': 2.4,
-        'target_words': 0.75, 'target_relation': 5.08,
+        'words': 8.45,
+        'words_share': 1.87,
+        'named': 2.57,
+        'titled': -1.15,
+        'sentence': 0.55,
+        'passage': -0.17,
+        'direct': 0.5,
+        'to_title': 1.08,
+        'from_title': -0.44,
+        'shared': -0.58,
+        'rarity': 8.79,
+        'spread': -0.62,
+        'source': 1.99,
+        'asked': -9.53,
+        'prior': 0.08,
+        'target': 1.7,
+        'relation': 2.4,
+        'target_words': 0.75,
+        'target_relation': 5.08,
     },
     begin=0.79,
-)  # fmt: skip
+)
 
 
 @dataclasses.dataclass(frozen=True)
