@@ -4,7 +4,7 @@ The core has no TensorFlow. Lower bounds are the versions that were checked toge
 before the next release that may break; `requirements-lock.txt`, which `launch/lock.sh` writes, holds one exact
 set for all of them.
 
-The gin files come along inside of the package, where `--gin_file=gin/...` finds them, as it does in a checkout.
+The gin files ship inside of the package, where `--gin_file=gin/...` finds them, as it does in a checkout.
 """
 
 from setuptools import setup

@@ -8,7 +8,8 @@ limit how often a client may ask. Each user asks over the API, retrieves, or fol
 through the pages, too: one text is added and forgotten by turns, with other names in it each time. Then the server is killed (SIGKILL) at
 random moments of changes and started again.
 
-`errors` counts responses without status 200, but for those about the added text while it is not there. `torn` counts answers with a fact that
+`errors` counts responses without status 200, but for those about the added text while it is not there; `retries` requests that were sent
+once more, as the server had closed the connection. `torn` counts answers with a fact that
 no version has, or with facts that no version has together; `stale` those that say what was forgotten before they were asked for, or do not
 say what was added before. After a kill there must be the version before the change or the one after it, never an `other_version`.
 """
@@ -21,18 +22,17 @@ import pathlib
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from html import unescape
-from http.client import HTTPConnection, HTTPException
-from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
+from urllib.parse import unquote_plus, urlencode
 
 import numpy as np
 from command_line import make_parser, show
+from explorer_process import Client, Server
 
 import opql_jax
 from opql_jax.kb import paths
@@ -46,8 +46,6 @@ FIRST_NAMES = 'Ada Bruno Clara Daniel Edith Frank Greta Hugo Irene Jonas'.split(
 LAST_NAMES = 'Ashworth Bellamy Carmody Dunstan Ellery Fairfax Gresham Holloway Inglis Jardine'.split()
 # What users do, and how often.
 ACTIONS = {'ask': 0.3, 'ask for the added text': 0.1, 'retrieve': 0.1, 'page of an answer': 0.2, 'other page': 0.3}
-# Of a request, in seconds: a change takes a minute where other programs are busy.
-TIMEOUT = 600
 # Of --questions, those that are asked.
 MOST_QUESTIONS = 100
 
@@ -74,87 +72,15 @@ def main() -> None:
             show(line, options.json)
 
 
-class Server:
-    """`opql explore` in a process of its own, until the end of a `with`.
-
-    Attributes:
-        seconds: that it took to start.
-    """
-
-    def __init__(self, kb: pathlib.Path):
-        started = time.monotonic()
-        command = [sys.executable, '-m', 'opql_jax.cli', 'explore', str(kb), '--port', '0', '--writable']
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        address = urlsplit(self._process.stdout.readline().strip())
-        assert address.port, 'the server did not start'
-        self._port, self.seconds = address.port, time.monotonic() - started
-
-    def __enter__(self) -> 'Server':
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.kill()
-        self._process.stdout.close()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def client(self) -> 'Client':
-        return Client(self._port)
-
-    def memory(self) -> dict[str, float]:
-        """Resident memory in GB: VmRSS now, and VmHWM at its highest."""
-        status = pathlib.Path(f'/proc/{self._process.pid}/status').read_text()
-        return {name: int(re.findall(rf'{name}:\s+(\d+)', status)[0]) / 1e6 for name in ('VmRSS', 'VmHWM')}
-
-
-class Client:
-    """A connection to the server that is kept open, as that of a browser."""
-
-    def __init__(self, port: int):
-        self._connection = HTTPConnection('127.0.0.1', port, timeout=TIMEOUT)
-
-    def get(self, path: str) -> tuple[int, str]:
-        """The status and text of a page; status 0 if nothing came.
-
-        The server closes connections that were idle for five seconds, maybe just when a request is on its way: as a browser does, this then
-        sends it once more over a new connection.
-        """
-        status, text, _ = self._send('GET', path)
-        return (status, text) if status else self._send('GET', path)[:2]
-
-    def add(self, number: int) -> str:
-        """Adds the text of this number; returns the id of its document, '' if nothing came."""
-        status, _, address = self._change('/add', title=PLACE, text=text_of(number))
-        return parse_qs(urlsplit(address).query)['id'][0] if status else ''
-
-    def forget(self, document: str) -> None:
-        self._change('/forget', id=document)
-
-    def _change(self, form: str, **fields: str) -> tuple[int, str, str]:
-        secrets = re.findall(r'name="secret" value="([^"]*)"', self.get('/documents')[1])
-        if not secrets:
-            return 0, '', ''
-        headers = {'Content-Type': 'application/x-www-form-urlencoded'}
-        sent = self._send('POST', form, urlencode({'secret': secrets[0], **fields}), headers)
-        assert sent[0] in (0, 303), sent
-        return sent
-
-    def _send(self, *request) -> tuple[int, str, str]:
-        try:
-            self._connection.request(*request)
-            response = self._connection.getresponse()
-            return response.status, response.read().decode(), response.headers.get('Location', '')
-        except (OSError, HTTPException):
-            self._connection.close()
-            return 0, '', ''
-
-
 def text_of(number: int) -> str:
-    """The added text 0, 1, ...: the names in it are those of no other."""
+    """The added text 0, 1, ...: the names in it are in none of the 49 before it."""
+    return TEXT.format(*names_of(number))
+
+
+def names_of(number: int) -> tuple[str, str]:
+    """The two people in an added text."""
     first, last = FIRST_NAMES[number % 10], number // 10 % 5
-    return TEXT.format(f'{first} {LAST_NAMES[last]}', f'{first} {LAST_NAMES[last + 5]}')
+    return f'{first} {LAST_NAMES[last]}', f'{first} {LAST_NAMES[last + 5]}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +106,8 @@ class Request:
     def is_of_added(self) -> bool:
         """Whether it is about the added text, so that it may find nothing."""
         words = unquote_plus(self.path)
-        return any(name in words for name in ('added-', PLACE, *LAST_NAMES))
+        names = (name for number in range(50) for name in names_of(number))
+        return any(name in words for name in ('added-', PLACE, *names))
 
 
 @dataclasses.dataclass
@@ -212,7 +139,7 @@ class Versions:
             self.added[-1].forgotten = time.monotonic()
             return ''
         self.added.append(Added(time.monotonic()))
-        document = client.add(len(self.added) - 1)
+        document = client.add(PLACE, text_of(len(self.added) - 1))
         if document:
             self.added[-1].added = time.monotonic()
         return document
@@ -227,6 +154,8 @@ class Versions:
         numbers = {number for fact in request.facts for number in [self._number(fact)] if number is not None}
         if -1 in numbers or len(numbers) > 1:
             return 'torn'
+        if must_be_there and request.action == 'ask for the added text' and not numbers:
+            return 'stale'
         seen = [self.added[number] for number in numbers]
         return 'stale' if any(request.ended < text.adding or text.forgotten < request.began for text in seen) else None
 
@@ -253,12 +182,13 @@ class User(threading.Thread):
     """Asks and reads, one request after the other.
 
     Attributes:
+        client: by which it asks.
         requests: what it asked for.
     """
 
     def __init__(self, client: Client, questions: Sequence[str], seed: int, is_over: Callable[[], bool], pause: float):
         super().__init__(daemon=True)
-        self._client, self._questions, self._random = client, questions, random.Random(seed)
+        self.client, self._questions, self._random = client, questions, random.Random(seed)
         self._is_over, self._pause, self._links = is_over, pause, ['/']
         self.requests: list[Request] = []
 
@@ -275,7 +205,7 @@ class User(threading.Thread):
             'page of an answer': f'/?{asked}',
             'other page': self._random.choice(self._links),
         }.get(action, f'/api/ask?{asked}&top=20')
-        request, text = send(self._client, action, path)
+        request, text = send(self.client, action, path)
         if 'page' in action and request.status == 200:
             self._links = ['/', *map(unescape, re.findall(r'href="(/[^"]*)"', text))]
         return request
@@ -326,6 +256,7 @@ def load(kb: pathlib.Path, versions: Versions, options: argparse.Namespace) -> l
         'gb_before': round(before['VmRSS'], 2),
         'gb_after': round(after['VmRSS'], 2),
         'gb_peak': round(after['VmHWM'], 2),
+        'retries': sum(user.client.retries for user in users),
         **{name: problems[name] for name in ('errors', 'torn', 'stale')},
     }
     return [*latencies(requests), whole]

@@ -9,7 +9,7 @@ def open(kb, **options):
 
 
 def load_encoder(folder='default'):
-    """Opens a relation encoder that any English text can use, by default the one that comes along: a `TextEncoder`."""
+    """Opens a relation encoder that any English text can use, by default the one that ships with the package: a `TextEncoder`."""
     from opql_jax.models.text_encoder import TextEncoder  # as above
 
     return TextEncoder.load(folder)

@@ -1,6 +1,6 @@
 """Gin at the edge: the binaries' flags, and the configuration of plain library functions, none of which is decorated.
 
-`--gin_file` names files (looked up as given, then among those that come along), `--gin.X=value` overrides a macro or a parameter,
+`--gin_file` names files (looked up as given, then in the package), `--gin.X=value` overrides a macro or a parameter,
 `--dry_run` prints the operative configuration and shapes and runs nothing, `--help` the flags, gin files and parameters of a binary.
 A value that is no Python literal and no reference (`@`, `%`) is a string, so `--gin.KB=runs/x` needs no inner quotes.
 """
@@ -25,7 +25,7 @@ import gin
 from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError, Preempted
 
-flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then among those that come along.')
+flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the package.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
 flags.DEFINE_string('run_json', None, 'Where to record what was run, and what came of it, once it is done.')
 flags.DEFINE_bool('dry_run', False, 'Print the configuration and shapes, run nothing.')

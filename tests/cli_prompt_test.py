@@ -131,15 +131,20 @@ cli.main()
 """
 
 
-def test_ctrl_c_stops_an_answer_only_and_sigterm_the_prompt(kb, tmp_path):
+@pytest.mark.parametrize('ends', ['SIGTERM', ':quit'])
+def test_ctrl_c_stops_an_answer_only(ends, kb, tmp_path):
     with Terminal([sys.executable, '-c', ENDLESS, 'ask', str(kb)], tmp_path) as terminal:
         terminal.say('Where did Lord Byron die?')
         terminal.read_until('computing')
         terminal.type(CTRL_C)
         assert 'Missolonghi' not in terminal.say(DESIGNED)
         assert 'Charles Babbage' in terminal.read_until('\n? ')
-        terminal.shell.terminate()
-        assert terminal.shell.wait(60) == 75
+        if ends == 'SIGTERM':
+            terminal.shell.terminate()
+            assert terminal.shell.wait(60) == 75
+        else:  # while the answer that was stopped is still computed
+            terminal.type(':quit\n')
+            assert terminal.shell.wait(60) == 0
 
 
 def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, capsys):

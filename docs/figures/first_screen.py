@@ -1,4 +1,4 @@
-"""Writes the two pictures of README's first screen, from the sample articles that come along.
+"""Writes the two pictures of README's first screen, from the sample articles.
 
 PYTHONPATH=. .venv/bin/python docs/figures/first_screen.py
 

@@ -81,7 +81,7 @@ def index(
     sources: Sources,
     out: Annotated[str, typer.Option(metavar='KB', help='The folder of the knowledge base.', show_default=False)],
     encoder: Annotated[
-        str, typer.Option(metavar='FOLDER', help='A released encoder, in place of the one that comes along.')
+        str, typer.Option(metavar='FOLDER', help='A released encoder, in place of the one that ships with the package.')
     ] = 'default',
     max_reject_fraction: MaxRejectFraction = 0.01,
     engine: Annotated[Engine, typer.Option(help='Where text is read and encoded.')] = Engine.LOCAL,
@@ -315,7 +315,7 @@ def export(
     print(f'{export(VirtualKB.open(kb), out):,} entries in {out}')
 
 
-@app.command('serve', help='The same as explore, by the name that programs look for.')
+@app.command('serve', help='Another name for explore.')
 @app.command()
 def explore(
     kb: KB,

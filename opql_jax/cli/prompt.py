@@ -7,6 +7,8 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -54,15 +56,16 @@ def run_prompt(folder: str, top: int) -> None:
         try:
             line = input('? ').strip()
             if line in (':quit', ':q'):
-                return
+                break
             if line:
                 keep()
                 prompt.run(line)
         except EOFError:  # Ctrl-D
             print()
-            return
+            break
         except KeyboardInterrupt:
             print()
+    prompt.leave()
 
 
 class Prompt:
@@ -78,6 +81,7 @@ class Prompt:
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
         self._folded: list[tuple[str, str]] | None = None
+        self._calls: list[threading.Thread] = []
 
     def run(self, line: str) -> None:
         """Answers a question or obeys a command, and prints what comes of it; what is wrong with it is told in a line."""
@@ -85,10 +89,10 @@ class Prompt:
             self._take_newest()
             word, _, rest = line.partition(' ')
             if not word.startswith(':'):
-                self._answers, text = _in_thread(answer_text, self.kb, line, self._top)
+                self._answers, text = self._in_thread(answer_text, self.kb, line, self._top)
                 print_lines(text)
             elif word == ':why':
-                print_lines(_in_thread(self._answered().explain, self._chosen(rest)))
+                print_lines(self._in_thread(self._answered().explain, self._chosen(rest)))
             elif word == ':forget':
                 self._forget(self._chosen(rest))
             else:
@@ -110,7 +114,7 @@ class Prompt:
 
     def _take_newest(self) -> None:
         """Goes on with the newest version if the knowledge base was changed, here or by another process."""
-        if (newest := self._current.kb()) is not self.kb:
+        if (newest := self._in_thread(self._current.kb)) is not self.kb:
             self.kb, self._answers, self._folded = newest, None, None
             print_lines('  (the knowledge base has changed: the new version answers)')
 
@@ -141,16 +145,29 @@ class Prompt:
         except EOFError:  # Ctrl-D
             said = ''
         if said.strip().lower() in ('y', 'yes'):
-            print_lines(f'  {remove_text(folder.path, sentences=[sentence])}')
+            print_lines(f'  {self._in_thread(remove_text, folder.path, sentences=[sentence])}')
             self._take_newest()
 
+    def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:
+        """The result of a call in another thread. Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken."""
+        result: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-def _in_thread(function: Callable[..., T], *arguments) -> T:
-    """The result of a call in another thread. Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken."""
-    pool = concurrent.futures.ThreadPoolExecutor(1)
-    result = pool.submit(function, *arguments)
-    pool.shutdown(wait=False)
-    return result.result()
+        def call() -> None:
+            try:
+                result.set_result(function(*arguments, **keywords))
+            except Exception as error:
+                result.set_exception(error)
+
+        thread = threading.Thread(target=call, daemon=True)
+        self._calls = [*(call for call in self._calls if call.is_alive()), thread]
+        thread.start()
+        return result.result()
+
+    def leave(self) -> None:
+        """Ends the process if a call goes on that nobody waits for: Python cannot end beside a thread of JAX."""
+        if any(call.is_alive() for call in self._calls):
+            sys.stdout.flush()
+            os._exit(0)
 
 
 def _edit_lines(prompt: Prompt):

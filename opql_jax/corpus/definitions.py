@@ -15,7 +15,8 @@ _IS_SAID_TO_BE = re.compile(
 )
 # The first characters of a text, which hold its subject and the verb of its definition.
 _OPENING = 1000
-# Full stops that end no sentence, those of 'John F. Kennedy' and 'St. Louis'; a pronoun behind one begins a sentence.
+# Full stops that end no sentence, those of 'John F. Kennedy' and 'St. Louis'; a pronoun behind one begins a sentence. A sentence that ends with
+# a single letter goes on into the next: 'Vitamin C. Scurvy is ...'.
 _FULL_STOP = (
     r'(?:(?<=\b[A-Z])|(?<=\b(?:St|Mt|Dr|Mr|Ms|Jr|Sr|Lt))|(?<=\b(?:Mrs|Gen|Col)))\.'
     r'(?!\s(?:He|She|It|They|This|That|These|There|His|Her|Its|Their|In|The)\b)'

@@ -158,7 +158,7 @@ def make_app(
     """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`; `writable` if pages may change it.
 
     Raises:
-        InputError: no knowledge base of plain text is there.
+        InputError: no knowledge base is there.
     """
     explorer = Explorer(folder, writable)
     handlers = {InputError: explorer.refused, HTTPException: explorer.failed}

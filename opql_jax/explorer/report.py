@@ -274,7 +274,7 @@ def _made(folder: KBFolder, stated, text: Prepared, memory: Memory) -> dict[str,
     return {
         'Encoder': f'{fields.num_layers} layers of {fields.hidden_size}, relations of {fields.relation_dim} numbers',
         'Parameters of the encoder': stored.hashes['encoder'],
-        'Text': f'passages of at most {settings["max_tokens"]} tokens, read by {settings["reader"]}',
+        'Text': f'passages of at most {settings["max_tokens"]} tokens',
         'Memory': f'{len(memory):,} facts, relations as {stored.dtype}',
         'Learnt from questions': 'yes' if stated.get('question_map') else 'no',
         'Formats': ', '.join(f'{one.format} {one.version}' for one in formats),

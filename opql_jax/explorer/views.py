@@ -55,9 +55,11 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     }
     note = ''
     if isinstance(members, Answer):
-        record['sure'] = members.is_sure
-        unsure = 'The text may not say: none of these answers is sure.'
-        note = out_of_reach(text) or ('' if members.is_sure or not found else unsure)
+        note = out_of_reach(text) or ''
+        if members.is_sure is not None:
+            record['sure'] = members.is_sure
+            unsure = 'The text may not say: none of these answers is sure.'
+            note = note or ('' if members.is_sure or not found else unsure)
     return Answered(found, path_graph.draw([one.path for one in found[:_DRAWN] if one.path]), note, record)
 
 

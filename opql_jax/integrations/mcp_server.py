@@ -35,7 +35,7 @@ def make_server(kb: VirtualKB, name: str) -> MCPServer:
 
     @server.tool()
     def ask(question: str, top: int = 5) -> list[dict]:
-        """Answers a question in plain English, of one or several hops: entities with paths of facts and sentences, and how probably each is right."""
+        """Answers a question in plain English, of one or several hops: entities with paths of facts and sentences, and the probability that each is right."""
         with _Told():
             return _members(kb.ask(question), top)
 

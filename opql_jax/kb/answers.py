@@ -167,7 +167,8 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
 
 def confidence(kb: VirtualKB, answer: Answer) -> str:
     """The best answer over plain text and its probability, or that it is not sure."""
-    if not len(answer) or answer.probabilities is None:
+    assert answer.probabilities is not None  # what answers over plain text gives them
+    if not len(answer):
         return 'not sure: nothing was found'
     name, probability = kb.vocab.names[answer.entities[0]], answer.probabilities[0]
     return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'

@@ -71,7 +71,7 @@ class LanguageModelAnswerer:
                 entities[i],
                 probabilities[i],
                 tuple(tuple(self._hop(read, i * topics + t) for read in reads) for t in range(len(m.r1) if reads else 0)),
-                without_memory[i],
+                without_memory=without_memory[i],
             )
             for i, m in enumerate(inputs)
         ]

@@ -132,12 +132,13 @@ class VirtualKB:
 
         Afterwards neither it nor its answers and sets can be asked anything: InputError says so. To close it again does nothing.
         """
-        self._release()
-        if self.memory is not None:
-            self.memory.close()
+        release, memory = self._release, self.memory
+        self.__class__ = _Closed  # type: ignore[assignment]  # first, so that another thread is told
         vars(self).clear()
+        release()
+        if memory is not None:
+            memory.close()
         gc.collect()  # `SetEvaluator` refers to itself, and to the memory maps
-        self.__class__ = _Closed  # type: ignore[assignment]
 
     def __enter__(self) -> 'VirtualKB':
         return self
@@ -349,4 +350,6 @@ class _Closed(VirtualKB):
         pass
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith('__'):  # which Python asks for
+            raise AttributeError(name)
         raise InputError('this knowledge base was closed: open it again')

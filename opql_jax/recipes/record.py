@@ -120,7 +120,7 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
 
     Args:
         files: as a command names them.
-        folder: the working directory of the command; what is not there is a file that comes along.
+        folder: the working directory of the command; what is not there ships with the package.
 
     Raises:
         InputError: a file cannot be read; names it.

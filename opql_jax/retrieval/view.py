@@ -171,11 +171,10 @@ class View:
         self._passage, self._sentence = similarity[:count], similarity[count:]
         # Of each passage the row of the sentence that suits the question best, or -1, and how well.
         self._best_row, self._best_sentence = np.full(count, -1), np.zeros(count, np.float32)
-        if len(self._sentence):
-            has_any = np.diff(index.first_sentence) > 0
-            self._best_sentence[has_any] = np.maximum.reduceat(self._sentence, index.first_sentence[:-1][has_any])
-            rows = np.flatnonzero(self._sentence == self._best_sentence[index.passage_of_sentence])
-            self._best_row[index.passage_of_sentence[rows]] = rows
+        has_any = np.diff(index.first_sentence) > 0
+        self._best_sentence[has_any] = np.maximum.reduceat(self._sentence, index.first_sentence[:-1][has_any])
+        rows = np.flatnonzero(self._sentence == self._best_sentence[index.passage_of_sentence])
+        self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
         self._best = np.where(self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage)
         self.first = np.stack([*self._sums(self._has), self._best, self._passage], 1)
