@@ -3,9 +3,9 @@
 import os
 import pathlib
 from collections.abc import Callable, Collection
+from typing import TypeVar
 from urllib.parse import urlencode
 
-import jinja2
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -18,10 +18,11 @@ from opql_jax.core.errors import InputError
 from opql_jax.explorer import guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
+from opql_jax.explorer.rendering import STATIC, make_templates
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
 
-_HERE = pathlib.Path(__file__).parent
+T = TypeVar('T')
 
 
 class Explorer:
@@ -31,8 +32,7 @@ class Explorer:
         self._current = Current(folder)
         self._changes = Changes(folder) if writable else None
         self._map: tuple[VirtualKB, list[views.Point]] | None = None
-        loader = jinja2.FileSystemLoader(_HERE / 'templates')
-        self._templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        self._templates = make_templates()
         self._templates.globals |= {
             'title': pathlib.Path(os.path.abspath(folder)).name,
             'link': _link,
@@ -55,7 +55,7 @@ class Explorer:
         return [
             *(Route(path, page, methods=['GET']) for path, page in pages.items()),
             *(Route(path, form, methods=['POST']) for path, form in forms.items()),
-            Mount('/static', StaticFiles(directory=_HERE / 'static')),
+            Mount('/static', StaticFiles(directory=STATIC)),
         ]
 
     # ---- Pages: each runs in a thread of its own ----
@@ -97,23 +97,26 @@ class Explorer:
     async def add(self, request: Request) -> Response:
         assert self._changes is not None  # else there is no such route
         form = await self._changes.form(request)
-        document = await run_in_threadpool(self._changes.add, form.get('title', ''), form.get('text', ''))
-        await run_in_threadpool(self._current.newest)  # the next page shows the change
+        document = await self._change(self._changes.add, form.get('title', ''), form.get('text', ''))
         return RedirectResponse(_link('/document', id=document), 303)
 
     async def forget(self, request: Request) -> Response:
         assert self._changes is not None
         form = await self._changes.form(request)
-        await run_in_threadpool(self._changes.forget, form.get('id', ''))
-        await run_in_threadpool(self._current.newest)
+        await self._change(self._changes.forget, form.get('id', ''))
         return RedirectResponse('/documents', 303)
 
     async def undo(self, request: Request) -> Response:
         assert self._changes is not None
         await self._changes.form(request)
-        await run_in_threadpool(self._changes.undo)
-        await run_in_threadpool(self._current.newest)
+        await self._change(self._changes.undo)
         return RedirectResponse('/documents', 303)
+
+    async def _change(self, function: Callable[..., T], *arguments) -> T:
+        """The result of a change, once the new version is open, so that the next page shows it."""
+        result = await run_in_threadpool(function, *arguments)
+        await run_in_threadpool(self._current.newest)
+        return result
 
     # ---- For programs ----
 

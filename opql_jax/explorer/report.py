@@ -13,7 +13,6 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from opql_jax.core import files
@@ -22,6 +21,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.explorer.rendering import STATIC, make_templates
 from opql_jax.explorer.views import words_between
 from opql_jax.kb.index_text import Parts
 from opql_jax.kb.info import describe_version, rejected_files
@@ -29,7 +29,6 @@ from opql_jax.memory.format import Memory
 from opql_jax.models import released
 from opql_jax.retrieval.words import words_of
 
-_HERE = pathlib.Path(__file__).parent
 # Rows of a table, examples in one of its cells, and documents that were left out which are listed.
 _ROWS, _EXAMPLES, _LISTED = 25, 3, 200
 
@@ -130,11 +129,11 @@ def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
         InputError: this is no knowledge base of plain text, or a link is in the place of the file.
     """
     files.refuse_link(output)
-    loader = jinja2.FileSystemLoader(_HERE / 'templates')
-    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    style = (_HERE / 'static' / 'style.css').read_text(encoding='utf-8')
-    page = templates.get_template('report.html').render(
-        title=pathlib.Path(os.path.abspath(kb)).name, style=style, report=make_report(kb)
+    style = (STATIC / 'style.css').read_text(encoding='utf-8')
+    page = (
+        make_templates()
+        .get_template('report.html')
+        .render(title=pathlib.Path(os.path.abspath(kb)).name, style=style, report=make_report(kb))
     )
     with files.atomic_path(output) as partial:
         partial.write_text(page, encoding='utf-8')

@@ -32,11 +32,8 @@ STRANGE = '<script>alert("1")</script> Öz'
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp('films')
-    films.write(root / 'films.jsonl')
     strange = {'id': 'a/b?<x>', 'title': STRANGE, 'text': f'{STRANGE} is a film. It was directed by Ingrid Solberg.'}
-    with open(root / 'films.jsonl', 'a', encoding='utf-8') as file:
-        file.write(json.dumps(strange) + '\n')
-    index_text([root / 'films.jsonl'], root / 'films.kb', processes=1)
+    index_text([films.write(root / 'films.jsonl', strange)], root / 'films.kb', processes=1)
     return root / 'films.kb'
 
 

@@ -1,7 +1,6 @@
 """The explorer in a real Chromium: by keyboard and by mouse, narrow and dark, without scripts, and readable by assistive technology."""
 
 import contextlib
-import json
 import shutil
 import socket
 import threading
@@ -50,11 +49,8 @@ PAGES = {
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp('films')
-    films.write(root / 'films.jsonl')
     long = {'id': 'long', 'title': LONG_NAME, 'text': f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.'}
-    with open(root / 'films.jsonl', 'a', encoding='utf-8') as file:
-        file.write(json.dumps(long) + '\n')
-    index_text([root / 'films.jsonl'], root / 'films.kb', processes=1)
+    index_text([films.write(root / 'films.jsonl', long)], root / 'films.kb', processes=1)
     return root / 'films.kb'
 
 

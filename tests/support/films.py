@@ -17,7 +17,7 @@ EXAMPLES = [
 ]
 
 
-def write(path: pathlib.Path) -> pathlib.Path:
-    """Writes the documents into a .jsonl file, and returns it."""
-    path.write_text(LINES, encoding='utf-8')
+def write(path: pathlib.Path, *more: dict) -> pathlib.Path:
+    """Writes the documents, and more of them, into a .jsonl file, and returns it."""
+    path.write_text(LINES + ''.join(f'{json.dumps(record)}\n' for record in more), encoding='utf-8')
     return path
