@@ -1,7 +1,12 @@
 """Slot filling over documents with relation labels: trained over the memory of four fifths of them, asked over that of the rest.
 
-Every answer rests on a sentence at every hop. The rows `without-P` leave P percent of the relations out of all supervision and ask only
-what needs one of them.
+Every answer rests on a sentence at every hop. Three kinds of rows tell what novelty costs, for P percent of the relations:
+
+    SYSTEM-novel-P    the protocol of the paper (section 3): the encoder of the memory was not trained on them, the follower was
+    SYSTEM-without-P  a harder one: they are left out of all supervision
+    SYSTEM-seen-P     for comparison: all relations were trained on
+
+Each is asked everything ('all') and what needs one of these relations ('novel').
 """
 
 import functools
@@ -13,6 +18,11 @@ from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluat
 gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = ('opql', 'opql-pretrained', 'drkit', 'kv-memory')
 HELD_OUT = (10, 25, 50, 75)
+PROTOCOLS = {
+    'novel': 'which the encoder of the memory was not trained on',
+    'without': 'which nothing was trained on',
+    'seen': 'all of which were trained on',
+}
 HOPS = (1, 2, 3)
 
 
@@ -29,25 +39,37 @@ def _relations(options: Options) -> list[str]:
     return sorted({name for query in reader.questions(vocab, os.devnull)['1-hop/train'] for name in query.relations})
 
 
-def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> list[Step]:
-    """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on."""
-    held_out = random_share(_relations(options), percent_held_out / 100, options.seed) if percent_held_out else ()
-    suffix = f'-without{percent_held_out}' if percent_held_out else ''
-    row = f'novel-relations/{system}/{percent_held_out}' if percent_held_out else system
+def slot_filling(options: Options, system: str, protocol: str = '', percent: int = 0) -> list[Step]:
+    """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on.
+
+    Args:
+        system: one of `SYSTEMS`.
+        protocol: one of `PROTOCOLS`, if questions that need one of some relations are asked apart.
+        percent: the share of these relations.
+    """
+    chosen = random_share(_relations(options), percent / 100, options.seed) if protocol else ()
+    unknown_to_memory = chosen if protocol in ('novel', 'without') else ()
+    unknown_to_follower = chosen if protocol == 'without' else ()
     steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
     pretraining = train('relations', gin('relations'), options)
-    model, following = f'align-{system}{suffix}', gin('follow')
+    model, following = f'align-{system}' + (f'-without{percent}' if unknown_to_memory else ''), gin('follow')
     if system == 'kv-memory':
         following = gin('kv_memory_follow')
-        steps += [train(model, gin('kv_memory_align'), options, INIT_FROM=None, HELD_OUT=held_out)]
+        steps += [train(model, gin('kv_memory_align'), options, INIT_FROM=None, HELD_OUT=unknown_to_memory)]
     elif system == 'opql-pretrained':
         model = 'relations'
         steps += [pretraining]
     else:
         alignment = gin('align_mentions' if system == 'drkit' else 'align')
-        steps += [pretraining, train(model, alignment, options, INIT_FROM='relations', HELD_OUT=held_out)]
-    follow = f'follow-{system}{suffix}'
-    entries = {'INIT_FROM': model, 'MEMORY': f'memory-{model}', 'HELD_OUT': held_out}
+        steps += [pretraining, train(model, alignment, options, INIT_FROM='relations', HELD_OUT=unknown_to_memory)]
+    follow = f'follow-{system}'
+    if unknown_to_follower:
+        follow += f'-without{percent}'
+    elif unknown_to_memory and model != 'relations':
+        follow += f'-novel{percent}'
+    entries = {'INIT_FROM': model, 'MEMORY': f'memory-{model}', 'HELD_OUT': unknown_to_follower}
+    row = f'results/{system}-{protocol}-{percent}' if protocol else f'results/{system}'
+    questions = {f'{row}/all': (), f'{row}/novel': chosen} if protocol else {row: ()}
     asked = [f'{hops}-hop/dev' for hops in HOPS]
     return [
         *steps,
@@ -55,7 +77,7 @@ def slot_filling(options: Options, system: str, percent_held_out: int = 0) -> li
         train(follow, following, options, **entries),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
         build_memory(f'memory-{model}-dev', model, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
-        evaluate(f'results/{row}', follow, f'memory-{model}-dev', asked, 'text-dev', NEEDS=held_out),
+        *(evaluate(name, follow, f'memory-{model}-dev', asked, 'text-dev', NEEDS=needs) for name, needs in questions.items()),
     ]
 
 
@@ -66,11 +88,14 @@ RECIPES = [
     ),
     *(
         Recipe(
-            f'slot-filling/{name}-without-{percent}',
-            f'{name}, asked what needs one of {percent} % of the relations, which nothing was trained on',
-            functools.partial(slot_filling, system=name, percent_held_out=percent),
+            f'slot-filling/{name}-{protocol}-{percent}',
+            f'{name}, asked what needs one of {percent} % of the relations, {meaning}',
+            functools.partial(slot_filling, system=name, protocol=protocol, percent=percent),
         )
+        for protocol, meaning in PROTOCOLS.items()
         for percent in HELD_OUT
         for name in SYSTEMS[:3]
+        # What was pretrained on text alone has no relations to hold out of its memory: `novel` is `seen`.
+        if (name, protocol) != ('opql-pretrained', 'seen')
     ),
 ]

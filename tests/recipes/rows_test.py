@@ -250,6 +250,21 @@ def test_systems_of_slot_filling_have_one_budget(data, tmp_path):
     assert {('gin/experiments/slot_filling/follow.gin',)} <= gin['opql'] & gin['opql-pretrained'] & gin['drkit']
 
 
+def test_novel_relations_are_held_out_of_the_memory_or_of_everything_and_asked_apart(data, tmp_path):
+    def held_out(row):
+        """{step: its relations that are held out, or needed by questions}"""
+        steps = {step.name: step.bindings for step in catalog.find(f'slot-filling/{row}').build(Options(tmp_path, data))}
+        of = lambda kind: next((b['HELD_OUT'] for name, b in steps.items() if name.startswith(kind)), None)
+        return of('align'), of('follow'), steps[f'results/{row}/all']['NEEDS'], steps[f'results/{row}/novel']['NEEDS']
+
+    *_, chosen = held_out('drkit-novel-50')
+    assert len(chosen) == 3  # of five
+    assert held_out('drkit-novel-50') == held_out('opql-novel-50') == (chosen, (), (), chosen)
+    assert held_out('drkit-without-50') == held_out('opql-without-50') == (chosen, chosen, (), chosen)
+    assert held_out('drkit-seen-50') == ((), (), (), chosen)
+    assert held_out('opql-pretrained-novel-50') == (None, (), (), chosen)
+
+
 def test_the_command_line_lists_shows_and_runs(data, tmp_path):
     def python(*arguments):
         done = subprocess.run(
