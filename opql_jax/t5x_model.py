@@ -1,48 +1,52 @@
 """Training objectives as models of t5x, so that its train, eval and infer binaries can drive them. t5x itself is not imported.
 
-    model = T5xModel(objectives.Relations(rows=256), encoder, '/data/prepared', optimizer_def)
+    model = T5xModel(objectives.Relations(rows=256), encoder, 'films.kb', optimizer_def, model_dir='films.kb/t5x-relations')
     optimizer_def = t5x.optimizers.OptaxWrapper(trained_only(objective, trainer.make_optimizer(20_000)))
 
-What t5x calls on a model (`t5x.models.BaseModel`) is here; the losses are the objectives'. Three things are peculiar:
+What t5x calls on a model (`t5x.models.BaseModel`) is here; the losses are the objectives', and the model registers the SeqIO task
+of its objective. gin/t5x shows how the binaries are called. Three things are peculiar:
 
-- An element of a task of `opql_jax_tasks.opql` is a whole batch, so t5x's batch of B elements, its first axis, is B batches,
-  which are concatenated as those of several shards are: B is a multiple of the devices along 'data', usually their number.
-  Tasks must not be shuffled, and predictions and scores are those of elements, [B, rows, ...] and [B].
-- How many hops a batch has cannot be static under t5x, so all numbers in `hops` are compiled. A batch of another number, and
-  one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN,
-  and -1 is to SeqIO's metrics an answer that was not found.
+- An element of the task is a whole batch, so t5x's batch of B elements, its first axis, is B batches, the shards of one step,
+  which are concatenated: B is a multiple of the devices along 'data', usually their number.
+- How many hops a batch has cannot be static under t5x, so all numbers that occur in the data are compiled. A batch of another
+  number, and one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN.
 - t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under `trained_only` (or t5x's
   MultiOptimizer with `flax.traverse_util.ModelParamTraversal(lambda name, _: objective.trainable(name[1:]))`).
 
 `params_axes` names the axes of parameters as t5x's standard rules know them, and rows of the entity table 'entities', which t5x must
 be told about: `standard_logical_axis_rules(additional_rules=[('entities', ('data', 'model'))])` spreads them over all devices. The
 memory of an objective, and parameters of `init_from`, are constants of what t5x compiles, and no part of its checkpoints.
-gin/t5x shows how its binaries are called.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import flax
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from clu import metrics as clu_metrics
+from clu import values as clu_values
 from flax import traverse_util
 from flax.core import freeze
 from flax.linen import partitioning
 from jax.sharding import Mesh
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Hops, from_named_leaves
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training import lineage
+from opql_jax.training import lineage, t5x_checkpoints, trainer
 from opql_jax.training import state as state_lib
 from opql_jax.training.objectives import Objective
-from opql_jax_tasks.question_sets import EvaluatedBatches
-from opql_jax_tasks.vocabulary import WordPieceVocabulary
+from opql_jax_tasks import opql
+from opql_jax_tasks.vocabulary import EntityVocabulary, WordPieceVocabulary
 
 # The axes of parameters by the end of their names, the first that fits; all others lie whole on each device.
 _AXES = (
@@ -57,6 +61,38 @@ _AXES = (
 )
 
 
+def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: EntityVocabulary) -> None:
+    """`write_fn` of t5x.infer: a JSON line {id, question, answers, scores} for each question, best answers first.
+
+    Of a task without questions, and in the mode 'score', each element is a line: {score}, or {prediction} and what else the
+    model says of each row.
+
+    Args:
+        path: of the file.
+        inferences: (predictions, what else the model says of them), of each element.
+        task_ds: the elements.
+        mode: of t5x.infer.
+        vocabulary: of the feature 'targets'.
+    """
+    predictions, aux = inferences
+
+    def lines():
+        for i, element in enumerate(task_ds.as_numpy_iterator()):
+            found = np.asarray(predictions[i]).tolist()
+            others = {name: np.asarray(values[i]).tolist() for name, values in aux.items()}
+            if mode == 'score' or 'id' not in element:
+                yield {'score' if mode == 'score' else 'prediction': found, **others}
+                continue
+            (scores,) = others.values()
+            for name, question, entities, weights in zip(element['id'], element['question'], found, scores):
+                if name:
+                    ranked = [(vocabulary.keys[entity], weight) for entity, weight in zip(entities, weights) if entity >= 0]
+                    answers, weights = map(list, zip(*ranked)) if ranked else ([], [])
+                    yield {'id': name.decode(), 'question': question.decode(), 'answers': answers, 'scores': weights}
+
+    files.path(path).write_text(''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines()), encoding='utf-8')
+
+
 def trained_only(objective: Objective, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
     """The optimizer for the parameters that the objective trains; the others do not change.
 
@@ -69,56 +105,89 @@ def trained_only(objective: Objective, optimizer: optax.GradientTransformation) 
     return optax.multi_transform({'trained': optimizer, 'frozen': optax.set_to_zero()}, labels)
 
 
+@flax.struct.dataclass
+class _Average(clu_metrics.Average):
+    """An average that is no number where there was nothing to average, such as no batch of some number of hops."""
+
+    def compute_value(self):
+        return super().compute_value() if np.any(self.count) else clu_values.Text('none')
+
+
 class T5xModel:
-    """An objective over a prepared folder with the interface of t5x's models.
+    """An objective over a knowledge base with the interface of t5x's models.
 
     Attributes:
         task: what the objective built.
     """
 
-    FEATURE_CONVERTER_CLS = EvaluatedBatches  # changes nothing
+    FEATURE_CONVERTER_CLS = opql.EvaluatedBatches
 
     def __init__(
         self,
         objective: Objective,
         encoder: Callable[..., RelationEncoder],
-        prepared_dir: str | os.PathLike,
+        kb: str | os.PathLike,
         optimizer_def=None,
         *,
-        hops: Sequence[int] | None = None,
+        text: str = 'text',
+        model_dir: str | None = None,
+        task_name: str = 'opql',
         init_from: str | None = None,
         bert_folder: str | None = None,
+        seed: int = 0,
+        batch_size: int = 1,
+        num_microbatches: int | None = None,
+        questions: Sequence[str] = (),
+        rows: int = 64,
         mesh: Mesh | None = None,
     ):
-        """Opens the data and the objective.
+        """Opens the data and the objective, and registers the task.
 
         Args:
             objective: what is trained.
             encoder: makes the relation encoder, as for `trainer.train`.
-            prepared_dir: the prepared folder of the task.
-            optimizer_def: t5x's, see above; eval and infer need none.
-            hops: numbers of hops that batches may have, for an objective over questions; 1 .. max_hops if None.
+            kb: the knowledge base, whose parts `text`, `init_from` and the memory of the objective are.
+            optimizer_def: t5x's, see above; None for a model that is only evaluated.
+            text: the prepared text.
+            model_dir: MODEL_DIR of t5x, which states what is trained there; another run is refused. None states and compares nothing.
+            task_name: of the task, see `opql_jax_tasks.opql.register`.
             init_from, bert_folder: where parameters start that no checkpoint of t5x restores; see `trainer.TrainConfig`.
+            seed: of the batches and of fresh parameters, as a run of `trainer.train` has it.
+            batch_size: B of t5x's training.
+            num_microbatches: that of t5x's trainer, which adds up the gradients of microbatches: they are divided by it.
+            questions, rows: what the task's split 'validation' asks.
             mesh: of t5x's partitioner; if None all devices along 'data', as PjitPartitioner(num_partitions=1) has it.
 
         Raises:
             InputError: what the objective or the run `init_from` needs is missing or does not fit.
         """
+        folder, memory = KBFolder(kb), getattr(objective, 'memory_dir', None) or None
+        objective = objective.located(folder)
+        prepared_dir, init_from = folder.part(text), str(folder.part(init_from)) if init_from else None
         self._prepared = Prepared(prepared_dir)
-        self._encoder = encoder(vocab_size=self._prepared.tokenizer.get_vocab_size())
+        self._encoder = trainer.make_encoder(encoder, self._prepared)
         self._mesh = make_mesh() if mesh is None else mesh
-        self.task = objective.build(self._prepared, self._encoder, self._mesh)
+        self.task = objective.build(self._prepared, self._encoder, self._mesh, seed)
         self._structure = self.task.source[0]
-        self.optimizer_def, self._bert_folder = optimizer_def, bert_folder
-        # t5x refuses a task of another vocabulary, which here is a task of another prepared folder.
+        self.optimizer_def, self._bert_folder, self._microbatches = optimizer_def, bert_folder, num_microbatches or 1
+        # t5x refuses a task of another vocabulary.
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
-        self._hops = tuple(sorted({*(hops or range(1, getattr(objective, 'max_hops', 1) + 1))}))
-        self._params = None
-        if init_from:
+        registered = opql.register(task_name, objective, prepared_dir, batch_size=batch_size, questions=questions, rows=rows)
+        sources = self.task.source, registered.source.open(opql.VALIDATION)
+        self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
+        self._params, origin = None, lineage.read_meta(init_from)
+        if init_from or memory:
             # Read here, as t5x calls `get_initial_variables` under jit.
-            params = self._params = self._starting_params(0, init_from)
-            meta = lineage.read_meta(init_from)
-            self.task.check_init(params, meta['lineage'] if meta else {})
+            params = self._starting_params(seed, init_from)
+            self.task.check_init(params, origin['lineage'] if origin else {})
+            self._params = params
+        if model_dir:
+            described = lineage.describe_run(self.task, self._prepared, seed, origin, batch_size)
+            run = {'lineage': described, 'text': text, 'memory': memory}
+            encoding = trainer.pair_encoding(objective, init_from)
+            t5x_checkpoints.state_run(
+                model_dir, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
+            )
 
     def _starting_params(self, seed, init_from=None):
         params = state_lib.starting_params(self._encoder, self._prepared, init_from, self._bert_folder, seed)
@@ -128,19 +197,29 @@ class T5xModel:
         """`params` and the names of their axes, `params_axes`; the shapes of the input change neither."""
         del input_shapes, input_types
         params = self._starting_params(rng) if self._params is None else self._params
-        if self.task.trainable('entity_table'):
+        split = self.task.trainable('entity_table')
+        if split:
             padding = -len(self._prepared.vocab) % self._mesh.size
             params = {**params, 'entity_table': jnp.pad(params['entity_table'], ((0, padding), (0, 0)))}
         flat = traverse_util.flatten_dict(params, sep='/')
-        axes = {f'{name}_axes': partitioning.AxisMetadata(_axes(name, value.ndim)) for name, value in flat.items()}
+        names = {name: self._axes(name, value.shape) for name, value in flat.items()}
+        if not split:  # it lies whole on each device, as in `trainer.train`
+            names['entity_table'] = (None, None)
+        axes = {f'{name}_axes': partitioning.AxisMetadata(named) for name, named in names.items()}
         return freeze({'params': params, 'params_axes': traverse_util.unflatten_dict(axes, sep='/')})
 
+    def _axes(self, name: str, shape: tuple[int, ...]) -> tuple:
+        """The names of a parameter's axes; none for those that the devices along 'model' cannot share evenly."""
+        fits = (axes for end, axes in _AXES if re.search(rf'(^|/){end}$', name) and len(axes) == len(shape))
+        axes, parts = next(fits, (None,) * len(shape)), self._mesh.shape['model']
+        return tuple(axis if axis == 'entities' or size % parts == 0 else None for axis, size in zip(axes, shape))
+
     def loss_fn(self, params, batch: Mapping, dropout_rng: jax.Array | None):
-        """(the objective's loss, its metrics and the loss as clu metrics); without dropout if there is no key."""
+        """(the objective's loss over the number of microbatches, its metrics and the loss); without dropout if there is no key."""
         trained, frozen = state_lib.split_params(params, self.task.trainable)
         params = state_lib.merge_params(trained, jax.lax.stop_gradient(frozen))
         loss, metrics = self._loss(params, _joined(batch), dropout_rng)
-        return loss, {'loss': clu_metrics.Average.from_model_output(loss), **metrics}
+        return loss / self._microbatches, {'loss': _Average.from_model_output(loss), **metrics}
 
     def eval_fn(self, params, batch: Mapping):
         """`loss_fn` without dropout."""
@@ -155,11 +234,14 @@ class T5xModel:
         del rng
         task_predict = self.task.predict
         if task_predict is None:
-            raise InputError('this objective predicts nothing: use one that answers questions or encodes pairs')
+            raise InputError(
+                "this objective predicts nothing: use MODE='score', or one that answers questions or encodes pairs"
+            )
         params = _plain(params)
+        memory = self._memory(params)
 
         def predict(batch):
-            out = self._with_hops(lambda batch: task_predict(params, batch, self.task.memory), batch)
+            out = self._with_hops(lambda batch: task_predict(params, batch, memory), batch)
             missing = lambda value: jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
             return jax.tree.map(lambda value: jnp.where(self._is_compiled(batch), value, missing(value)), out)
 
@@ -173,10 +255,11 @@ class T5xModel:
 
     def _loss(self, params, batch, rng):
         """The loss of a batch and its metrics, those of other numbers of hops empty."""
+        memory = self._memory(params)
 
         def compute(batch):
-            loss, metrics = self.task.loss(params, batch, self.task.memory, rng)
-            return loss, {name: clu_metrics.Average.from_model_output(value) for name, value in metrics.items()}
+            loss, metrics = self.task.loss(params, batch, memory, rng)
+            return loss, {name: _Average.from_model_output(value) for name, value in metrics.items()}
 
         names = {}
         for hops in self._hops:
@@ -184,10 +267,15 @@ class T5xModel:
 
         def padded(batch):
             loss, metrics = compute(batch)
-            return loss, {name: metrics.get(name, clu_metrics.Average.empty()) for name in names}
+            return loss, {name: metrics.get(name, _Average.empty()) for name in names}
 
         loss, metrics = self._with_hops(padded, batch)
         return jnp.where(self._is_compiled(batch), loss, jnp.nan), metrics
+
+    def _memory(self, params):
+        """The memory, with keys of these parameters if it has keys."""
+        refresh = self.task.refresh
+        return self.task.memory if refresh is None else refresh(self.task.memory, jax.lax.stop_gradient(params))
 
     def _structured(self, batch, hops):
         """A batch as the task's source makes it, with a static number of hops."""
@@ -211,11 +299,6 @@ def _plain(params) -> dict:
     return state_lib.merge_params(*state_lib.split_params(params, lambda name: True))
 
 
-def _axes(name: str, ndim: int) -> tuple:
-    fits = (axes for end, axes in _AXES if re.search(rf'(^|/){end}$', name) and len(axes) == ndim)
-    return next(fits, (None,) * ndim)
-
-
 def _is_hops(name):
     return name.split('/')[-1] == 'hops'
 
@@ -226,10 +309,13 @@ def _hops_of(batch):
 
 
 def _elements(batch: Mapping) -> dict:
-    """The features with one number of hops per element, [B]; those of `question_sets` are one for each row."""
-    return {name: x[:, 0] if _is_hops(name) and jnp.ndim(x) > 1 else x for name, x in batch.items()}
+    """The features that a source makes, with numbers of hops [B] and not [B, 1]."""
+    return {name: x[:, 0] if _is_hops(name) else x for name, x in batch.items() if name != 'targets'}
 
 
 def _joined(batch: Mapping) -> dict:
     """The B batches of t5x's batch as one: rows one after the other; numbers of hops stay [B]."""
-    return {name: jnp.reshape(x, (-1, *x.shape[2:])) if x.ndim > 1 else x for name, x in _elements(batch).items()}
+    return {
+        name: jnp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])) if x.ndim > 1 else x
+        for name, x in _elements(batch).items()
+    }

@@ -1,129 +1,186 @@
-"""OPQL's training data as SeqIO tasks.
+"""OPQL's training data as SeqIO tasks, and sets of questions to evaluate on.
 
-An element of a task is a whole batch, exactly what a source of `opql_jax.data.sources` makes for that step, so a task must be
-neither shuffled nor batched again. A feature is named by its path in the batch, such as 'pairs/0/tokens':
+    register('relations', objectives.Relations(rows=256), 'films.kb/text')  # an objective of opql_jax.training
+    seqio.get_dataset('relations', task_feature_lengths=None, feature_converter=EvaluatedBatches())
 
-    register('relations', '/data/prepared', num_steps=20_000, sampler='shared')
-    seqio.get_dataset('opql_relations', task_feature_lengths=None, dataset_split='train', shuffle=False, seed=0,
-                      feature_converter=seqio.PassThroughFeatureConverter())
+    register('webqsp', objectives.AnswerQuestions(questions='train.jsonl'), 'films.kb/text', questions=['dev.jsonl'])
+    evaluator = seqio.Evaluator('webqsp', EvaluatedBatches(), eval_split='validation')
+    metrics, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
+
+An element of a task is a whole batch, what the objective's source makes of a step, so tasks must not be packed. The split 'train'
+is endless: where a pass over the data ends, other batches follow. It is drawn at random, so `shuffle` changes nothing; an iterator
+over it can be saved and restored (`tf.train.Checkpoint`). Nothing can be cached: SeqIO ignores `use_cached`, with a warning.
+
+A feature is named by its path in the batch, such as 'pairs/0/tokens', of the first bucket of lengths. All tasks have 'targets', the
+answers to what the split 'validation' asks. Features of text, 'id' and 'question', say what that is; `EvaluatedBatches` leaves them out.
 """
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import seqio
 import tensorflow as tf
 
-from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources import align, align_passages, cloze, entities, follow, open_questions, relations
 from opql_jax.data.sources.base import Source, named_leaves
-from opql_jax_tasks.vocabulary import WordPieceVocabulary
+from opql_jax.data.sources.each_question import EachQuestion
+from opql_jax_tasks.metrics import mean_loss, ranked_entities
+from opql_jax_tasks.vocabulary import EntityVocabulary, WordPieceVocabulary
+
+TRAIN, VALIDATION = 'train', 'validation'
+# More elements than are ever read.
+_ENDLESS = 2**62
+# Added to a seed for draws that the training does not see.
+_OTHER_DRAWS = 1 << 20
 
 
-def _with_settings(source, settings):
-    """A source whose settings are given as fields."""
-    return lambda prepared, *, seed=0, **fields: source(prepared, settings(**fields), seed)
+class Objective(Protocol):
+    """What tasks need of a training objective (`opql_jax.training.objectives`)."""
+
+    def source(self, prepared: Prepared, seed: int = 0) -> Source:
+        """The batches that are trained on."""
+
+    def validation(self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0) -> Source:
+        """The batches that are evaluated."""
 
 
-def _read_open_questions(prepared: Prepared, *, questions: str | os.PathLike, **fields):
-    """The source over a question file; `fields` are its other arguments."""
-    return open_questions.OpenQuestionSource(prepared, read_questions(questions, prepared.vocab), **fields)
+class EvaluatedBatches(seqio.PassThroughFeatureConverter):
+    """SeqIO's pass-through converter without features of text, which no model takes, and with the attributes its evaluator reads."""
+
+    TASK_FEATURES = {}
+    pack = False
+
+    def __call__(self, ds, task_feature_lengths):
+        return ds.map(lambda element: {name: value for name, value in element.items() if value.dtype != tf.string})
 
 
-# The source of each kind of task: a function of a prepared folder, `seed` and the fields of `register`.
-KINDS: dict[str, Callable] = {
-    'entities': entities.EntitySource,
-    'relations': _with_settings(relations.RelationSource, relations.RelationSettings),
-    'align': _with_settings(align.AlignSource, align.AlignSettings),
-    'align_passages': _with_settings(align_passages.PassageAlignSource, align_passages.PassageAlignSettings),
-    'follow': follow.FollowSource,
-    'lm_cloze': cloze.ClozeSource,  # needs the `entries` of a memory, which the caller opens
-    'lm_questions': _read_open_questions,
-}
-
-
-def register(kind: str, prepared_dir: str | os.PathLike, *, num_steps: int, name: str | None = None, **fields) -> seqio.Task:
-    """Registers a task with one split, 'train', of `num_steps` batches.
+def register(
+    name: str,
+    objective: Objective,
+    prepared_dir: str | os.PathLike,
+    *,
+    batch_size: int = 1,
+    questions: Sequence[str] = (),
+    rows: int = 64,
+    eval_batches: int = 16,
+) -> seqio.Task:
+    """Registers what an objective is trained and evaluated on as a task, in place of one that has its name.
 
     Args:
-        kind: one of `KINDS`.
-        prepared_dir: a prepared directory.
-        num_steps: batches.
-        name: of the task; `opql_{kind}` by default.
-        **fields: settings of the source, e.g. `sampler` of `RelationSettings`, `splits` of `FollowSource`, or the question
-            file `questions` of 'lm_questions'.
+        name: of the task.
+        objective: makes the batches.
+        prepared_dir: a prepared folder.
+        batch_size: elements that will be joined, over all processes: each run of so many are the shards of one step, as
+            `trainer.train` has them with `data_shards`.
+        questions: question sets, splits of the folder or files, of which the split 'validation' asks each question once. Without
+            any it has other draws of what is trained on, and the metric is the mean loss.
+        rows: questions of an element.
+        eval_batches: elements of 'validation' without questions.
 
     Returns:
         The task. `get_dataset(..., seed=s)` gives the batches of seed s; without a seed, those of seed 0.
 
     Raises:
-        ValueError: for another kind, or a name that is already registered.
-        TypeError: for fields that the source lacks.
+        InputError: data are missing or do not fit, see `Objective.source` and `Objective.validation`.
     """
-    if kind not in KINDS:
-        raise ValueError(f'kind is {kind!r}; it must be one of {sorted(KINDS)}')
-    source = lambda seed: KINDS[kind](Prepared(prepared_dir), seed=seed, **fields)
-    return add(name or f'opql_{kind}', prepared_dir, {'train': (source, num_steps)})
+    prepared = Prepared(prepared_dir)
 
-
-def add(
-    name: str,
-    prepared_dir: str | os.PathLike,
-    splits: Mapping[str, tuple[Callable[[int], Source], int]],
-    metric_fns: Sequence[Callable] = (),
-) -> seqio.Task:
-    """Registers a task whose splits are sources.
-
-    Args:
-        name: of the task.
-        prepared_dir: whose tokenizer the features named 'tokens' are read with.
-        splits: for each split a function that opens its source for a seed, and its number of steps; features are alike in names,
-            types and ranks.
-        metric_fns: see `seqio.Task`.
-    """
-
-    @functools.lru_cache(maxsize=2 * len(splits))
+    @functools.lru_cache(maxsize=4)
     def open_source(split, seed):
-        return splits[split][0](seed)
+        if split == TRAIN:
+            return objective.source(prepared, seed)
+        return objective.validation(prepared, tuple(questions), rows, seed + _OTHER_DRAWS)
 
-    def dataset_fn(split, shuffle_files, seed=None):
-        if shuffle_files:
-            raise ValueError(f'{name}: batches are already drawn at random; call get_dataset with shuffle=False')
-        return as_dataset(open_source(split, seed or 0), splits[split][1])
-
-    first = [named_leaves(open_source(split, 0)[0]) for split in splits][0]
+    asks = isinstance(open_source(VALIDATION, 0), EachQuestion)
+    source = BatchSource(open_source, len(open_source(VALIDATION, 0)) if asks else eval_batches, batch_size)
     tokens, ids = WordPieceVocabulary(prepared_dir), seqio.PassThroughVocabulary(np.iinfo(np.int32).max)
+    vocabularies = {'targets': EntityVocabulary(prepared)}
+    train, validation = (source.get_dataset(split).element_spec for split in source.splits)
     features = {
         key: seqio.Feature(
-            tokens if key.endswith('tokens') else ids, add_eos=False, dtype=tf.as_dtype(value.dtype), rank=np.ndim(value)
+            vocabularies.get(key, tokens if key.endswith('tokens') else ids),
+            add_eos=False,
+            dtype=value.dtype,
+            rank=value.shape.rank,
         )
-        for key, value in first.items()
+        for key, value in train.items()
+        if key in validation  # training may have texts beside questions
     }
+    if name in seqio.TaskRegistry.names():
+        seqio.TaskRegistry.remove(name)
     return seqio.TaskRegistry.add(
         name,
-        source=seqio.FunctionDataSource(
-            dataset_fn,
-            splits=list(splits),
-            num_input_examples={split: num_steps for split, (_, num_steps) in splits.items()},
-            caching_permitted=False,
-        ),
+        source=source,
         preprocessors=[],
         output_features=features,
-        metric_fns=metric_fns,
+        metric_fns=[ranked_entities if asks else mean_loss],
+        shuffle_buffer_size=None,
     )
 
 
-def as_dataset(source: Source, num_steps: int) -> tf.data.Dataset:
-    """The first batches of a source in order of their steps, with static shapes."""
-    first = named_leaves(source[0])
+class BatchSource(seqio.DataSource):
+    """Batches as elements: 'train', without end, and 'validation'."""
 
-    def batch(step):
-        values = tf.numpy_function(
-            lambda s: list(named_leaves(source[int(s)]).values()), [step], [tf.as_dtype(v.dtype) for v in first.values()]
+    def __init__(self, open_source: Callable[[str, int], Source], eval_batches: int, batch_size: int):
+        """Takes a function that opens the source of a split for a seed; the other arguments are as for `register`."""
+        super().__init__(
+            splits=[TRAIN, VALIDATION],
+            num_input_examples={TRAIN: None, VALIDATION: eval_batches},
+            caching_permitted=False,
+            performs_internal_shuffling=True,
         )
+        self._open, self._batch_size = open_source, batch_size
+
+    def open(self, split: str, seed: int | None = None) -> Source:
+        """The source of a split; that of seed 0 if None."""
+        return self._open(split, seed or 0)
+
+    @property
+    def supports_arbitrary_sharding(self) -> bool:
+        return True
+
+    def list_shards(self, split):
+        return [split]
+
+    def get_dataset(
+        self, split=TRAIN, shuffle=True, seed=None, shard_info=None, *, sequence_length=None, use_cached=False, num_epochs=1
+    ) -> tf.data.Dataset:
+        index, count = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
+        source = self.open(split, seed)
+        if split == VALIDATION:
+            return _as_dataset(functools.partial(_element, source), range(index, self.num_input_examples(split), count))
+        # Process `index` of `count` has its part of the shards of each step.
+        per_process = max(self._batch_size // count, 1)
+        shards = [source.shard(index * per_process + i, per_process * count) for i in range(per_process)]
+        return _as_dataset(lambda i: _element(shards[i % per_process], i // per_process), range(_ENDLESS))
+
+
+def _element(source: Source, step: int) -> dict[str, np.ndarray]:
+    """A batch as the features of an element."""
+    leaves = named_leaves(source[step]) | {'targets': np.full((1, 1), -1, np.int32)}
+    if isinstance(source, EachQuestion):
+        asked, leaves['targets'] = source.asked(step), source.targets(step)
+        unused = [''] * (len(leaves['targets']) - len(asked))
+        leaves |= {
+            'id': np.array([*(q.id for q in asked), *unused], object),
+            'question': np.array([*(q.text for q in asked), *unused], object),
+        }
+    # An evaluator of SeqIO takes no scalar, such as a number of hops.
+    return {name: np.atleast_1d(value) for name, value in leaves.items()}
+
+
+def _as_dataset(element: Callable[[int], dict], numbers: range) -> tf.data.Dataset:
+    """The elements of some numbers in order, with static shapes."""
+    first = element(0)
+    types = [tf.as_dtype(value.dtype) for value in first.values()]
+
+    def make(number):
+        # Without state, so that an iterator can be saved.
+        values = tf.numpy_function(lambda n: list(element(int(n)).values()), [number], types, stateful=False)
         return {key: tf.ensure_shape(v, first[key].shape) for key, v in zip(first, values, strict=True)}
 
-    return tf.data.Dataset.range(num_steps).map(batch, num_parallel_calls=2, deterministic=True)
+    dataset = tf.data.Dataset.range(numbers.start, numbers.stop, numbers.step)
+    return dataset.map(make, num_parallel_calls=2, deterministic=True)

@@ -8,6 +8,7 @@ import seqio
 import tensorflow as tf
 
 from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.data.prepared import Prepared
 
 
 class WordPieceVocabulary(seqio.Vocabulary):
@@ -56,3 +57,15 @@ class WordPieceVocabulary(seqio.Vocabulary):
 
     def __eq__(self, other) -> bool:
         return isinstance(other, WordPieceVocabulary) and self._tokenizer.to_str() == other._tokenizer.to_str()
+
+
+class EntityVocabulary(seqio.PassThroughVocabulary):
+    """Entities, whose ids pass through unchanged.
+
+    Attributes:
+        keys: of the entities, by id.
+    """
+
+    def __init__(self, prepared: Prepared):
+        super().__init__(len(prepared.vocab))
+        self.keys = prepared.vocab.keys

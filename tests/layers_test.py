@@ -55,6 +55,7 @@ EDGE = {
     'gin_utils',
     'verify',
     'release',
+    'import_t5x',
     'cli',
 }
 

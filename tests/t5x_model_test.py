@@ -3,18 +3,19 @@
 import functools
 import importlib.util
 import inspect
-import pathlib
-import re
+import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from clu import values as clu_values
 from flax import traverse_util
 from flax.core import freeze
 from flax.linen import partitioning
 
+import question_records
 import tiny_training
 
 seqio = pytest.importorskip('seqio', reason='SeqIO is not installed: pip install -e .[data]')
@@ -23,7 +24,7 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax import t5x_model
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import write_questions
+from opql_jax.corpus.questions import read_questions
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
@@ -31,10 +32,9 @@ from opql_jax.models.follower import follow_loss
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
 from opql_jax.training.checkpoints import CheckpointError
-from opql_jax_tasks import opql, question_sets
+from opql_jax.training.progress import TrainingError
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 4
 # What t5x's train, eval and infer call, with the arguments they give.
 INTERFACE = {
@@ -49,29 +49,24 @@ INTERFACE = {
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """(prepared folder, a model, its memory, a file of open questions)."""
+    """A knowledge base: a text, a model, its memory, a file of open questions."""
     root = tmp_path_factory.mktemp('world')
-    prepared = tiny_training.write_prepared(root / 'prepared')
+    prepared = tiny_training.write_prepared(root / 'text')
     tiny_training.write_untrained(prepared, root / 'model', spread=8.0)
-    memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
-    opened = Prepared(prepared)
-    records = [
-        {
-            'id': q.id,
-            'question': q.text,
-            'topics': [q.topic],
-            'answers': [opened.vocab.keys[a] for a in q.answers] or ['nobody'],
-            'hops': hops,
-        }
-        for hops in (1, 2)
-        for q in opened.questions(f'{hops}-hop/train')[:8]
-    ]
-    write_questions(root / 'asked.jsonl', records)
-    return prepared, root / 'model', memory, root / 'asked.jsonl'
+    tiny_training.write_memory(prepared, root / 'model', root / 'memory')
+    question_records.write_from_splits(Prepared(prepared), root / 'asked.jsonl')
+    return root
+
+
+@pytest.fixture(autouse=True)
+def clean_registry():
+    yield
+    for name in list(seqio.TaskRegistry.names()):
+        seqio.TaskRegistry.remove(name)
 
 
 def make_objective(name, world, **options):
-    memory = str(world[2])
+    memory, asked = 'memory', str(world / 'asked.jsonl')
     splits = tuple(f'{hops}-hop/train' for hops in (1, 2))
     return {
         'relations': lambda: objectives.Relations(rows=16, **options),
@@ -79,16 +74,19 @@ def make_objective(name, world, **options):
         'follow': lambda: objectives.Follow(**{'splits': splits, 'max_hops': 2} | options, memory_dir=memory, questions=8, k=8),
         'cloze': lambda: objectives.Cloze(memory_dir=memory, rows=8, k=4),
         'questions': lambda: objectives.AnswerQuestions(
-            memory_dir=memory, rows=8, k=4, text_rows=8, max_hops=2, questions=str(world[3])
+            memory_dir=memory, rows=8, k=4, text_rows=8, max_hops=2, questions=asked
         ),
     }[name]()
 
 
 @functools.cache
 def make_model(name, world):
-    return t5x_model.T5xModel(
-        make_objective(name, world), tiny_training.encoder, world[0], init_from=str(world[1]), mesh=make_mesh(1)
-    )
+    return open_model(make_objective(name, world), world)
+
+
+def open_model(objective, world, *arguments, **options):
+    settings = {'init_from': 'model', 'mesh': make_mesh(1)} | options
+    return t5x_model.T5xModel(objective, tiny_training.encoder, world, *arguments, **settings)
 
 
 def reference_loss(model, dropout):
@@ -109,8 +107,8 @@ def by_hops(model):
 
 def stacked(*batches):
     """The elements of a task as t5x batches them."""
-    batches = [batch if isinstance(batch, dict) else named_leaves(batch) for batch in batches]
-    return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+    elements = [{name: np.atleast_1d(value) for name, value in named_leaves(batch).items()} for batch in batches]
+    return {name: np.stack([element[name] for element in elements]) for name in elements[0]}
 
 
 def plain(tree):
@@ -124,7 +122,7 @@ def test_methods_take_what_t5x_gives(method):
 
 
 def test_the_vocabulary_is_that_of_the_tasks(world):
-    assert make_model('relations', world).input_vocabulary == WordPieceVocabulary(world[0])
+    assert make_model('relations', world).input_vocabulary == WordPieceVocabulary(world / 'text')
 
 
 def test_the_converter_takes_what_t5x_gives():
@@ -194,7 +192,7 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
 
     def at(*hops):
         first, second = (batches.get(number, batches[2]) for number in hops)
-        return evaluate(params, stacked(first, second) | {'hops': np.array(hops, np.int32)})
+        return evaluate(params, stacked(first, second) | {'hops': np.array(hops, np.int32)[:, None]})
 
     for hops, batch in batches.items():
         expected, scalars = reference(params, batch, jax.random.key(1))
@@ -217,7 +215,7 @@ def test_followed_entities_are_ranked_for_each_element(world):
     expected, _ = reference_loss(model, False)(params, batches[0], jax.random.key(0))
     loss, found = follow_loss(entities[0], aux['weights'][0], batches[0].questions.answers)
     assert float(loss) == pytest.approx(float(expected), rel=1e-4) and found['reachable'] > 0
-    strange = stacked(*batches) | {'hops': np.array((1, 3), np.int32)}  # 3 is not compiled
+    strange = stacked(*batches) | {'hops': np.array([[1], [3]], np.int32)}  # 3 is not compiled
     again, aux_again = predict(params, strange, jax.random.key(0))
     np.testing.assert_array_equal(again[0], entities[0])
     np.testing.assert_array_equal(aux_again['weights'][0], aux['weights'][0])
@@ -232,25 +230,19 @@ def test_what_has_no_prediction_says_so(world):
 
 @pytest.mark.slow
 def test_an_evaluator_asks_a_language_model(world):
-    """A SeqIO evaluator over a task of `question_sets`, with the model's own predictions, as t5x's evaluator takes them."""
-    prepared, _, _, asked = world
-    try:
-        question_sets.register('opql_webqsp', prepared, {'test': asked}, num_steps=1, rows=4)
-        model = make_model('questions', world)
-        params, predict = start(model), jax.jit(model.predict_batch)
+    """A SeqIO evaluator with the model's own predictions, as t5x's evaluator takes them."""
+    asked = str(world / 'asked.jsonl')
+    model = open_model(make_objective('questions', world), world, questions=(asked,), rows=4)
+    params, predict = start(model), jax.jit(model.predict_batch)
 
-        def predict_fn(batches):
-            return [(i, np.asarray(predict(params, stacked(batch))[0]).tolist()) for i, batch in batches.as_numpy_iterator()]
+    def predict_fn(batches):
+        one = lambda batch: {name: value[None] for name, value in batch.items()}
+        return [(i, np.asarray(predict(params, one(batch))[0]).tolist()) for i, batch in batches.as_numpy_iterator()]
 
-        evaluator = seqio.Evaluator(
-            'opql_webqsp', model.FEATURE_CONVERTER_CLS(pack=False), 'test', target_field_name='questions/0/answers'
-        )
-        found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
-        scores = found.result()['opql_webqsp']
-        assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1 and scores['hits@10'] > 0
-    finally:
-        for name in [name for name in seqio.TaskRegistry.names() if name.startswith('opql_')]:
-            seqio.TaskRegistry.remove(name)
+    evaluator = seqio.Evaluator('opql', model.FEATURE_CONVERTER_CLS(pack=False), 'validation')
+    found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
+    scores = found.result()['opql']
+    assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1 and scores['hits@10'] > 0
 
 
 @pytest.mark.parametrize('name', ['relations', 'follow'])
@@ -260,24 +252,94 @@ def test_every_parameter_has_named_axes(name, world):
     names = plain(partitioning.get_axis_names(variables['params_axes']))
     params = plain(variables['params'])
     assert {key: len(axes) for key, axes in names.items()} == {key: value.ndim for key, value in params.items()}
-    assert tuple(names['entity_table']) == ('entities', 'embed')
+    assert tuple(names['entity_table']) == (('entities', 'embed') if name == 'relations' else (None, None))
     assert tuple(names['encoder/layers_0/qkv/kernel']) == ('embed', None, 'heads', 'kv')
     assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
 
 
 def test_parameters_start_where_the_run_ended(world):
     params = plain(start(make_model('follow', world)))
-    for name, value in tiny_training.params_of(world[1]).items():
+    for name, value in tiny_training.params_of(world / 'model').items():
         np.testing.assert_array_equal(params[name], value)
-    fresh = t5x_model.T5xModel(make_objective('relations', world), tiny_training.encoder, world[0], mesh=make_mesh(1))
+    fresh = open_model(make_objective('relations', world), world, init_from=None)
     first, second = (fresh.get_initial_variables(jax.random.key(key), {})['params'] for key in (0, 1))
     assert np.abs(first['entity_table'] - second['entity_table']).max() > 0.1
 
 
 def test_a_memory_of_another_encoder_is_refused(world, tmp_path):
-    other = tiny_training.write_untrained(world[0], tmp_path / 'other', seed=5)
-    with pytest.raises((CheckpointError, InputError), match='built'):
-        t5x_model.T5xModel(make_objective('follow', world), tiny_training.encoder, world[0], init_from=str(other))
+    other = tiny_training.write_untrained(world / 'text', tmp_path / 'other', seed=5)
+    for init_from in (str(other), None):
+        with pytest.raises((CheckpointError, InputError), match='built'):
+            open_model(make_objective('follow', world), world, init_from=init_from)
+
+
+def test_another_run_in_the_same_folder_is_refused(world, tmp_path):
+    """What trains states its run; what evaluates needs that statement, and no other run is taken for it."""
+    folder, optimizer = str(tmp_path / 'run'), object()
+    relations = make_objective('relations', world)
+    with pytest.raises(InputError, match='opql_run.json: no such file: give the MODEL_DIR of a run of t5x.train'):
+        open_model(relations, world, model_dir=folder)
+    for _ in range(2):  # begun, and resumed
+        open_model(relations, world, optimizer, model_dir=folder, seed=3, batch_size=2)
+    open_model(relations, world, model_dir=folder, seed=3)
+    with pytest.raises(TrainingError, match='cannot be resumed as another run .*seed was 3 and is 4'):
+        open_model(relations, world, optimizer, model_dir=folder, seed=4, batch_size=2)
+    with pytest.raises(TrainingError, match='data_shards was 2 and is 1'):
+        open_model(relations, world, optimizer, model_dir=folder, seed=3)
+    with pytest.raises(TrainingError, match='max_context was 2 and is 1'):
+        open_model(make_objective('relations', world, max_context=1), world, model_dir=folder, seed=3)
+
+
+def test_gradients_of_microbatches_add_up_to_their_mean(world):
+    """t5x's trainer adds them up."""
+    relations = make_objective('relations', world)
+    one, two = (open_model(relations, world, num_microbatches=number) for number in (None, 2))
+    params, batch = start(one), stacked(one.task.source[0])
+    gradient = lambda model: jax.jit(jax.grad(lambda params: model.loss_fn(params, batch, None), has_aux=True))(params)
+    (whole, metrics), (half, others) = gradient(one), gradient(two)
+    for name, value in plain(whole).items():
+        np.testing.assert_allclose(2 * plain(half)[name], value, rtol=1e-5, atol=1e-8, err_msg=name)
+    assert float(others['loss'].compute()) == float(metrics['loss'].compute())
+
+
+def test_a_metric_of_hops_that_did_not_come_is_no_number(world):
+    model = make_model('follow', world)
+    batch = by_hops(model)[1]
+    _, metrics = jax.jit(model.eval_fn)(start(model), stacked(batch))
+    values = {name: metric.compute_value() for name, metric in jax.device_get(metrics).items()}
+    assert {name for name, value in values.items() if isinstance(value, clu_values.Text)} == {
+        name for name in values if name.endswith('_2hop')
+    }
+    assert all(np.isfinite(value.value) for value in values.values() if isinstance(value, clu_values.Scalar))
+
+
+def test_the_learning_rate_that_t5x_logs_is_the_optimizers():
+    steps, params = 20, {'kernel': jnp.ones(1)}
+    optimizer, schedule = (make(steps, 0.1, warmup_steps=5) for make in (trainer.make_optimizer, trainer.make_schedule))
+    moments = optimizer.init(params)
+    for step in range(steps):
+        updates, moments = optimizer.update({'kernel': jnp.ones(1)}, moments, params)
+        np.testing.assert_allclose(-updates['kernel'], schedule(step) * (1 + 0.01), rtol=1e-3)
+
+
+def test_answers_are_written_one_question_a_line(world, tmp_path):
+    asked = str(world / 'asked.jsonl')
+    model = open_model(make_objective('follow', world), world, questions=(asked,), rows=6)
+    task = seqio.TaskRegistry.get('opql')
+    params, predict = start(model), jax.jit(model.predict_batch_with_aux)
+    elements = task.get_dataset(split='validation', shuffle=False)
+    batches = model.FEATURE_CONVERTER_CLS(pack=False)(elements, None).batch(1).as_numpy_iterator()
+    found = [predict(params, batch) for batch in batches]
+    inferences = [entities[0] for entities, _ in found], {'weights': [aux['weights'][0] for _, aux in found]}
+    vocabulary = task.output_features['targets'].vocabulary
+    t5x_model.write_answers(str(tmp_path / 'out'), inferences, elements, 'predict_with_aux', vocabulary)
+    lines = [json.loads(line) for line in (tmp_path / 'out').read_text().splitlines()]
+    questions = read_questions(asked, Prepared(world / 'text').vocab)
+    assert [(line['id'], line['question']) for line in lines] == [(q.id, q.text) for q in questions]
+    assert all(len(line['answers']) == len(line['scores']) for line in lines) and any(line['answers'] for line in lines)
+    assert all(line['scores'] == sorted(line['scores'], reverse=True) for line in lines)
+    t5x_model.write_answers(str(tmp_path / 'scores'), ([-1.5, -2.0, -3.0, -4.0], {}), elements, 'score', vocabulary)
+    assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')
 
 
 def test_only_what_is_trained_changes():
@@ -296,69 +358,3 @@ def test_only_what_is_trained_changes():
     for name, value in wanted.items():
         np.testing.assert_allclose(updates[name], value, rtol=1e-6)
     assert isinstance(moments, optax.MultiTransformState)  # t5x partitions the states that it knows by their types
-
-
-@pytest.mark.parametrize('name', ['relations', 'follow'])
-def test_t5x_trains_as_the_train_step_does(name, world, tmp_path):
-    """t5x's data set, partitioner, state, trainer and inference around a model; its parameters become those of our own step."""
-    pytest.importorskip('t5x', reason='t5x is not installed; it is not on PyPI')
-    from t5x import optimizers, utils
-    from t5x import partitioning as t5x_partitioning
-    from t5x import trainer as t5x_trainer
-
-    objective = make_objective(name, world)
-    seed, transformation = 7, trainer.make_optimizer(STEPS, 0.01, warmup_steps=1)
-    definition = optimizers.OptaxWrapper(t5x_model.trained_only(objective, transformation))
-    model = t5x_model.T5xModel(objective, tiny_training.encoder, world[0], definition, init_from=str(world[1]))
-    fields = {'relations': dict(rows=16), 'follow': dict(splits=['1-hop/train', '2-hop/train'], questions=8)}[name]
-    task = opql.register(name, world[0], num_steps=STEPS, name=f'opql_t5x_{name}', **fields)
-    try:
-        rules = t5x_partitioning.standard_logical_axis_rules(additional_rules=[('entities', ('data', 'model'))])
-        partitioner = t5x_partitioning.PjitPartitioner(num_partitions=1, logical_axis_rules=rules)
-        config = utils.DatasetConfig(task.name, None, 'train', batch_size=jax.device_count(), shuffle=False, seed=0, pack=False)
-        data = utils.get_dataset(config, 0, 1, model.FEATURE_CONVERTER_CLS)
-        shapes = {key: spec.shape for key, spec in data.element_spec.items()}
-        init = utils.TrainStateInitializer(definition, model.get_initial_variables, shapes, partitioner)
-        t5x_state = init.from_scratch(jax.random.PRNGKey(0))
-        before = jax.device_get(plain(t5x_state.params))
-        rng = jax.random.key(seed)
-        options = dict(learning_rate_fn=lambda step: 0.0, num_microbatches=None, summary_dir=str(tmp_path), eval_names=['dev'])
-        with t5x_trainer.Trainer(
-            model, t5x_state, partitioner, train_state_axes=init.train_state_axes, rng=rng, **options
-        ) as driver:
-            batches = list(data.take(2).as_numpy_iterator())
-            summary = driver.train(iter(batches), 2).result()
-            driver.eval({'dev': iter(batches[:1])})
-            after = jax.device_get(plain(driver.train_state.params))
-        ours = state.init_state(state.merge_params(before, {}), objective.trainable, transformation)
-        run = trainer.make_train_step(model.task, transformation, seed)
-        losses = []
-        for step in range(2):
-            (batch,) = pipeline.batches(
-                [model.task.source.shard(i, jax.device_count()) for i in range(jax.device_count())], step, step + 1
-            )
-            ours, metrics = run(ours, batch, model.task.memory)
-            losses.append(float(metrics['loss']))
-        for key, value in plain(ours.params).items():
-            np.testing.assert_allclose(after[key], value, atol=2e-5, rtol=1e-4, err_msg=key)
-        changed = {key for key in before if not np.array_equal(before[key], after[key])}
-        assert changed and all(objective.trainable(key) for key in changed)
-        assert float(summary['loss'].value) == pytest.approx(np.mean(losses), rel=1e-4)
-        infer = utils.get_infer_fn(model.score_batch, jax.device_count(), init.train_state_axes, partitioner)
-        scores = infer(data.unbatch().take(3).enumerate(), driver.train_state)
-        assert [index for index, _ in scores] == [0, 1, 2] and np.isfinite([score for _, score in scores]).all()
-    finally:
-        seqio.TaskRegistry.remove(task.name)
-
-
-@pytest.mark.parametrize('file', sorted(path.name for path in (ROOT / 'gin/t5x').glob('*.gin')))
-def test_gin_files_name_what_there_is(file):
-    """Modules and settings of this project in them; t5x's own are read only where t5x is."""
-    settings = re.findall(
-        r'^(t5x_model|objectives|trainer)\.([\w.]+?)(?::\n((?:  .*\n)+)|\.(\w+) =)', (ROOT / 'gin/t5x' / file).read_text(), re.M
-    )
-    assert bool(settings) == (file == 'relations.gin')
-    modules = {'t5x_model': t5x_model, 'objectives': objectives, 'trainer': trainer}
-    for module, name, block, field in settings:
-        parameters = inspect.signature(getattr(modules[module], name)).parameters
-        assert {field} - {''} | set(re.findall(r'^  (\w+) =', block, re.M)) <= set(parameters), name

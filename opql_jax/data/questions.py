@@ -179,6 +179,11 @@ def is_file(questions: str) -> bool:
     return questions.endswith('.jsonl')
 
 
+def load_questions(name: str, prepared: Prepared) -> list[Question]:
+    """The questions of a set: of a JSON Lines file (`*.jsonl`, see `corpus.questions`), or else of a split of the prepared folder."""
+    return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
+
+
 def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
     """The questions of a split, or those of a question file that have one hop and one topic, which is a known entity.
 

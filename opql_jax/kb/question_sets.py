@@ -9,20 +9,14 @@ import pathlib
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_json, write_json
-from opql_jax.corpus.questions import Question, bracketed, read_questions
+from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import is_file
+from opql_jax.data.questions import is_file, load_questions
 from opql_jax.evaluation.checkpoints import evaluate_checkpoints
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.predictions import check_same_questions, read_predictions, write_predictions
 from opql_jax.kb.answers import format_answer, to_record
 from opql_jax.kb.virtual_kb import VirtualKB
-
-
-def load_questions(name: str, prepared: Prepared) -> list[Question]:
-    """The questions of a set: of a JSON Lines file (`*.jsonl`, see `corpus.questions`), or else of a split of the prepared folder."""
-    return read_questions(name, prepared.vocab) if is_file(name) else prepared.questions(name)
 
 
 def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -128,9 +128,9 @@ def train(
     folder = KBFolder(config.kb)
     prepared = Prepared(folder.part(config.text))
     init_from = str(folder.part(config.init_from)) if config.init_from else None
-    if memory := getattr(objective, 'memory_dir', None) or None:
-        objective = dataclasses.replace(objective, memory_dir=str(folder.part(memory)))  # type: ignore[call-arg]  # it has one
-    encoder = _make_encoder(encoder, prepared)
+    memory = getattr(objective, 'memory_dir', None) or None
+    objective = objective.located(folder)
+    encoder = make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(data=config.data_devices)
     layout = Layout(mesh, len(prepared.vocab))
     task = objective.build(prepared, encoder, mesh, config.seed)
@@ -183,9 +183,7 @@ def train(
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():
-                earlier = model_config.read(init_from).pair_encoding if init_from else 'marked_pair'
-                pair_encoding = objective.pair_encoding or earlier
-                model_config.write(config.workdir, encoder, prepared, pair_encoding)
+                model_config.write(config.workdir, encoder, prepared, pair_encoding(objective, init_from))
 
         # ---------------- The loop ----------------
         def save(done):
@@ -258,6 +256,12 @@ def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: i
     return jax.jit(step, donate_argnums=0)
 
 
+def make_schedule(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100) -> optax.Schedule:
+    """The learning rate of `make_optimizer` as a function of the step."""
+    warmup = min(warmup_steps, max(num_steps // 2, 1))
+    return optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
+
+
 def make_optimizer(
     num_steps: int, learning_rate: float = 1e-3, warmup_steps: int = 100, weight_decay: float = 0.01, clip_norm: float = 1.0
 ) -> optax.GradientTransformation:
@@ -270,8 +274,7 @@ def make_optimizer(
         weight_decay: of AdamW, for matrices only.
         clip_norm: the largest norm that the gradients may have together.
     """
-    warmup = min(warmup_steps, max(num_steps // 2, 1))
-    schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
+    schedule = make_schedule(num_steps, learning_rate, warmup_steps)
     # Biases, layer norms and entity vectors have no reason to shrink towards 0.
     decay = lambda path, _: state_lib.param_name(path).endswith(('kernel', 'embedding', 'w_q', 'w_k', 'w_t'))
     decays = lambda params: jax.tree.map_with_path(decay, params)
@@ -280,7 +283,13 @@ def make_optimizer(
     )
 
 
-def _make_encoder(encoder, prepared):
+def pair_encoding(objective: Objective, init_from: str | None) -> str:
+    """How memories will encode pairs with the model, see `Objective.pair_encoding`."""
+    return objective.pair_encoding or (model_config.read(init_from).pair_encoding if init_from else 'marked_pair')
+
+
+def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) -> RelationEncoder:
+    """The encoder of a prepared folder's vocabulary; TrainingError if it has no size."""
     try:
         return encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     except TypeError as error:

@@ -1,6 +1,6 @@
 """Questions as records of question files."""
 
-from opql_jax.corpus.questions import bracketed, parse_bracketed
+from opql_jax.corpus.questions import bracketed, parse_bracketed, write_questions
 
 
 def question_record(id, marked, *answers, **fields):
@@ -12,3 +12,21 @@ def question_record(id, marked, *answers, **fields):
 def metaqa_line(world, question):
     """A question about a generated world in the format of MetaQA."""
     return '\t'.join((bracketed(question), '|'.join(world.names[answer] for answer in question.answers), question.type))
+
+
+def write_from_splits(prepared, path, hops=(1, 2), count=8):
+    """Writes the first questions of the training splits of a prepared folder as a file of open questions; returns its path."""
+    keys = prepared.vocab.keys
+    records = [
+        {
+            'id': q.id,
+            'question': q.text,
+            'topics': [q.topic],
+            'answers': [keys[a] for a in q.answers] or ['nobody'],
+            'hops': number,
+        }
+        for number in hops
+        for q in prepared.questions(f'{number}-hop/train')[:count]
+    ]
+    write_questions(path, records)
+    return path

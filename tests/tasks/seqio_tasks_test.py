@@ -1,10 +1,12 @@
-"""SeqIO tasks give the batches that Grain gives."""
+"""SeqIO tasks give the batches that an objective is trained on."""
 
 import importlib.util
+import logging
 
 import numpy as np
 import pytest
 
+import question_records
 import tiny_prepared
 
 seqio = pytest.importorskip('seqio', reason='SeqIO is not installed: pip install -e .[data]')
@@ -13,104 +15,162 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 import tensorflow as tf
 
-from opql_jax.corpus.questions import write_questions
+from opql_jax.core.errors import InputError
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
+from opql_jax.training import objectives
 from opql_jax_tasks import opql
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 STEPS = 6
-FIELDS = {
-    'entities': dict(rows=16),
-    'relations': dict(rows=32, sampler='groups'),
-    'align': dict(split='1-hop/train', topics=4, rows_per_topic=4),
-    'align_passages': dict(split='1-hop/train', passages=16, topics=4, questions=16),
-    'follow': dict(splits=['1-hop/train', '2-hop/train'], questions=4),
-    'lm_cloze': dict(rows=16, topics=3),
-    'lm_questions': dict(questions='asked.jsonl', rows=4),
+OBJECTIVES = {
+    'entities': lambda asked: objectives.Entities(rows=16),
+    'relations': lambda asked: objectives.Relations(rows=32, sampler='groups', max_context=3),
+    'align': lambda asked: objectives.Align(topics=4, rows_per_topic=4),
+    'align_passages': lambda asked: objectives.AlignPassages(passages=16, topics=4, questions=16),
+    'follow': lambda asked: objectives.Follow(splits=('1-hop/train', '2-hop/train'), questions=4),
+    'lm_cloze': lambda asked: objectives.Cloze(rows=16, topics=3),
+    'lm_names': lambda asked: objectives.LinkNames(rows=16, questions=asked),
+    'lm_questions': lambda asked: objectives.AnswerQuestions(questions=asked, rows=4, text_rows=8),
 }
 
 
 @pytest.fixture(scope='module')
 def directory(tmp_path_factory):
-    folder = tiny_prepared.write(tmp_path_factory.mktemp('prepared'))
-    prepared = Prepared(folder)
-    asked = [q for hops in (1, 2) for q in prepared.questions(f'{hops}-hop/train')]
-    records = [
-        {
-            'id': q.id,
-            'question': q.text,
-            'topics': [q.topic],
-            'answers': [prepared.vocab.keys[a] for a in q.answers] or ['nobody'],
-            'hops': q.hops,
-        }
-        for q in asked
-    ]
-    write_questions(folder / FIELDS['lm_questions']['questions'], records)
-    return folder
+    return tiny_prepared.write(tmp_path_factory.mktemp('prepared'))
 
 
-@pytest.fixture(autouse=True)
-def in_the_directory(directory, monkeypatch):
-    """Files of `FIELDS` are found."""
-    monkeypatch.chdir(directory)
+@pytest.fixture(scope='module')
+def asked(directory):
+    return str(question_records.write_from_splits(Prepared(directory), directory / 'asked.jsonl'))
 
 
 @pytest.fixture(autouse=True)
 def clean_registry():
     yield
     for name in list(seqio.TaskRegistry.names()):
-        if name.startswith('opql_'):
-            seqio.TaskRegistry.remove(name)
+        seqio.TaskRegistry.remove(name)
 
 
-def dataset(name, seed):
+def dataset(name, seed, split='train', converter=None, **options):
     return seqio.get_dataset(
         name,
         task_feature_lengths=None,
-        dataset_split='train',
-        shuffle=False,
+        dataset_split=split,
         seed=seed,
-        feature_converter=seqio.PassThroughFeatureConverter(),
+        feature_converter=converter or seqio.PassThroughFeatureConverter(),
+        **options,
     )
 
 
-@pytest.mark.parametrize('kind', opql.KINDS)
-def test_both_paths_give_identical_features_for_a_seed(directory, kind):
-    opql.register(kind, directory, num_steps=STEPS, **FIELDS[kind])
+def check_equal(element, batch):
+    """An element has the arrays of a batch, and the targets."""
+    theirs = named_leaves(batch)
+    assert element.keys() == theirs.keys() | {'targets'}
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(element[name], np.atleast_1d(value), err_msg=name)
+        assert element[name].dtype == value.dtype
+
+
+@pytest.mark.parametrize('kind', OBJECTIVES)
+def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, kind):
+    objective = OBJECTIVES[kind](asked)
+    opql.register(kind, objective, directory)
     for seed in (0, 5):
-        source = opql.KINDS[kind](Prepared(directory), seed=seed, **FIELDS[kind])
-        made = pipeline.batches([source], 0, STEPS)
-        pairs = list(zip(dataset(f'opql_{kind}', seed).as_numpy_iterator(), map(named_leaves, made), strict=True))
-        assert len(pairs) == STEPS
-        for ours, grains in pairs:
-            assert ours.keys() == grains.keys()
-            for name in grains:
-                np.testing.assert_array_equal(ours[name], grains[name])
-                assert ours[name].dtype == grains[name].dtype
+        made = pipeline.batches([objective.source(Prepared(directory), seed)], 0, STEPS)
+        for element, batch in zip(dataset(kind, seed).take(STEPS).as_numpy_iterator(), made, strict=True):
+            check_equal(element, batch)
 
 
-@pytest.mark.parametrize('kind', opql.KINDS)
-def test_a_task_states_its_features(directory, kind):
-    task = opql.register(kind, directory, num_steps=STEPS, name=f'opql_other_{kind}', **FIELDS[kind])
-    spec = dataset(f'opql_other_{kind}', 0).element_spec
-    assert set(spec) == set(task.output_features)
-    for name, feature in task.output_features.items():
-        assert feature.dtype == spec[name].dtype and feature.rank == spec[name].shape.rank
-        assert spec[name].shape.is_fully_defined()
-        assert isinstance(feature.vocabulary, WordPieceVocabulary) == name.endswith('/tokens')
-    assert task.num_input_examples('train') == STEPS
+@pytest.mark.parametrize('kind', OBJECTIVES)
+def test_a_task_states_its_features(directory, asked, kind):
+    task = opql.register(kind, OBJECTIVES[kind](asked), directory)
+    for split in ('train', 'validation'):
+        spec = dataset(kind, 0, split).element_spec
+        assert set(task.output_features) <= set(spec) and all(value.shape.is_fully_defined() for value in spec.values())
+        for name, feature in task.output_features.items():
+            assert feature.dtype == spec[name].dtype and feature.rank == spec[name].shape.rank
+            assert isinstance(feature.vocabulary, WordPieceVocabulary) == name.endswith('/tokens')
+    assert task.output_features['targets'].vocabulary.keys == Prepared(directory).vocab.keys
+
+
+def test_elements_that_are_joined_are_the_shards_of_a_step(directory):
+    objective = objectives.Relations(rows=32)
+    source = objective.source(Prepared(directory), 3)
+    opql.register('two', objective, directory, batch_size=2)
+    elements = list(dataset('two', 3).take(4).as_numpy_iterator())
+    for i, element in enumerate(elements):
+        check_equal(element, source.shard(i % 2, 2)[i // 2])
+    for index in range(2):  # of two processes, each with one element of a step
+        of_process = dataset('two', 3, shard_info=seqio.ShardInfo(index, 2)).take(2)
+        for element, expected in zip(of_process.as_numpy_iterator(), elements[index::2], strict=True):
+            np.testing.assert_array_equal(element['pairs/0/tokens'], expected['pairs/0/tokens'])
+
+
+def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
+    """SeqIO shuffles by default, which draws at random already have; a pass over eight questions is two steps."""
+    objective = objectives.Follow(splits=('1-hop/train',), questions=4)
+    task = opql.register('follow', objective, directory)
+    first, second = list(task.get_dataset(seed=1).batch(5).take(2).as_numpy_iterator())
+    assert not np.array_equal(first['questions/tokens'], second['questions/tokens'])
+    plain = next(iter(task.get_dataset(seed=1, shuffle=False).batch(5).as_numpy_iterator()))
+    np.testing.assert_array_equal(plain['questions/tokens'], first['questions/tokens'])
+
+
+def test_caching_is_said_to_be_impossible(directory, caplog):
+    task = opql.register('entities', objectives.Entities(rows=16), directory)
+    assert not task.source.caching_permitted and not task.supports_caching
+    with caplog.at_level(logging.WARNING):
+        element = next(iter(task.get_dataset(use_cached=True).as_numpy_iterator()))
+    assert 'does not support caching' in caplog.text
+    check_equal(element, objectives.Entities(rows=16).source(Prepared(directory))[0])
+
+
+def test_an_iterator_is_saved_and_restored(directory, tmp_path):
+    opql.register('entities', objectives.Entities(rows=16), directory)
+    begun, resumed = (iter(dataset('entities', 2, num_epochs=None).batch(1)) for _ in range(2))
+    for _ in range(3):
+        next(begun)
+    tf.train.Checkpoint(ds=begun).write(str(tmp_path / 'iterator'))
+    tf.train.Checkpoint(ds=resumed).read(str(tmp_path / 'iterator')).assert_consumed()
+    np.testing.assert_array_equal(next(resumed)['mentions/0/tokens'], next(begun)['mentions/0/tokens'])
+
+
+def test_without_questions_other_draws_are_evaluated(directory):
+    opql.register('entities', objectives.Entities(rows=16), directory, eval_batches=3)
+    train, validation = (list(dataset('entities', 0, split).take(4).as_numpy_iterator()) for split in ('train', 'validation'))
+    assert len(validation) == 3
+    seen = {element['mentions/0/tokens'].tobytes() for element in train}
+    assert not seen & {element['mentions/0/tokens'].tobytes() for element in validation}
+
+
+def test_align_is_evaluated_on_other_questions(directory, asked):
+    opql.register('align', objectives.Align(topics=4, rows_per_topic=4), directory, questions=[asked], eval_batches=5)
+    known, others = (
+        {q.topic_entity for q in Prepared(directory).questions('1-hop/train')[part]} for part in (slice(8), slice(8, None))
+    )
+    topics = {split: set() for split in ('train', 'validation')}
+    for split, found in topics.items():
+        for element in dataset('align', 0, split).take(5).as_numpy_iterator():
+            found.update(element['questions/topic'].tolist())
+    assert topics['validation'] <= known | {-1} and topics['train'] & (others - known)
 
 
 def test_mistakes_are_named(directory):
-    with pytest.raises(ValueError, match="kind is 'lm'; it must be one of"):
-        opql.register('lm', directory, num_steps=1)
-    with pytest.raises(TypeError, match='splits'):
-        opql.register('follow', directory, num_steps=1)
-    task = opql.register('entities', directory, num_steps=1)
-    with pytest.raises(ValueError, match='call get_dataset with shuffle=False'):
-        task.get_dataset(None, 'train', shuffle=True)
+    with pytest.raises(InputError, match='Entities is not evaluated on questions'):
+        opql.register('entities', objectives.Entities(rows=16), directory, questions=['1-hop/train'])
+    with pytest.raises(InputError, match='one question set can be evaluated, not 2'):
+        opql.register('align', objectives.Align(topics=4), directory, questions=['1-hop/train', '2-hop/train'])
+    with pytest.raises(InputError, match='has 2 hops, max_hops is 1'):
+        opql.register('follow', objectives.Follow(splits=('1-hop/train',), max_hops=1), directory, questions=['2-hop/train'])
+
+
+def test_a_task_takes_the_place_of_one_with_its_name(directory):
+    for rows in (16, 32):
+        opql.register('entities', objectives.Entities(rows=rows), directory)
+        element = next(iter(dataset('entities', 0).as_numpy_iterator()))
+        check_equal(element, objectives.Entities(rows=rows).source(Prepared(directory))[0])
 
 
 def test_the_vocabulary_is_the_tokenizer(directory):
@@ -128,6 +188,6 @@ def test_the_vocabulary_is_the_tokenizer(directory):
 
 
 def test_decoding_shows_the_markers(directory):
-    batch = opql.KINDS['relations'](Prepared(directory), rows=8)[0]
+    batch = objectives.Relations(rows=8).source(Prepared(directory))[0]
     text = WordPieceVocabulary(directory).decode(batch.pairs[0].tokens[0])
     assert '[ENT] [R1]' in text and '[ENT] [R2]' in text and '[PAD]' not in text

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from opql_jax.core.errors import InputError
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
 from opql_jax.data.sources.align_passages import PassageAlignBatch, PassageAlignSettings, PassageAlignSource
+from opql_jax.data.sources.base import Source
 from opql_jax.models import losses
 from opql_jax.training.objectives.base import (
     Objective,
@@ -26,13 +27,13 @@ class _Alignment(Objective):
     """A question's relation is compared with those of pairs of its topic.
 
     Attributes:
-        source: the class of the batches, whose settings those of the objective are.
+        source_class: of the batches, whose settings those of the objective are.
         split: the questions.
         facts_weight: see `AlignPassages`.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
-    source: ClassVar[type]
+    source_class: ClassVar[type]
     split: str
     facts_weight: float
 
@@ -40,9 +41,18 @@ class _Alignment(Objective):
     def encode_pairs(self, encoder, params, batch, rng):
         """(relations [n, d_r], topics [n], targets [n]) of the pairs of a batch."""
 
+    def source(self, prepared, seed=0) -> Source:
+        return self.source_class(prepared, self, seed)
+
+    def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
+        if len(questions) > 1:
+            raise InputError(f'one question set can be evaluated, not {len(questions)}')
+        changes: dict = {'split': questions[0], 'held_out': ()} if questions else {}
+        return dataclasses.replace(self, **changes).source(prepared, seed)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(
-            source=self.source(prepared, self, seed),
+            source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder),
             trainable=self.trainable,
             lineage=self.lineage(split=identify_questions(self.split)),
@@ -62,7 +72,7 @@ class Align(AlignSettings, _Alignment):
     """The pairs are mentions of the topics, each marked in its passage. All settings are those of `AlignSettings`."""
 
     pair_encoding: ClassVar[str] = 'marked_pair'
-    source: ClassVar[type] = AlignSource
+    source_class: ClassVar[type] = AlignSource
     facts_weight: ClassVar[float] = 0.0  # type: ignore[misc]  # a constant here, a setting of AlignPassages
 
     def encode_pairs(self, encoder, params, batch: AlignBatch, rng):
@@ -83,7 +93,7 @@ class AlignPassages(PassageAlignSettings, _Alignment):
         facts_weight: of the loss that asks of each pair by itself whether it is a fact, see `losses.alignment_loss`.
     """
 
-    source: ClassVar[type] = PassageAlignSource
+    source_class: ClassVar[type] = PassageAlignSource
     pair_encoding: str = 'span_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
     facts_weight: float = 1.0
 

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -10,8 +10,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import Question
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import QuestionBatch, is_file
+from opql_jax.data.questions import QuestionBatch, is_file, load_questions
 from opql_jax.data.sources.base import Source
 from opql_jax.models.encoder import RelationEncoder
 
@@ -63,12 +66,37 @@ class Objective(abc.ABC):
     pair_encoding: ClassVar[str | None] = None
 
     @abc.abstractmethod
+    def source(self, prepared: Prepared, seed: int = 0) -> Source:
+        """The batches that are trained on; InputError as for `build`."""
+
+    def validation(self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0) -> Source:
+        """Batches that show what was learnt: an `EachQuestion` or, without questions, an endless source of other draws.
+
+        Args:
+            prepared: the prepared folder.
+            questions: question sets, see `load_questions`.
+            rows: questions of a batch.
+            seed: of the draws where there are no questions; not that of the training.
+
+        Raises:
+            InputError: the objective reads no question sets, or one has too many hops.
+        """
+        if questions:
+            raise InputError(f'{type(self).__name__} is not evaluated on questions: name none')
+        return self.source(prepared, seed)
+
+    @abc.abstractmethod
     def build(self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0) -> Task:
         """Opens the data and what else the objective needs.
 
         Raises:
             InputError: a setting is wrong, or data are missing or do not fit.
         """
+
+    def located(self, folder: KBFolder) -> 'Objective':
+        """The same with the path of its memory, which settings may name as a part of a knowledge base."""
+        memory = getattr(self, 'memory_dir', None)
+        return dataclasses.replace(self, memory_dir=str(folder.part(memory))) if memory else self  # type: ignore[call-arg]
 
     def trainable(self, name: str) -> bool:
         return name.startswith(self.trains)
@@ -82,6 +110,20 @@ class Objective(abc.ABC):
         """The objective that left a lineage; fields without a value there, as paths, have their defaults."""
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: lineage[name] for name in names if lineage[name] is not None})
+
+
+def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list[Question]:
+    """The questions of some sets, see `load_questions`; InputError names one with more hops than `max_hops`."""
+    loaded = {name: load_questions(name, prepared) for name in sets}
+    for name, questions in loaded.items():
+        check_hops(name, questions, max_hops)
+    return [question for questions in loaded.values() for question in questions]
+
+
+def check_hops(name: str, questions: Sequence[Question], max_hops: int) -> None:
+    """Raises InputError, naming the question, if one of a set has more hops than `max_hops`."""
+    if deep := [question for question in questions if question.hops > max_hops]:
+        raise InputError(f'{name}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {max_hops}')
 
 
 def identify_questions(questions: str) -> str:

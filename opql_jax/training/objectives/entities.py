@@ -23,9 +23,12 @@ class Entities(Objective):
     rows: int = 256
     sampled_entities: int = 0
 
+    def source(self, prepared, seed=0) -> EntitySource:
+        return EntitySource(prepared, self.rows, seed)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(
-            source=EntitySource(prepared, self.rows, seed),
+            source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
             trainable=self.trainable,
             lineage=self.lineage(),

@@ -6,13 +6,15 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from opql_jax.data.sources.base import Source
+from opql_jax.data.sources.each_question import EachFollowedQuestion
 from opql_jax.data.sources.follow import FollowBatch, FollowSource
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import ShardedMemory, shard_memory
 from opql_jax.models.follower import Follower, follow_loss
 from opql_jax.parallel.mesh import replicate
-from opql_jax.training.objectives.base import Objective, Task, encode_questions
+from opql_jax.training.objectives.base import Objective, Task, encode_questions, questions_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +46,20 @@ class Follow(Objective):
     shared_hops: bool = False
     filter: bool = True
 
+    def source(self, prepared, seed=0) -> FollowSource:
+        return FollowSource(prepared, self.splits, held_out=self.held_out, questions=self.questions, seed=seed)
+
+    def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
+        if not questions:
+            return super().validation(prepared, seed=seed)
+        return EachFollowedQuestion(prepared, questions_of(questions, prepared, self.max_hops), rows)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
         placed = self.place_memory(memory, mesh)
         has_keys = isinstance(placed, ShardedMemory) and placed.factors is None
         return Task(
-            source=FollowSource(prepared, self.splits, held_out=self.held_out, questions=self.questions, seed=seed),
+            source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder, mesh),
             trainable=self.trainable,
             lineage=self.lineage(memory_dir=None, memory_hash=memory.hash(), memory_encoder=memory.manifest.hashes['encoder']),

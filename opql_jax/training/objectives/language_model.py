@@ -10,6 +10,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
@@ -54,18 +55,19 @@ class LanguageModelObjective(Objective):
     entity_weight: float = 1.0
     own_text: bool = True
 
+    def source(self, prepared, seed=0) -> Source:
+        memory = self.open_memory(prepared)
+        return self.draw(prepared, memory, self.own_passages(prepared, memory), seed)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory = self.open_memory(prepared)
-        passages = None
         if memory is None and not self.own_prediction:
             raise InputError('own_prediction=False takes every answer from a memory: give memory_dir')
-        if memory is not None and self.own_text:
-            covered(memory, prepared)  # or passages would be compared with others of the same number
-            passages = passages_of(memory)
+        passages = self.own_passages(prepared, memory)
         layout = Layout(mesh, len(prepared.vocab))
         placed = None if memory is None else self.place_memory(memory, mesh, passages)
         return Task(
-            source=self.source(prepared, memory, passages, seed),
+            source=self.draw(prepared, memory, passages, seed),
             loss=functools.partial(self.loss, encoder, layout),
             trainable=self.trainable,
             lineage=self.lineage(**identify_memory(memory)),
@@ -76,12 +78,19 @@ class LanguageModelObjective(Objective):
             predict=functools.partial(self.predict, encoder, layout),
         )
 
-    def source(self, prepared, memory, passages, seed):
+    def draw(self, prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, seed: int) -> Source:
         """The batches; `passages` [N, P] are those that the memory's entries were read in, None if they are not the text's."""
         raise NotImplementedError
 
     def open_memory(self, prepared: Prepared) -> Memory | None:
         return Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash()) if self.memory_dir else None
+
+    def own_passages(self, prepared: Prepared, memory: Memory | None) -> np.ndarray | None:
+        """The passages of the text that the entries of its memory were read in, see `passages_of`; None if it is of anything else."""
+        if memory is None or not self.own_text:
+            return None
+        covered(memory, prepared)  # or passages would be compared with others of the same number
+        return passages_of(memory)
 
     def place_memory(self, memory: Memory, mesh, passages=None):
         """A memory as the model searches it, its rows over the devices of the mesh."""

@@ -16,7 +16,7 @@ class Cloze(LanguageModelObjective):
 
     topics: int = 2
 
-    def source(self, prepared, memory, passages, seed):
+    def draw(self, prepared, memory, passages, seed):
         return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, seed=seed)
 
     def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):

@@ -40,12 +40,14 @@ class LinkNames(LanguageModelObjective):
     rows_of_names: bool = True
     topic_scale: float | None = None
 
+    def source(self, prepared, seed=0) -> NameSource:
+        return NameSource(prepared, read_questions(self.questions, prepared.vocab), rows=self.rows, seed=seed)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         memory = self.open_memory(prepared)
-        questions = read_questions(self.questions, prepared.vocab)
         lineage = self.lineage(**identify_memory(memory), questions=files.sha256(self.questions)) | dict.fromkeys(_QUERYING)
         return Task(
-            source=NameSource(prepared, questions, rows=self.rows, seed=seed),
+            source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
             trainable=self.trainable,
             lineage=lineage,

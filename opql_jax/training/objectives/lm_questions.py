@@ -3,11 +3,12 @@
 import dataclasses
 
 from opql_jax.core import files
-from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions
+from opql_jax.data.sources.base import Source
+from opql_jax.data.sources.each_question import EachOpenQuestion
 from opql_jax.data.sources.names import NameSource
 from opql_jax.data.sources.open_questions import OpenQuestionBatch, OpenQuestionSource
-from opql_jax.training.objectives.base import fold_in
+from opql_jax.training.objectives.base import check_hops, fold_in, questions_of
 from opql_jax.training.objectives.language_model import LanguageModelObjective, clozes, without
 
 
@@ -39,10 +40,9 @@ class AnswerQuestions(LanguageModelObjective):
         # Without own predictions a question whose answers the memory lacks could only be learnt wrongly.
         return self.absent_rate if self.own_prediction else 0.0
 
-    def source(self, prepared, memory, passages, seed):
+    def draw(self, prepared, memory, passages, seed):
         questions = read_questions(self.questions, prepared.vocab)
-        if deep := [question for question in questions if question.hops > self.max_hops]:
-            raise InputError(f'{self.questions}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {self.max_hops}')
+        check_hops(self.questions, questions, self.max_hops)
         text = names = None
         if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
             text = clozes(prepared, memory, passages, rows=self.text_rows, topics=self.text_topics, seed=seed + 1)
@@ -51,6 +51,11 @@ class AnswerQuestions(LanguageModelObjective):
         return OpenQuestionSource(
             prepared, questions, rows=self.rows, absent_rate=self._absent_rate, beside=(text, names), seed=seed
         )
+
+    def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
+        if not questions:
+            return super().validation(prepared, seed=seed)
+        return EachOpenQuestion(prepared, questions_of(questions, prepared, self.max_hops), rows)
 
     def lineage(self, **changes):
         return super().lineage(questions=files.sha256(self.questions), **changes)

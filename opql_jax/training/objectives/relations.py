@@ -30,9 +30,12 @@ class Relations(RelationSettings, Objective):
     frozen_layers: int = 0
     pair_encoding: str = 'marked_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
 
+    def source(self, prepared, seed=0) -> RelationSource:
+        return RelationSource(prepared, self, seed)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         check_pair_encoding(self.pair_encoding)
-        source = RelationSource(prepared, self, seed)
+        source = self.source(prepared, seed)
         if not source.has_positives and not self.entity_weight:
             raise InputError(
                 'no two passages mention the same pair of entities, so L_rel has no positives; with entity_weight=0 nothing is learnt'

@@ -40,13 +40,16 @@ class TextRelations(TextRelationSettings, Objective):
     sentence_weight: float = 30.0
     sentence_encoder: str = 'minilm'
 
+    def source(self, prepared, seed=0) -> TextRelationSource:
+        return TextRelationSource(prepared, self, seed)
+
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         teacher = None
         if self.sentence_weight:
             _, loaded = bert.load_bert(find_minilm() if self.sentence_encoder == 'minilm' else self.sentence_encoder)
             teacher = replicate(bert.with_marker_words(loaded, prepared.tokenizer), mesh)
         return Task(
-            source=TextRelationSource(prepared, self, seed),
+            source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder),
             trainable=self.trainable,
             lineage=self.lineage(

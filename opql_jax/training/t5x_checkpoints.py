@@ -1,0 +1,149 @@
+"""Checkpoints of t5x as models: what a run of `t5x.train` states beside them, and their import into a knowledge base.
+
+t5x writes `<MODEL_DIR>/checkpoint_<step>`, whose parameters are those of our own checkpoints, with the padding of E. `state_run`
+puts the rest beside them: `model.json`, `tokenizer.json` and, in `opql_run.json`, the lineage.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from flax import traverse_util
+
+from opql_jax.core import distributed, files
+from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import FolderFormat, Header, read_manifest, write_manifest
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.training import lineage as lineage_lib
+from opql_jax.training import model_config
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.training.objectives import ANSWERING
+
+_PREFIX = 'checkpoint_'
+
+
+class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
+    """What `opql_run.json` states.
+
+    Attributes:
+        lineage: of the run, see `lineage.describe_run`.
+        text, memory: the parts of the knowledge base that it reads.
+    """
+
+    lineage: dict[str, Any]
+    text: str
+    memory: str | None
+
+
+FORMAT = FolderFormat('opql-t5x-run', 1, 'the MODEL_DIR of t5x.train over gin/t5x', 't5x.train', T5xRun, 'opql_run.json')
+
+
+def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_encoding: str, run: dict, training: bool) -> None:
+    """Writes the files beside the checkpoints, or compares the run with that of the files that are there.
+
+    Args:
+        model_dir: MODEL_DIR.
+        encoder, prepared, pair_encoding: see `model_config.write`.
+        run: the fields of `T5xRun`.
+        training: whether the run is to train; what evaluates needs the files, and may join other numbers of elements.
+
+    Raises:
+        InputError: the path is relative, or there are no files and nothing is trained.
+        TrainingError: another run trained there.
+    """
+    folder = files.path(model_dir)
+    if folder != files.absolute(model_dir):
+        raise InputError(f'MODEL_DIR={model_dir}: give an absolute path, as checkpoints of t5x need one')
+    if (folder / FORMAT.file).exists():
+        before, now = read_manifest(folder, FORMAT).lineage, run['lineage']
+        lineage_lib.check_same_run(before, now if training else {**now, 'data_shards': before['data_shards']}, model_dir)
+    elif not training:
+        raise InputError(f'{folder / FORMAT.file}: no such file: give the MODEL_DIR of a run of t5x.train over gin/t5x')
+    elif distributed.is_primary():
+        folder.mkdir(parents=True, exist_ok=True)
+        model_config.write(folder, encoder, prepared, pair_encoding)
+        write_manifest(folder, FORMAT, run)
+
+
+def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
+    """The folder of the newest checkpoint in MODEL_DIR, or of a step; CheckpointError if there is none."""
+    found = {int(path.name.removeprefix(_PREFIX)): path for path in files.absolute(model_dir).glob(f'{_PREFIX}*')}
+    if not found or (step is not None and step not in found):
+        steps = ', '.join(map(str, sorted(found))) or 'none'
+        raise CheckpointError(
+            f'{model_dir}: no checkpoint of t5x{"" if step is None else f" of step {step}"}, those there are: {steps}'
+        )
+    return str(found[max(found) if step is None else step])
+
+
+def import_checkpoint(*, kb: str, model_dir: str, model: str, step: int | None = None, dry_run: bool = False) -> None:
+    """Makes a checkpoint of t5x a model of a knowledge base, from which memories are built and training starts.
+
+    A model that answers questions becomes the one that the knowledge base answers with, as after `train`. The state of the
+    optimizer stays behind: to train on, start from the model (INIT_FROM).
+
+    Args:
+        kb: the knowledge base.
+        model_dir: MODEL_DIR of `t5x.train`.
+        model: the part to be written, which must not exist.
+        step: of the checkpoint; the newest if None.
+        dry_run: print what would be imported.
+
+    Raises:
+        InputError: the part exists, or the folder is not that of such a run.
+        CheckpointError: there is no such checkpoint, or it does not fit.
+    """
+    kb_folder = KBFolder(kb)
+    target = files.path(kb_folder.part(model, new=True))
+    run, config = read_manifest(model_dir, FORMAT), model_config.read(model_dir)
+    checkpoint = newest_checkpoint(model_dir, step)
+    step, params = int(checkpoint.rpartition(_PREFIX)[2]), read_params(checkpoint)
+    params['entity_table'] = params['entity_table'][: config.num_entities]
+    if dry_run:
+        print(f'# {model_dir}: step {step} of {run.lineage["objective"]}')
+        return
+    if target.exists():
+        raise InputError(f'{target} exists: name a new part, or delete it')
+    with distributed.writer(target):
+        for name in (model_config.FORMAT.file, 'tokenizer.json'):
+            with files.atomic_path(target / name) as path:
+                path.write_bytes((files.path(model_dir) / name).read_bytes())
+        meta = {
+            'step': step,
+            'seed': run.lineage['seed'],
+            'seconds': 0.0,  # t5x does not say
+            'hardware': distributed.describe_devices(),
+            'lineage': {**run.lineage, 'trained_by': 't5x'},
+            'gin': _gin_of(model_dir),
+        }
+        with Checkpoints(target) as checkpoints:
+            checkpoints.save(step, params, {'count': np.int32(step)}, meta)
+    model_config.load(target)
+    if run.lineage['objective'] in ANSWERING:
+        kb_folder.write(text=run.text, model=model, memory=run.memory)
+
+
+def read_params(checkpoint: str) -> dict:
+    """The parameters of a checkpoint of t5x as arrays in main memory."""
+    try:
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+            state = files.path(checkpoint) / 'state'
+            shapes = {'target': reader.metadata(state).item_metadata.tree['target']}
+            plain = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+            args = ocp.args.PyTreeRestore(shapes, restore_args=plain, partial_restore=True)
+            params = reader.restore(state, args=args)['target']
+    except Exception as error:  # Orbax raises errors of any type
+        raise CheckpointError(f'{checkpoint} cannot be read ({type(error).__name__}): take an earlier step') from error
+    for name, value in traverse_util.flatten_dict(params, sep='/').items():
+        if not np.isfinite(value).all():
+            raise CheckpointError(f'{checkpoint}: {name} has numbers that are not finite: take an earlier step')
+    return params
+
+
+def _gin_of(model_dir) -> str:
+    """The configuration that t5x.train left, '' if none."""
+    path = files.path(model_dir) / 'config.gin'
+    return path.read_text() if path.exists() else ''

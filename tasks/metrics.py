@@ -1,0 +1,27 @@
+"""Metric functions of SeqIO tasks, see `seqio.Task`."""
+
+import numpy as np
+
+CUTOFFS = (1, 5, 10)
+
+
+def ranked_entities(targets, predictions) -> dict[str, float]:
+    """Hits@{1,5,10}, and `answer_coverage`, the share of questions that the vocabulary has an answer to.
+
+    Questions that it has no answer to count, as wrong; those of which no answer is known do not count.
+
+    Args:
+        targets: of each batch [n, A], see `EachQuestion.targets`.
+        predictions: entity ids of each batch, [n, K], best first; -1 where there are fewer.
+    """
+    rows = [row for batch in zip(targets, predictions, strict=True) for row in zip(*map(np.asarray, batch), strict=True)]
+    rows = [(answers[answers >= 0], ranked) for answers, ranked in rows if (answers != -1).any()]
+    found = [np.flatnonzero(np.isin(ranked, known)) for known, ranked in rows]
+    hits = {f'hits@{cutoff}': float(np.mean([bool((at < cutoff).any()) for at in found])) for cutoff in CUTOFFS}
+    return hits | {'answer_coverage': float(np.mean([len(known) > 0 for known, _ in rows]))}
+
+
+def mean_loss(targets, scores) -> dict[str, float]:
+    """The mean of the losses, of which `scores` are the negatives, one a batch; nothing is asked, so `targets` tell nothing."""
+    del targets
+    return {'loss': -float(np.mean(scores))}

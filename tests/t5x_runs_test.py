@@ -1,0 +1,166 @@
+"""t5x's own binaries over gin/t5x, as docs/how-to/t5x.md calls them; skipped where t5x cannot be imported."""
+
+import importlib.util
+import inspect
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from flax import traverse_util
+
+import question_records
+import tiny_training
+
+if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
+    pytest.skip('SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True)
+
+from opql_jax import t5x_model
+from opql_jax.data.prepared import Prepared
+from opql_jax.training import t5x_checkpoints, trainer
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ASKED = "('asked.jsonl',)"
+FOLLOW = {'INIT_FROM': 'start', 'objectives.Follow.questions': 8, 'objectives.Follow.k': 8}
+FOLLOW |= {'objectives.Follow.splits': "('1-hop/train', '2-hop/train')"}
+LM = {'INIT_FROM': 'start', 'ENTITY_LAYER': 0}
+SETTINGS = {
+    'entities': {'objectives.Entities.rows': 16},
+    'relations': {'objectives.Relations.rows': 16},
+    'align': {'objectives.Align.rows': 16, 'objectives.Align.topics': 4, 'INIT_FROM': 'start', 'EVAL_QUESTIONS': ASKED},
+    'follow': FOLLOW | {'EVAL_QUESTIONS': ASKED, 'EVAL_ROWS': 4},
+    'lm_cloze': LM | {'objectives.Cloze.rows': 8, 'objectives.Cloze.k': 4},
+    'lm_questions': LM
+    | {f'objectives.AnswerQuestions.{name}': 4 for name in ('rows', 'k', 'text_rows')}
+    | {'QUESTIONS': 'asked.jsonl', 'EVAL_QUESTIONS': ASKED, 'EVAL_ROWS': 4},
+}
+with_t5x = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI'),
+]
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    """The folder that the binaries run in: a knowledge base kb, a file of questions, a gin file of a small encoder."""
+    root = tmp_path_factory.mktemp('world')
+    tiny_training.write_prepared(root / 'kb' / 'text')
+    tiny_training.write_untrained(root / 'kb' / 'text', root / 'kb' / 'start', spread=8.0)
+    tiny_training.write_memory(root / 'kb' / 'text', root / 'kb' / 'start', root / 'kb' / 'memory')
+    question_records.write_from_splits(Prepared(root / 'kb' / 'text'), root / 'asked.jsonl')
+    sizes = ''.join(f'  {name} = {value}\n' for name, value in (tiny_training.encoder.keywords | {'dropout_rate': 0.0}).items())
+    (root / 'tiny.gin').write_text(
+        'from __gin__ import dynamic_registration\nfrom opql_jax.models import encoder\n'
+        f'ENCODER = @encoder.RelationEncoder\nencoder.RelationEncoder:\n{sizes}'
+    )
+    return root
+
+
+def quoted(value) -> str:
+    return f'"{value}"' if isinstance(value, str) and not value.startswith(('(', '@')) else str(value)
+
+
+def run(world, module, files, settings, devices=1) -> str:
+    """Runs a binary, which must end well; returns what it logs."""
+    command = [sys.executable, '-m', module, *files, *(f'--gin.{name}={quoted(value)}' for name, value in settings.items())]
+    environment = {**os.environ, 'JAX_PLATFORMS': 'cpu'}
+    environment['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + f' --xla_force_host_platform_device_count={devices}'
+    environment['PYTHONPATH'] = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
+    done = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stderr
+
+
+def run_t5x(world, binary, kind, devices=1, **settings):
+    """Runs a binary of t5x over an objective with its settings."""
+    base = {'train': 'pretrain'}.get(binary, binary)
+    files = ['tiny.gin', f'gin/runs/{kind}.gin', f't5x/configs/runs/{base}.gin', f'gin/t5x/{binary}.gin']
+    settings = SETTINGS[kind] | {'KB': 'kb', 'MODEL_DIR': f'run-{kind}'} | settings
+    settings['MODEL_DIR'] = str(world / settings['MODEL_DIR'])
+    arguments = [f'--gin_search_paths=.,{ROOT}', *(f'--gin_file={file}' for file in files)]
+    return run(world, f't5x.{binary}', arguments, settings, devices)
+
+
+def train(world, kind, steps=4, devices=1, **settings):
+    """Trains the first steps of a run of 4."""
+    return run_t5x(world, 'train', kind, devices, STEPS=4, TRAIN_STEPS=steps, CHECKPOINT_PERIOD=2, EVAL_PERIOD=2, **settings)
+
+
+def params_of(world, folder):
+    params = t5x_checkpoints.read_params(t5x_checkpoints.newest_checkpoint(world / folder))
+    count = t5x_checkpoints.model_config.read(world / folder).num_entities
+    flat = traverse_util.flatten_dict(params, sep='/')
+    return flat | {'entity_table': flat['entity_table'][:count]}
+
+
+def check_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=2e-5, err_msg=name)
+
+
+class TestBinaries:
+    pytestmark = with_t5x
+
+    @pytest.mark.parametrize('kind', SETTINGS)
+    def test_each_objective_is_trained_evaluated_and_asked(self, world, kind):
+        logged = train(world, kind)
+        assert 'collection=train' in logged and '=nan' not in logged
+        run_t5x(world, 'eval', kind, EVAL_OUTPUT_DIR=f'scores-{kind}')
+        (scores,) = (world / f'scores-{kind}').rglob('opql-metrics.jsonl')
+        scores = json.loads(scores.read_text())
+        in_training = [json.loads(line) for line in next((world / f'run-{kind}').rglob('opql-metrics.jsonl')).open()]
+        assert scores == pytest.approx(in_training[-1], rel=1e-5) and scores['step'] == 4
+        answers = kind in ('follow', 'lm_questions')
+        assert scores.keys() - {'step'} == ({'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'})
+        mode = 'predict_with_aux' if answers else 'score'
+        run_t5x(world, 'infer', kind, INFER_OUTPUT_DIR=f'answers-{kind}', MODE=mode)
+        (written,) = (world / f'answers-{kind}').glob('*.jsonl-00000-of-00001')
+        lines = [json.loads(line) for line in written.open()]
+        if answers:
+            asked = [json.loads(line) for line in (world / 'asked.jsonl').open()]
+            assert [(line['id'], line['question']) for line in lines] == [(q['id'], q['question']) for q in asked]
+            right = [bool({*line['answers'][:10]} & {*q['answers']}) for line, q in zip(lines, asked)]
+            assert np.mean(right) == pytest.approx(scores['hits@10'])
+        else:
+            assert -np.mean([line['score'] for line in lines]) == pytest.approx(scores['loss'], rel=1e-5)
+
+    @pytest.mark.parametrize('kind', ['relations', 'follow'])
+    def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(self, world, kind):
+        options = {'SEED': 3, 'INIT_FROM': 'start'}
+        for steps in (2, 4):
+            train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
+        t5x_checkpoints.import_checkpoint(kb=str(world / 'kb'), model_dir=str(world / f'stopped-{kind}'), model=f'from-{kind}')
+        settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
+        settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)
+        run(world, 'opql_jax.train', ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin'], settings)
+        check_same(
+            tiny_training.params_of(world / 'kb' / f'from-{kind}'), tiny_training.params_of(world / 'kb' / f'ours-{kind}')
+        )
+        with pytest.raises(AssertionError, match='cannot be resumed as another run'):
+            train(world, kind, MODEL_DIR=f'stopped-{kind}', SEED=4, INIT_FROM='start')
+
+    @pytest.mark.parametrize(['kind', 'partitions'], [('relations', 1), ('relations', 2), ('follow', 1), ('lm_cloze', 2)])
+    def test_several_devices_train_as_one(self, world, kind, partitions):
+        folders = {devices: f'{kind}-{partitions}-{devices}' for devices in (1, 4)}
+        for devices, folder in folders.items():
+            parts = {'NUM_PARTITIONS': partitions if devices > 1 else 1, 'BATCH_SIZE': 4}
+            train(world, kind, devices=devices, MODEL_DIR=folder, **parts)
+        check_same(*(params_of(world, folder) for folder in folders.values()))
+
+
+@pytest.mark.parametrize('file', sorted(path.name for path in (ROOT / 'gin/t5x').glob('*.gin')))
+def test_gin_files_name_what_there_is(file):
+    """Modules and settings of this project in them; t5x's own are read only where t5x is."""
+    modules = {'t5x_model': t5x_model, 'opql_trainer': trainer, 't5x_checkpoints': t5x_checkpoints}
+    settings = re.findall(
+        rf'^({"|".join(modules)})\.([\w.]+?)(?::\n((?:  .*\n)+)|\.(\w+) =)', (ROOT / 'gin/t5x' / file).read_text(), re.M
+    )
+    assert settings
+    for module, name, block, field in settings:
+        parameters = inspect.signature(getattr(modules[module], name)).parameters
+        assert {field} - {''} | set(re.findall(r'^  (\w+) =', block, re.M)) <= set(parameters), name
