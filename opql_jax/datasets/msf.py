@@ -7,13 +7,81 @@
 `wikidata_id` is a QID, a number for a date, and null where a mention is not linked.
 """
 
+import dataclasses
 import os
+from pathlib import Path
+from typing import ClassVar
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, validate
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field
-from opql_jax.corpus.questions import RELATION_SEPARATOR
+from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers
 from opql_jax.datasets.question_records import question_record
+
+# The folders of the data sets.
+FOLDERS = {1: 'onehop', 2: 'twohop', 3: 'threehop'}
+# The 1-hop files have the number of their part of Wikipedia in their name.
+_NUMBERED = {'train': '-00000-of-00010', 'test': '-00001-of-00010'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Msf:
+    """The reader of MSF's data sets of one, two and three hops: their paragraphs are one corpus.
+
+    Queries are the splits '1-hop/train', '2-hop/test' and so on.
+
+    Attributes:
+        folder: holds {onehop,twohop,threehop}/{train,test}/{paragraphs,queries}.json.
+        part: 'train' or 'test'.
+        hops: the data sets that are read.
+    """
+
+    paths: ClassVar = ('folder',)
+    folder: str
+    part: str = 'train'
+    hops: tuple[int, ...] = tuple(FOLDERS)
+
+    def __post_init__(self):
+        if self.part not in _NUMBERED or not self.hops or not set(self.hops) <= FOLDERS.keys():
+            raise InputError(f"part={self.part!r}: 'train' or 'test'; hops={self.hops!r}: some of {tuple(FOLDERS)}")
+
+    def files(self):
+        paths = [self._path(hops, name) for hops in self.hops for name in ('paragraphs', 'queries')]
+        return {str(path.relative_to(self.folder)): path for path in paths}
+
+    def read(self, rejected_path):
+        # Data sets share paragraphs, under other ids.
+        read: dict[tuple[str | None, str], Document] = {}
+        for hops in self.hops:
+            for document in documents(self._path(hops, 'paragraphs')):
+                named = dataclasses.replace(document, id=f'{FOLDERS[hops]}/{self.part}/{document.id}')
+                read.setdefault((document.title_entity, document.text), named)
+        return EntityVocab.from_documents(read.values()), list(read.values())
+
+    def questions(self, vocab, rejected_path):
+        splits: dict[str, list[Question]] = {}
+        for hops in self.hops:
+            for record in queries(self._path(hops, 'queries')):
+                (topic,), entity = record['topics'], vocab.id_of_key.get(record['entities'][0], -1)
+                answers, unknown_answers = look_up_answers(record['answers'], vocab)
+                question = Question(
+                    id=record['id'],
+                    text=record['question'],
+                    topics=(tuple(topic),),
+                    entities=(entity,),
+                    answers=answers,
+                    unknown_answers=unknown_answers,
+                    hops=record['hops'],
+                    type=record['type'],
+                )
+                splits.setdefault(f'{question.hops}-hop/{self.part}', []).append(question)
+        return splits
+
+    def _path(self, hops: int, name: str) -> Path:
+        folder = Path(self.folder, FOLDERS[hops], self.part)
+        numbered = folder / f'{name}{_NUMBERED[self.part]}.json'
+        return numbered if numbered.exists() else folder / f'{name}.json'
 
 
 def documents(path: str | os.PathLike) -> list[Document]:

@@ -10,6 +10,7 @@ from opql_jax.recipes import (
     little_training,
     lm_world,
     metaqa,
+    msf,
     open_questions,
     paper,
     retrieval,
@@ -19,7 +20,19 @@ from opql_jax.recipes.recipe import Recipe
 
 RECIPES = {
     recipe.name: recipe
-    for module in (demo, metaqa, little_training, slot_filling, fewshot, encoder, lm_world, open_questions, paper, retrieval)
+    for module in (
+        demo,
+        metaqa,
+        little_training,
+        slot_filling,
+        msf,
+        fewshot,
+        encoder,
+        lm_world,
+        open_questions,
+        paper,
+        retrieval,
+    )
     for recipe in module.RECIPES
 }
 

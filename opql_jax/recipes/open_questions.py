@@ -60,13 +60,20 @@ def webqsp_official(options: Options, system: str) -> list[Step | Function]:
 
 
 def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
-    """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/."""
+    """ComplexWebQuestions over Wikispeedia; the files are the user's own, in complexwebquestions/.
+
+    Its topics are ids of Freebase, whose names are those of two more files, the arguments of `EntityResolver`.
+    """
     parts = {part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
-    return over_wikispeedia(options, system, 'complexwebq', parts, [])
+    names = {'MID_TO_QID': 'mid_to_qid.tsv', 'QID_LABELS': 'qid_labels.json'}
+    tables = {macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()}
+    return over_wikispeedia(options, system, 'complexwebq', parts, [], **tables)
 
 
-def over_wikispeedia(options: Options, system: str, question_format: str, parts: dict, steps: list) -> list[Step | Function]:
-    """A language model over Wikispeedia, pretrained, finetuned and evaluated."""
+def over_wikispeedia(
+    options: Options, system: str, question_format: str, parts: dict, steps: list, **tables
+) -> list[Step | Function]:
+    """A language model over Wikispeedia, pretrained, finetuned and evaluated; `tables` name the topics of its questions."""
     gin = 'gin/experiments/webqsp/{}.gin'.format
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
@@ -75,7 +82,7 @@ def over_wikispeedia(options: Options, system: str, question_format: str, parts:
     return [
         prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia')),
         *steps,
-        *(lm.converted(part, question_format, source) for part, source in parts.items()),
+        *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
         train('entities', gin('entities'), options),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         train('align', gin('align'), options, INIT_FROM='relations', **split),

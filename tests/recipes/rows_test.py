@@ -21,6 +21,8 @@ from opql_jax.recipes.recipe import Options, Step, run
 import tiny_bert
 import tiny_docred
 import tiny_metaqa
+import tiny_msf
+import tiny_webqsp
 from dump_writer import write_dump
 from forked_binaries import ENVIRONMENT, Binaries, Done
 
@@ -33,8 +35,8 @@ QUICK = {
     'fewshot/minilm-masked',
     'encoder/labels',
     'little-training/metaqa-all',
+    'msf/opql-pretrained',
 }
-OFFICIAL = ('webqsp-official', 'complexwebquestions')
 SPLITS = {f'{hops}-hop/dev' for hops in tiny_metaqa.HOPS}
 
 
@@ -104,6 +106,8 @@ def data(tmp_path_factory):
         for verb in verbs
         for a, b in zip(people[:3], people[5:])
     ]
+    tiny_msf.write(folder / 'msf')
+    tiny_webqsp.write(folder, pairs)
     (folder / 'linked_sentences').mkdir()
     (folder / 'linked_sentences/sentences.jsonl').write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
     (folder / 'wiki64').mkdir()
@@ -181,8 +185,6 @@ def execute_with(binaries, commands):
 
 
 def of_kind(name):
-    if name.partition('/')[0] in OFFICIAL:
-        return pytest.param(name, marks=pytest.mark.skip(reason='needs official files, which are the user’s own'))
     return pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
 
 
@@ -214,18 +216,15 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
 
 def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
     used = set()
-    for name, chosen in catalog.RECIPES.items():
-        if name.partition('/')[0] not in OFFICIAL:
-            used |= {file for step in chosen.build(Options(tmp_path, data)) if isinstance(step, Step) for file in step.gin}
+    for chosen in catalog.RECIPES.values():
+        used |= {file for step in chosen.build(Options(tmp_path, data)) if isinstance(step, Step) for file in step.gin}
     there = {str(path.relative_to(record.ROOT)) for path in (record.ROOT / 'gin/experiments').rglob('*.gin')}
     assert there == {file for file in used if file.startswith('gin/experiments/')}
 
 
 def test_the_rows_of_a_group_share_steps_by_name_only_if_they_are_the_same(data, tmp_path):
     commands = {}
-    for name, chosen in catalog.RECIPES.items():
-        if name.partition('/')[0] in OFFICIAL:
-            continue
+    for chosen in catalog.RECIPES.values():
         for step in chosen.build(Options(tmp_path / chosen.group, data)):
             command = step.command('OUT')
             assert commands.setdefault((chosen.group, step.name), command) == command

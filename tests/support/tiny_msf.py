@@ -1,0 +1,53 @@
+"""A generated world in the files of MSF: paragraphs with links, queries of 1 to 3 hops; the test paragraphs are of other entities."""
+
+import itertools
+import json
+
+from opql_jax.datasets.msf import FOLDERS
+from opql_jax.datasets.synthetic.pages import documents
+from opql_jax.datasets.synthetic.questions import questions
+from opql_jax.datasets.synthetic.world import generate
+
+
+def write(folder):
+    """Writes them into a folder and returns it."""
+    for seed, part in enumerate(('train', 'test')):
+        # Entities of the two parts are other ones, and so are their ids.
+        world, other = generate(seed, 60), 100_000 * seed
+        for hops, name in FOLDERS.items():
+            place = folder / name / part
+            place.mkdir(parents=True)
+            of_ten = f'-0000{seed}-of-00010' if hops == 1 else ''
+            asked = itertools.islice(questions(world, 'train', hops), 40)
+            for kind, records in (
+                ('paragraphs', [paragraph(i, document, other) for i, document in enumerate(documents(world))]),
+                ('queries', [query(world, question, other) for question in asked]),
+            ):
+                (place / f'{kind}{of_ten}.json').write_text('\n'.join(map(json.dumps, records)), encoding='utf-8')
+    return folder
+
+
+def wikidata_id(key, other):
+    return f'Q{int(key[1:]) + other}'
+
+
+def paragraph(number, document, other):
+    mentions = [
+        {'wikidata_id': wikidata_id(m.entity, other), 'start': m.start, 'text': document.text[m.start : m.end]}
+        for m in document.mentions
+    ]
+    about = wikidata_id(document.title_entity, other)
+    return {'id': number, 'wikidata_id': about, 'context': document.text, 'mentions': mentions}
+
+
+def query(world, question, other):
+    steps = question.type.split('_to_')
+    chain = [{'wikidata_id': f'{a}_{b}', 'text': [b]} for a, b in zip(steps, steps[1:])]
+    side = lambda entity: {'wikidata_id': wikidata_id(world.keys[entity], other), 'aliases': {world.names[entity]: 1}}
+    relation = chain if question.hops > 1 else chain[0]
+    return {
+        'id': question.id,
+        'subject': side(question.topic_entity),
+        'relation': relation,
+        'object': side(question.answers[0]),
+    }
