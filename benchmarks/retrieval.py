@@ -6,7 +6,8 @@ python benchmarks/retrieval.py --fit
 
 The knowledge base and the questions are those of the recipe `retrieval`, whose steps are run as far as they are needed; its scores
 compare with other rankings. Here parts are left out, and chains are of other lengths. `--fit` prints the weights of
-`opql_jax.retrieval.rank.WEIGHTS` anew; before that it fits them to each half of the questions, and scores the other.
+`opql_jax.retrieval.rank.WEIGHTS` anew, fitted to the questions of all sets, each of which counts alike; before that it fits them to each
+half of the questions, and scores the other.
 """
 
 import argparse
@@ -73,14 +74,18 @@ def main() -> None:
     if not (options.data / 'multihop').is_dir():
         print(f'skipped: {options.data} has no folder multihop', file=sys.stderr)
         return
-    task = load(options)
     if options.fit:
-        ours = [fit(task.part(1)), fit(task.part(0))]
-        for half, weights in enumerate(ours):
-            show(line(task.part(half), f'half {half}, fitted to the other', task.ranker(weights)), options.json)
-        show({'measure': 'weights', **rounded(fit(task))}, options.json)
+        tasks = {row: load(options, row) for row in SETS}
+        for half in (0, 1):
+            weights = fit([task.part(1 - half) for task in tasks.values()])
+            for row, task in tasks.items():
+                show(line(task.part(half), f'{row}, half {half}, fitted to the others', task.ranker(weights)), options.json)
+        weights = fit(list(tasks.values()))
+        show({'measure': 'weights', **rounded(weights)}, options.json)
+        for row, task in tasks.items():
+            show(line(task, f'{row}, fitted to all', task.ranker(weights)), options.json)
         return
-    weights = rank.WEIGHTS
+    task, weights = load(options, options.row), rank.WEIGHTS
     show(line(task, 'ours', task.ranker(weights)), options.json)
     for name, (first, after) in WITHOUT.items():
         changed = rank.Weights({**weights.first, **first}, {**weights.next, **after}, weights.begin)
@@ -89,12 +94,12 @@ def main() -> None:
         show(line(task, f'chains of at most {hops}', task.ranker(weights, hops)), options.json)
 
 
-def load(options: argparse.Namespace) -> Task:
+def load(options: argparse.Namespace, row: str) -> Task:
     """Runs the steps of the recipe that a row needs, and opens what they made."""
     recipe = Options(options.out, options.data, percent=options.percent)
-    run([step for step in steps_of(recipe, options.row) if not step.name.startswith('results')], recipe)
-    retriever = VirtualKB.open(options.out / f'kb-{options.row}').retriever
-    return task_of(retriever, read_questions(options.out / f'text-{options.row}/questions.jsonl'))
+    run([step for step in steps_of(recipe, row) if not step.name.startswith('results')], recipe)
+    retriever = VirtualKB.open(options.out / f'kb-{row}').retriever
+    return task_of(retriever, read_questions(options.out / f'text-{row}/questions.jsonl'))
 
 
 def task_of(retriever: Retriever, asked: list[Asked]) -> Task:
@@ -124,18 +129,17 @@ def rounded(weights: rank.Weights) -> dict:
 # ---- Weights ----
 
 
-def fit(task: Task) -> rank.Weights:
+def fit(tasks: list[Task]) -> rank.Weights:
     """Weights under which a supporting passage is likely to come first, and chains of two supporting passages are."""
-    index = task.retriever.index
-    first = solve(list(first_steps(index, task)), len(view.FIRST))
+    first = solve([list(first_steps(task)) for task in tasks], len(view.FIRST))
     weights = rank.Weights(dict(zip(view.FIRST, first)), rank.WEIGHTS.next, 1.0)
-    begin, *after = solve(list(chains(task.ranker(weights), task)), 1 + len(view.NEXT))
+    begin, *after = solve([list(chains(task.ranker(weights), task)) for task in tasks], 1 + len(view.NEXT))
     return rank.Weights(weights.first, dict(zip(view.NEXT, after)), float(begin))
 
 
-def first_steps(index, task: Task):
+def first_steps(task: Task):
     """For each question, the quantities of all first passages and the right ones."""
-    ranker = rank.Ranker(index)
+    ranker = rank.Ranker(task.retriever.index)
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
         yield seen.first.astype(np.float32), np.array(needed)
 
@@ -151,20 +155,23 @@ def chains(ranker: rank.Ranker, task: Task):
             yield np.concatenate([begin[:, None], found.quantities()], 1, dtype=np.float32), right
 
 
-def solve(examples: list[tuple], width: int) -> np.ndarray:
-    """The weights that maximise the mean log-probability of the right ones, less a small penalty on their standardised sizes."""
-    spread = np.mean([x.std(0) for x, _ in examples], 0) + 1e-3
-    examples = [(x / spread, right) for x, right in examples]
+def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
+    """The weights that maximise the mean log-probability of the right ones, less a small penalty on their standardised sizes.
+
+    The mean is over sets, of the means over their questions.
+    """
+    spread = np.mean([np.mean([x.std(0) for x, _ in examples], 0) for examples in sets], 0) + 1e-3
+    examples = [(x / spread, right, 1 / len(sets) / len(examples)) for examples in sets for x, right in examples]
 
     def loss(weights):
         value, gradient = DECAY * weights @ weights, 2 * DECAY * weights
-        for x, right in examples:
+        for x, right, share in examples:
             logits = x @ weights
             p = np.exp(logits - logits.max())
             p /= p.sum()
             mass = p[right].sum() + 1e-12
-            value -= np.log(mass) / len(examples)
-            gradient -= (p[right] @ x[right] / mass - p @ x) / len(examples)
+            value -= share * np.log(mass)
+            gradient -= share * (p[right] @ x[right] / mass - p @ x)
         return value, gradient
 
     return scipy.optimize.minimize(loss, np.zeros(width), jac=True, method='L-BFGS-B').x / spread

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from opql_jax.corpus.entities import EntityVocab
@@ -15,6 +16,8 @@ _FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset
     'am be been can could did do does had has have how is was were what who whom whose why will would'.split()
 )
 _NEVER_NAMES = frozenset('a an i the'.split())
+# What stands between two names that are joined.
+_AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)
 # How a spelling belongs to an entity, the surest first.
 _NAME, _WITHOUT_BRACKETS, _ALIAS, _SURNAME = range(4)
 
@@ -25,6 +28,13 @@ class Named(NamedTuple):
     start: int
     end: int
     entities: list[int]
+
+
+def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
+    """Of the names of a question, by start, the pairs that 'and' or 'or' joins: 'Which is older, Parsifal or the Ring?'"""
+    return [
+        (left, right) for left, right in itertools.pairwise(names) if _AND_OR_OR.fullmatch(question[left.end : right.start])
+    ]
 
 
 class QuestionLinker:

@@ -13,7 +13,7 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
-from opql_jax.corpus.question_linking import Named
+from opql_jax.corpus.question_linking import Named, joined
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
@@ -169,7 +169,11 @@ class Retriever:
             texts, [[(named.start, named.end) for named in each] for each in names]
         )
         entities = [[entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names]
-        return [Question(*row) for row in zip(texts, entities, vectors, relations)]
+        both = [
+            [(left.entities[:_CANDIDATES], right.entities[:_CANDIDATES]) for left, right in joined(text, each)]
+            for text, each in zip(texts, names)
+        ]
+        return [Question(*row) for row in zip(texts, entities, vectors, relations, both)]
 
     def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[list[Retrieved]]:
         """The k best documents for questions by any ranker of the index, best first."""

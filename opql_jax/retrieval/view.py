@@ -15,11 +15,12 @@ from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.words import words_of
 
 # What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf of the question's entities that
-# it names, and of those that its title names; the similarity of its best sentence, and of it as a whole, in standard deviations.
-FIRST = ('words', 'named', 'titled', 'sentence', 'passage')
+# it names, and of those that its title names; the similarity of its best sentence, and of it as a whole, in standard deviations; and
+# whether its title is a name that 'and' or 'or' joins with another in the question.
+FIRST = ('words', 'named', 'titled', 'sentence', 'passage', 'joined')
 # What a next passage is chosen by. Of the passage the same, for what the chain has not covered, and `words_share`, in proportion to the
-# candidate that covers most.
-_OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage')
+# candidate that covers most; and whether the question joins its title with that of a passage of the chain.
+_OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage', 'joined')
 # Of the link how it is one; of the linking entity the idf, the log of the number of passages that the link leads to, how well the
 # sentence suits the question that names it, compared with the best of its passage, and whether the question names it too;
 # without a link, the log-probability as first passage; and how close what the last passage says of the entity comes to what the question
@@ -52,12 +53,14 @@ class Question:
         entities: ids of the entities that it names.
         vector: [d] of the encoder that made the vectors of the index, of any length.
         relations: [names, d_r] what it asks about each of its names, of unit length; none if that is not known.
+        joined: pairs of names that 'and' or 'or' joins, as the ids of either.
     """
 
     text: str
     entities: Sequence[int]
     vector: np.ndarray
     relations: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    joined: Sequence[tuple[Sequence[int], Sequence[int]]] = ()
 
 
 class Links(NamedTuple):
@@ -177,7 +180,11 @@ class View:
         self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
         self._best = np.where(self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage)
-        self.first = np.stack([*self._sums(self._has), self._best, self._passage], 1)
+        # [2 x pairs of joined names, passages]: whether the title is the left one, of all pairs, and the right one.
+        sides = [names for side in zip(*question.joined) for names in side]
+        titled = [_dense(index.passages_titled, names).any(0) for names in sides]
+        self._titled = np.array(titled, bool).reshape(len(sides), count)
+        self.first = np.stack([*self._sums(self._has), self._best, self._passage, self._titled.any(0)], 1)
 
     def begin(self, probabilities: np.ndarray) -> None:
         """Notes the probabilities of first passages [passages], of which the best are the roots."""
@@ -203,7 +210,9 @@ class View:
         most = np.zeros(len(chains), np.float32)
         np.maximum.at(most, of, gained[0])
         share = gained[0] / (most[of] + 0.02)
-        gains = np.stack([gained[0], share, gained[1], gained[2], self._best[passages], self._passage[passages]])
+        other_side = np.roll(self._titled, len(self._titled) // 2, 0)[:, chains].any(-1)
+        joined = (other_side[:, of] & self._titled[:, passages]).any(0)
+        gains = np.stack([gained[0], share, gained[1], gained[2], self._best[passages], self._passage[passages], joined])
         at = links.ends[way]
         words = np.maximum(self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1), 0).sum(0)
         target = np.where(at >= 0, self._sentence[at] - self._best_sentence[links.passages[way]], 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.question_linking import QuestionLinker, link_question
+from opql_jax.corpus.question_linking import QuestionLinker, joined, link_question
 
 ENTITIES = {
     'Christopher Nolan': (['Nolan'], 'person'),
@@ -71,3 +71,18 @@ def test_any_string_is_a_question(question):
     linker = QuestionLinker(VOCAB)
     assert len(linker.link(question)) == question.count('Nolan')
     assert QuestionLinker(EntityVocab([], [], [])).link(question) == []
+
+
+@pytest.mark.parametrize(
+    ('question', 'pairs'),
+    [
+        ('Who is older, Nolan or Darren Aronofsky?', [('Nolan', 'Darren Aronofsky')]),
+        ("Are both Nolan's, and the Royal Shakespeare Company British?", [('Nolan', 'Royal Shakespeare Company')]),
+        ('Did Nolan know “Titanic” and “The Dark Knight”?', [('Titanic', 'The Dark Knight')]),
+        ('Did Nolan meet Darren Aronofsky and others at the RSC?', []),
+        ('Who shot Titanic, which Nolan saw?', []),
+    ],
+)
+def test_names_that_and_or_or_joins(question, pairs):
+    found = joined(question, link_question(question, VOCAB))
+    assert [(question[a.start : a.end], question[b.start : b.end]) for a, b in found] == pairs

@@ -1,5 +1,6 @@
 """Passages that a question needs over several hops are ranked first, each with the link that led to it."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -54,6 +55,16 @@ def test_a_title_that_the_first_passage_names_is_followed(index):
     start, end = reason.sentence
     assert index.texts[reason.previous][start:end].strip() == 'She was the daughter of Lord Byron.'
     assert ranked[0].reason == rank.Reason('direct')
+
+
+def test_passages_about_two_names_that_the_question_joins_belong_together(index):
+    text = 'What is older, the bat of Cricket or the barley of Beer?'
+    alone = ask(index, text, 'Cricket', 'Beer')
+    ids = [[index.titles.index(name)] for name in ('Cricket', 'Beer')]
+    joined = dataclasses.replace(alone, joined=[tuple(ids)])
+    score = lambda question: sum(each.score for each in Ranker(index).rank(question, 2))
+    assert set(titles(index, Ranker(index).rank(joined, 2))) == {'Cricket', 'Beer'}
+    assert score(joined) > score(alone)
 
 
 def test_a_passage_that_names_the_title_of_the_first_is_found(index):
@@ -138,7 +149,8 @@ def test_scores_are_those_of_the_definition(tmp_path, seed):
     }
     index = build(tmp_path / 'index', corpus_of(passages))
     text = f'Is it {rng.choice(words)} or {rng.choice(words)} near Ann?'
-    question = Question(text, [0], vector_of(text))
+    joined = [([1], [2])] if seed % 2 else []
+    question = Question(text, [0], vector_of(text), joined=joined)
     scores = {each.passage: each.score for each in Ranker(index).rank(question, 4)}
     expected = _by_definition(index, question)
     assert [scores[passage] for passage in range(4)] == pytest.approx(expected, rel=1e-4)
@@ -166,6 +178,13 @@ def _by_definition(index, question) -> list[float]:
         titled = [e for e in question.entities if index.title_entity[p] == e]
         return gained, sum(idf[e] for e in fresh), sum(idf[e] for e in titled)
 
+    sides = [(left, right) for pair in question.joined for left, right in (pair, pair[::-1])]
+
+    def joins(p, chain):
+        """Whether the question joins the title of p with one of a chain."""
+        titles_of = lambda rows: [index.title_entity[row] for row in rows]
+        return any(index.title_entity[p] in left and set(right) & {*titles_of(chain)} for left, right in sides)
+
     def softmax(logits):
         weights = {way: math.exp(logit) for way, logit in logits.items()}
         return {way: weight / sum(weights.values()) for way, weight in weights.items()}
@@ -174,6 +193,7 @@ def _by_definition(index, question) -> list[float]:
     first = softmax(
         {
             p: a['words'] * w + a['named'] * n + a['titled'] * t + a['sentence'] * best[p] + a['passage'] * similar[p]
+            + a['joined'] * any(index.title_entity[p] in left for left, _ in sides)
             for p in range(count)
             for w, n, t in [covers(p, ())]
         }
@@ -237,6 +257,7 @@ def _by_definition(index, question) -> list[float]:
                 words, names, title = gains[way[0]]
                 found[way] += b['words'] * words + b['words_share'] * words / most + b['named'] * names + b['titled'] * title
                 found[way] += b['sentence'] * best[way[0]] + b['passage'] * similar[way[0]]
+                found[way] += b['joined'] * joins(way[0], chain)
                 found[way] += b['target_words'] * gained_there(way, chain)
                 chains[chain, way] = math.log(share) + found[way]
         beam = {}
