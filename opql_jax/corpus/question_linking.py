@@ -31,7 +31,7 @@ class Named(NamedTuple):
 
 
 def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
-    """Of the names of a question, by start, the pairs that 'and' or 'or' joins: 'Which is older, Parsifal or the Ring?'"""
+    """Of the names of a question, by start, the pairs that 'and' or 'or' joins, as in 'Is Parsifal or the Ring older?'."""
     return [
         (left, right) for left, right in itertools.pairwise(names) if _AND_OR_OR.fullmatch(question[left.end : right.start])
     ]

@@ -210,8 +210,8 @@ class View:
         most = np.zeros(len(chains), np.float32)
         np.maximum.at(most, of, gained[0])
         share = gained[0] / (most[of] + 0.02)
-        other_side = np.roll(self._titled, len(self._titled) // 2, 0)[:, chains].any(-1)
-        joined = (other_side[:, of] & self._titled[:, passages]).any(0)
+        other_side = np.roll(self._titled, len(self._titled) // 2, 0)
+        joined = (other_side[:, chains].any(-1).take(of, 1) & self._titled.take(passages, 1)).any(0)
         gains = np.stack([gained[0], share, gained[1], gained[2], self._best[passages], self._passage[passages], joined])
         at = links.ends[way]
         words = np.maximum(self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1), 0).sum(0)

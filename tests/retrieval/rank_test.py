@@ -192,7 +192,11 @@ def _by_definition(index, question) -> list[float]:
     a, b, c = rank.WEIGHTS
     first = softmax(
         {
-            p: a['words'] * w + a['named'] * n + a['titled'] * t + a['sentence'] * best[p] + a['passage'] * similar[p]
+            p: a['words'] * w
+            + a['named'] * n
+            + a['titled'] * t
+            + a['sentence'] * best[p]
+            + a['passage'] * similar[p]
             + a['joined'] * any(index.title_entity[p] in left for left, _ in sides)
             for p in range(count)
             for w, n, t in [covers(p, ())]
