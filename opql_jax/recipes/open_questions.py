@@ -2,6 +2,9 @@
 
 import functools
 import pathlib
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
@@ -46,17 +49,18 @@ def split_fifths(source: str, folder: str) -> None:
             partial.write_bytes(content)
 
 
-def webqsp(options: Options, system: str) -> list[Step | Function]:
+def webqsp(options: Options, system: str, max_pairs: int | None = None) -> list[Step | Function]:
     """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
     source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
     parts = {part: f'{{out}}/parts/{part}.jsonl' for part in ('train', 'dev')}
-    return over_wikispeedia(options, system, 'webqsp_lines', parts, [Function('parts', split_fifths, source, 'parts')])
+    split = Function('parts', split_fifths, source, 'parts')
+    return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], max_pairs)
 
 
 def webqsp_official(options: Options, system: str) -> list[Step | Function]:
     """WebQuestionsSP's official split over Wikispeedia; the files are the user's own, in webqsp/."""
     parts = {'train': options.file('webqsp/WebQSP.train.json'), 'dev': options.file('webqsp/WebQSP.test.json')}
-    return over_wikispeedia(options, system, 'webqsp', parts, [])
+    return over_wikispeedia(options, system, 'webqsp', parts)
 
 
 def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
@@ -67,18 +71,35 @@ def complexwebquestions(options: Options, system: str) -> list[Step | Function]:
     parts = {part: options.file(f'complexwebquestions/ComplexWebQuestions_{part}.json') for part in ('train', 'dev')}
     names = {'MID_TO_QID': 'mid_to_qid.tsv', 'QID_LABELS': 'qid_labels.json'}
     tables = {macro: options.file(f'complexwebquestions/{name}') for macro, name in names.items()}
-    return over_wikispeedia(options, system, 'complexwebq', parts, [], **tables)
+    return over_wikispeedia(options, system, 'complexwebq', parts, tables=tables)
 
 
 def over_wikispeedia(
-    options: Options, system: str, question_format: str, parts: dict, steps: list, **tables
+    options: Options,
+    system: str,
+    question_format: str,
+    parts: Mapping[str, str],
+    steps: Sequence[Function] = (),
+    max_pairs: int | None = None,
+    tables: Mapping[str, str] = types.MappingProxyType({}),
 ) -> list[Step | Function]:
-    """A language model over Wikispeedia, pretrained, finetuned and evaluated; `tables` name the topics of its questions."""
+    """A language model over Wikispeedia, pretrained, finetuned and evaluated, also over a memory that pairs are injected into.
+
+    Args:
+        options: of the recipe.
+        system: one of `language_model.SYSTEMS`.
+        question_format: of the files, see `data.open_questions.convert_questions`.
+        parts: {'train' and 'dev': file of questions}.
+        steps: those that make the files.
+        max_pairs: how many pairs the memory has before the injection; all if None.
+        tables: {macro: file} of those that name the topics of the questions, if these do not.
+    """
     gin = 'gin/experiments/webqsp/{}.gin'.format
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
+    limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
     return [
         prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia')),
         *steps,
@@ -86,7 +107,7 @@ def over_wikispeedia(
         train('entities', gin('entities'), options),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         train('align', gin('align'), options, INIT_FROM='relations', **split),
-        build_memory('memory', 'align', gin=gin('memory')),
+        build_memory('memory', 'align', gin=gin('memory'), **limit),
         *lm.injected('memory-injected', 'memory', 'text', 'align', **best),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train('names', gin('lm_names'), options, **names),
@@ -96,6 +117,9 @@ def over_wikispeedia(
         *([] if system == 'eae' else [lm.asked(system, 'memory-injected', 'memory-injected', [questions['dev']])]),
     ]
 
+
+# Of the 80,292 pairs that two passages mention, so that the memory lacks answers which the text has, as the paper's (section 4) does.
+BEST_PAIRS = 20_000
 
 RECIPES = [
     Recipe(f'{group}/{prefix}{system}', f'{title}, {data}', functools.partial(build, system=system))
@@ -108,6 +132,13 @@ RECIPES = [
             lm.SYSTEMS | {'fae': "FaE: a memory of the knowledge base's triples"},
         ),
         ('webqsp', '', webqsp, 'a part of the training questions over Wikispeedia', lm.SYSTEMS),
+        (
+            'webqsp-injection',
+            '',
+            functools.partial(webqsp, max_pairs=BEST_PAIRS),
+            'before and after 100 pairs of each topic join the best pairs of the text',
+            {name: title for name, title in lm.SYSTEMS.items() if name in ('opql-lm', 'opql-follow')},
+        ),
         ('webqsp-official', '', webqsp_official, 'the official split over Wikispeedia; needs your own files', lm.SYSTEMS),
         ('complexwebquestions', '', complexwebquestions, 'over Wikispeedia; needs your own files', lm.SYSTEMS),
     )

@@ -1,4 +1,4 @@
-"""The tables of README.md and RESULTS.md, written from the `run.json` files in results/, so that no figure is typed by hand.
+"""The tables of README.md, RESULTS.md and the notes of experiments, written from the `run.json` files in results/, so that no figure is typed by hand.
 
     results/<group>/<row>/run.json    a published run: command, commit, seed, percent, device, seconds, metrics
     results/<group>/gin/*.gin         the operative configurations of its training runs
@@ -19,7 +19,7 @@ from opql_jax.recipes import record
 from opql_jax.recipes.recipe import Options, Recipe, run_json_of
 
 RESULTS = record.ROOT / 'results'
-FILES = ('README.md', 'RESULTS.md')
+FILES = ('README.md', 'RESULTS.md', 'docs/experiments.md')
 _BLOCK = re.compile(r'(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)', re.S)
 _SEED = re.compile(r'(.*?)-?seed-?\d+$')
 
@@ -148,7 +148,7 @@ def with_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
 
 
 def write_tables(root: pathlib.Path = record.ROOT) -> None:
-    """Writes the tables of README.md and RESULTS.md anew."""
+    """Writes the tables of `FILES` anew."""
     for name in FILES:
         text = (root / name).read_text(encoding='utf-8')
         with atomic_path(root / name) as partial:

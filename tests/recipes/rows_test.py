@@ -73,6 +73,8 @@ TINY_PAPER = {
     'ROWS': 16,
 }
 TINY = {
+    # Less than there are, so that an injection adds some.
+    'gin/experiments/webqsp/memory.gin': {'MAX_PAIRS': 5},
     'gin/experiments/paper/text.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
     'gin/experiments/paper/entities.gin': TINY_PAPER,
     'gin/experiments/paper/relations.gin': TINY_PAPER | {'MIN_COUNT': 1},
@@ -262,6 +264,30 @@ def test_novel_relations_are_held_out_of_the_memory_or_of_everything_and_asked_a
     assert held_out('drkit-without-50') == held_out('opql-without-50') == (chosen, chosen, (), chosen)
     assert held_out('drkit-seen-50') == ((), (), (), chosen)
     assert held_out('opql-pretrained-novel-50') == (None, (), (), chosen)
+
+
+def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_trained_on_since(data, tmp_path):
+    steps = catalog.find('webqsp-injection/opql-lm').build(Options(tmp_path, data))
+    by_name = {(step.name, step.binary if isinstance(step, Step) else ''): step.bindings for step in steps}
+    assert by_name['memory', 'build_memory']['MAX_PAIRS'] == 20_000
+    assert by_name['memory-injected', 'update_memory']['PAIRS_PER_ENTITY'] == 100
+    trained = [step for step in steps if isinstance(step, Step) and step.binary == 'train']
+    assert {step.bindings.get('MEMORY', 'memory') for step in trained} == {'memory'}
+    before, after = (by_name[f'results/opql-lm/{memory}', 'eval'] for memory in ('memory', 'memory-injected'))
+    assert {name for name in before if before[name] != after[name]} == {'MEMORY', 'OUTPUT_DIR'}
+
+
+@pytest.mark.slow
+def test_an_injection_raises_the_share_of_questions_that_a_memory_can_answer(data, outputs, binaries, monkeypatch):
+    chosen = catalog.find('webqsp-injection/opql-follow')
+    options = Options(outputs / chosen.group, data, percent=0)
+    monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, []))
+    run(build(chosen, options), options)
+    metrics = [
+        json.loads((options.out / f'results/opql-follow/{memory}/metrics.json').read_text())['dev']
+        for memory in ('memory', 'memory-injected')
+    ]
+    assert metrics[0]['coverage'] < metrics[1]['coverage'] == 1
 
 
 def test_the_command_line_lists_shows_and_runs(data, tmp_path):

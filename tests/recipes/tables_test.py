@@ -24,6 +24,27 @@ def test_the_tables_of_the_repository_are_those_of_its_published_runs():
     assert '<!-- table: ' in text
 
 
+def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs():
+    lines = (record.ROOT / 'RESULTS.md').read_text(encoding='utf-8').splitlines()
+    shown = {
+        name: next(line for line in lines if line.startswith(f'| ours, {name}')) for name in ('MetaQA', 'Re-DocRED', 'WebQSP')
+    }
+    for name, group, row in (
+        ('MetaQA', 'metaqa', 'opql'),
+        ('MetaQA', 'metaqa', 'opql-pretrained'),
+        ('MetaQA', 'metaqa-30-percent', 'drkit'),
+        ('MetaQA', 'metaqa-30-percent', 'kv-memory'),
+        ('Re-DocRED', 'slot-filling', 'opql'),
+        ('Re-DocRED', 'slot-filling', 'drkit'),
+        ('Re-DocRED', 'slot-filling-40-percent', 'opql-pretrained'),
+        ('Re-DocRED', 'slot-filling-40-percent', 'kv-memory'),
+    ):
+        metrics = tables.read_rows(group)[row]['metrics']
+        assert ' / '.join(f'{metrics[f"{hops}-hop/dev"]["hits@1"]:.3f}' for hops in (2, 3)) in shown[name], (group, row)
+    for row, fields in tables.read_rows('webqsp-30-percent').items():
+        assert f'| {fields["metrics"]["dev"]["hits@1"]:.3f} |' in shown['WebQSP'], row
+
+
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     for seed, hits in enumerate((0.8, 0.9)):
         write_run(tmp_path, 'g', f'a-seed{seed}', metrics={'1-hop/dev': {'hits@1': hits, 'coverage': 0.9}}, seconds=60 * seed)
