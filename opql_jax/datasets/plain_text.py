@@ -18,6 +18,7 @@ import pyarrow as pa
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
+from opql_jax.core.progress import logged
 from opql_jax.corpus import recognition, tables
 from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.jsonl')
 _PDF_ADVICE = 'convert PDFs to text first, as with `pdftotext FILE.pdf`'
+# The longest document. One is recognised at a time, and is what answers name as their source.
+MAX_CHARACTERS = 10_000_000
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
 # A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
@@ -194,9 +197,10 @@ def link_names(
     map_batches = map_batches or functools.partial(map_ordered, processes=processes)
     kept = parts / _recognition_version(model) / 'spans'
     kept.mkdir(parents=True, exist_ok=True)
+    recognised = map_rows_cached(map_batches, recognise, kept, batches)
     spans = [
         [recognition.Span(**span) for span in row]
-        for batch in map_rows_cached(map_batches, recognise, kept, batches)
+        for batch in logged(recognised, len(documents), 'documents searched for names')
         for row in batch['spans'].to_pylist()
     ]
     concepts = find_concepts([document.text for document in documents], spans)
@@ -241,7 +245,7 @@ def document_from_record(record: object) -> Document:
         about = document.title
     document = dataclasses.replace(document, mentions=None, title_entity=about)
     validate(document)
-    _check_english(document.text)
+    _check_text(document.text)
     return document
 
 
@@ -253,7 +257,7 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
     else:
         title = None
     check_string('text', text)
-    _check_english(text)
+    _check_text(text)
     if title:
         return Document(label, title, text, title_entity=title)
     if heading := _HEADING.match(text):
@@ -267,7 +271,12 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
     return Document(label, about or title, text, title_entity=about)
 
 
-def _check_english(text: str) -> None:
+def _check_text(text: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(
+            f'text: {len(text):,} characters, and a document has at most {MAX_CHARACTERS:,}: split it into articles or chapters,'
+            ' by which answers then name their sources'
+        )
     if shares := _other_language([text]):
         raise InputError(f'text: not English: {shares}. Names are recognised in English')
 

@@ -7,7 +7,6 @@ neither a run that was killed nor a change of other passages encodes it twice.
 import functools
 import hashlib
 import itertools
-import logging
 import pathlib
 from typing import Any
 
@@ -19,12 +18,11 @@ from opql_jax.core import files
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
+from opql_jax.core.progress import logged
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bulk_encoding import PAIRS_PER_BATCH
 from opql_jax.models.text_encoder import TextEncoder, unit
-
-_log = logging.getLogger(__name__)
 
 # Passages that are encoded at a time.
 BATCH_PASSAGES = 1 << 10
@@ -139,11 +137,10 @@ class PassageEncoder:
         table = passages.select(['text', 'sentence_starts']).append_column('mentions', mentions).combine_chunks()
         batches = table.to_batches(BATCH_PASSAGES)
         both = np.empty((self._first_mention[-1], size), np.float16), np.empty((self.first_vector[-1], size), np.float16)
-        filled, done = [0, 0], 0
+        filled = [0, 0]
         stage = functools.partial(encode_batch, encoder=encoder)
-        for encoded in map_rows_cached(self._map_batches, stage, folder, batches):
-            done += len(encoded)
-            _log.info('%d/%d passages encoded', done, len(table))
+        found_by_batch = map_rows_cached(self._map_batches, stage, folder, batches)
+        for encoded in logged(found_by_batch, len(table), 'passages encoded'):
             for side, (vectors, column) in enumerate(zip(both, encoded.columns)):
                 found = np.frombuffer(b''.join(column.to_pylist()), '<f2').reshape(-1, size)
                 vectors[filled[side] : filled[side] + len(found)] = found

@@ -189,6 +189,10 @@ BAD = {
         ('Поезд шёл через ночь, и никто не говорил ни слова. ' * 6).encode(),
         'text: not English: of its 60 words 0% are in Latin',
     ),
+    'a library': (
+        b'Ada Lovelace and Lord Byron. ' * 350_000,
+        'text: 10,150,000 characters, and a document has at most 10,000,000: split',
+    ),
     'german': (GERMAN.encode(), 'text: not English: of its 90 words'),
 }
 

@@ -1,0 +1,34 @@
+"""How far long work has come, in the log."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TypeVar
+
+_log = logging.getLogger(__name__)
+
+# Between two lines.
+SECONDS = 10.0
+T = TypeVar('T', bound=Sized)
+
+
+def logged(
+    parts: Iterable[T], total: int, what: str, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
+) -> Iterator[T]:
+    """Yields the parts of some work as they come, and logs how many members have come: '512/4773 passages encoded  85.2/s  ETA 50s'.
+
+    Args:
+        parts: each with some of the members.
+        total: members of all parts.
+        what: members of what, and what was done with them.
+        seconds: between two lines; there is one at the end.
+        clock: the time in seconds.
+    """
+    done, started = 0, clock()
+    last = started
+    for part in parts:
+        yield part
+        done, now = done + len(part), clock()
+        if now - last >= seconds or done == total:
+            last, rate = now, done / max(now - started, 1e-9)
+            _log.info('%d/%d %s  %.1f/s  ETA %ds', done, total, what, rate, (total - done) / rate)
