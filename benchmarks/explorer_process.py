@@ -79,18 +79,20 @@ class Client:
 
     def add(self, title: str, text: str) -> str:
         """Adds a text; returns the id of its document, '' if nothing came."""
-        status, _, address = self._change('/add', title=title, text=text)
+        status, _, address = self._change('/documents', '/add', title=title, text=text)
         return parse_qs(urlsplit(address).query)['id'][0] if status else ''
 
     def forget(self, document: str) -> None:
-        self._change('/forget', id=document)
+        self._change(f'/document?{urlencode({"id": document})}', '/forget')
 
-    def _change(self, form: str, **fields: str) -> tuple[int, str, str]:
-        secrets = re.findall(r'name="secret" value="([^"]*)"', self.get('/documents')[1])
-        if not secrets:
+    def _change(self, page: str, action: str, **fields: str) -> tuple[int, str, str]:
+        """Sends a form of a page, with its hidden fields and others."""
+        form = re.findall(rf'<form action="{action}" method="post">(.*?)</form>', self.get(page)[1], re.S)
+        if not form:
             return 0, '', ''
+        hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form[0]))
         headers = {'Content-Type': 'application/x-www-form-urlencoded'}
-        sent = self._try('POST', form, urlencode({'secret': secrets[0], **fields}), headers)
+        sent = self._try('POST', action, urlencode({**hidden, **fields}), headers)
         assert sent[0] in (0, 303), sent
         return sent
 

@@ -1,4 +1,4 @@
-"""The explorer as an application: pages for people, `/api/…` for programs. Without JavaScript, and nothing is loaded from elsewhere."""
+"""The explorer as an application: pages for people, `/api/…` for programs. Pages need no JavaScript, and load nothing from elsewhere."""
 
 import os
 import pathlib
@@ -19,6 +19,7 @@ from opql_jax.explorer import guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
 from opql_jax.explorer.rendering import STATIC, make_templates
+from opql_jax.explorer.snippets import snippets
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -28,13 +29,14 @@ T = TypeVar('T')
 class Explorer:
     """The pages of a knowledge base, and the forms by which it is changed if it is `writable`."""
 
-    def __init__(self, folder: str | os.PathLike, writable: bool = False):
+    def __init__(self, folder: str | os.PathLike, writable: bool = False, needs_token: bool = False):
         self._current = Current(folder)
         self._changes = Changes(folder) if writable else None
         self._map: tuple[VirtualKB, list[views.Point]] | None = None
+        self._title, self._needs_token = pathlib.Path(os.path.abspath(folder)).name, needs_token
         self._templates = make_templates()
         self._templates.globals |= {
-            'title': pathlib.Path(os.path.abspath(folder)).name,
+            'title': self._title,
             'link': _link,
             'changes': self._changes,
         }
@@ -51,10 +53,15 @@ class Explorer:
             '/api/retrieve': self.api_retrieve,
             '/openapi.json': self.openapi,
         }
-        forms = {'/add': self.add, '/forget': self.forget, '/undo': self.undo} if self._changes else {}
+        forms = {
+            '/add': self.add,
+            '/forget': self.forget,
+            '/forget-sentence': self.forget_sentence,
+            '/undo': self.undo,
+        }
         return [
             *(Route(path, page, methods=['GET']) for path, page in pages.items()),
-            *(Route(path, form, methods=['POST']) for path, form in forms.items()),
+            *(Route(path, form, methods=['POST']) for path, form in forms.items() if self._changes),
             Mount('/static', StaticFiles(directory=STATIC)),
         ]
 
@@ -63,7 +70,10 @@ class Explorer:
     def ask(self, request: Request) -> Response:
         kb, text = self._current.kb(), request.query_params.get('q', '').strip()
         if text:
-            return self._page('ask.html', question=text, answered=views.ask(kb, text))
+            answered = views.ask(kb, text)
+            address = f'{request.base_url}api/ask'
+            ways = snippets(answered.members, text, self._title, address, self._needs_token)
+            return self._page('ask.html', question=text, answered=answered, snippets=ways)
         return self._page('ask.html', question='', examples=views.examples(kb), documents=len(kb.prepared.passages))
 
     def entity(self, request: Request) -> Response:
@@ -103,19 +113,33 @@ class Explorer:
     async def forget(self, request: Request) -> Response:
         assert self._changes is not None
         form = await self._changes.form(request)
-        await self._change(self._changes.forget, form.get('id', ''))
+        await self._change(self._changes.forget, form.get('id', ''), form.get('digest', ''))
         return RedirectResponse('/documents', 303)
+
+    async def forget_sentence(self, request: Request) -> Response:
+        """Forgets a sentence, and shows again what its page was about: a question, or a document."""
+        assert self._changes is not None
+        form = await self._changes.form(request)
+        await self._change(self._changes.forget_sentence, form.get('sentence', ''))
+        if 'q' in form:
+            return RedirectResponse(_link('/', q=form['q']), 303)
+        last = self._changes.last
+        left = last and last.documents.get(form.get('id', ''), (None, None))[1]
+        return RedirectResponse(_link('/document', id=left.id) if left else '/documents', 303)
 
     async def undo(self, request: Request) -> Response:
         assert self._changes is not None
-        await self._changes.form(request)
-        await self._change(self._changes.undo)
+        form = await self._changes.form(request)
+        await self._change(self._changes.undo, form.get('change', ''))
         return RedirectResponse('/documents', 303)
 
     async def _change(self, function: Callable[..., T], *arguments) -> T:
         """The result of a change, once the new version is open, so that the next page shows it."""
         result = await run_in_threadpool(function, *arguments)
-        await run_in_threadpool(self._current.newest)
+        try:
+            await run_in_threadpool(self._current.newest)
+        except (InputError, OSError) as error:
+            raise HTTPException(503, f'The change was made, but the new version cannot be opened: {error}') from error
         return result
 
     # ---- For programs ----
@@ -145,7 +169,9 @@ class Explorer:
     def _error(self, request: Request, message: str, status: int) -> Response:
         if request.url.path.startswith('/api/'):
             return JSONResponse({'error': message}, status)
-        return self._page('error.html', status, message=message, question=request.query_params.get('q', ''))
+        refused = 'Nothing was changed' if request.method == 'POST' and status == 400 else 'That could not be answered'
+        heading = 'The new version cannot be shown' if status == 503 else refused
+        return self._page('error.html', status, heading=heading, message=message, question=request.query_params.get('q', ''))
 
     def _page(self, template: str, status: int = 200, **values) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(**values), status)
@@ -163,7 +189,7 @@ def make_app(
     Raises:
         InputError: no knowledge base is there.
     """
-    explorer = Explorer(folder, writable)
+    explorer = Explorer(folder, writable, needs_token=token is not None)
     handlers = {InputError: explorer.refused, HTTPException: explorer.failed}
     return guard.Guard(Starlette(routes=explorer.routes(), exception_handlers=handlers), hosts, token, rate)  # type: ignore[arg-type]
 

@@ -1,31 +1,52 @@
-"""What a page may change: a text is added, a document is forgotten, and the last change is taken back."""
+"""What a page may change: a text is added, a document or a sentence is forgotten, and the last change is taken back."""
 
+import contextlib
 import os
 import secrets
 import threading
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
+from opql_jax.explorer import views
 from opql_jax.kb import change_text
 
 # Bytes of a form: a text of a few hundred pages.
 _LONGEST_FORM = 1 << 20
 # Changes that can be taken back.
 _REMEMBERED = 20
+_LOOK_AGAIN = 'this page is of an earlier version: load it again'
 
 
 class _Done(NamedTuple):
-    """A change: of which document, and its record before, None if it was not there."""
+    """A change that was made.
 
-    document: str
-    before: dict | None
+    Attributes:
+        id: of the change.
+        documents: those that it changed, by id, each before and after it; None where there was or is none.
+    """
+
+    id: str
+    documents: dict[str, tuple[Document | None, Document | None]]
+
+    def __str__(self) -> str:
+        (before, after), *others = self.documents.values()
+        if before is None:
+            return f'{after.title or after.id} was added' if after else ''
+        name = before.title or before.id
+        if others:
+            return f'a sentence of {name} and of {len(others)} more was forgotten'
+        return f'{name} was forgotten' if after is None else f'a sentence of {name} was forgotten'
 
 
 class Changes:
     """Changes the knowledge base in a folder, one at a time, and remembers how to take them back.
+
+    A form says what its page showed, and changes nothing else: what has become something else since is refused.
 
     Attributes:
         secret: what a form has to hold, so that it is one of a page of ours; a page elsewhere can send forms, but not read ours.
@@ -33,51 +54,73 @@ class Changes:
 
     def __init__(self, folder: str | os.PathLike):
         self.secret = secrets.token_urlsafe(24)
-        self._folder, self._done, self._lock = folder, [], threading.Lock()  # type: ignore[var-annotated]
+        self._folder, self._lock = folder, threading.Lock()
+        self._done: list[_Done] = []
 
     def add(self, title: str, text: str) -> str:
         """Adds a text, and returns the id of its document."""
         if not title.strip():
             raise InputError('title: missing: the name of what the text is about')
         document = f'added-{secrets.token_hex(4)}'
-        with self._lock:
-            changed = change_text.add_text(self._folder, [{'id': document, 'title': title.strip(), 'text': text}], processes=1)
+        with self._change() as changed:
+            changed.add({'id': document, 'title': title.strip(), 'text': text})
             if changed.skipped:
                 raise InputError('a document with this text is there already')
-            self._remember(_Done(document, None))
         return document
 
-    def forget(self, document: str) -> None:
-        """Removes a document."""
-        with self._lock, change_text.change(self._folder, processes=1) as changed:
-            before = changed.documents.get(document)
+    def forget(self, document: str, digest: str) -> None:
+        """Removes a document; `digest` is that of the text which was shown, see `views.Document`."""
+        with self._change() as changed:
+            passages = views.passages_of(changed.before, document)
+            if not passages or views.digest(passages) != digest:
+                now = 'has another text now' if passages else 'is not there any more'
+                raise InputError(f'the document {document!r} {now}: nothing was forgotten; {_LOOK_AGAIN}')
             changed.remove(document=document)
-            assert before is not None  # else `remove` refuses
-            record = {'id': before.id, 'title': before.title, 'text': before.text}
-        self._remember(_Done(document, record))
 
-    def undo(self) -> None:
-        """Takes the last change back."""
+    def forget_sentence(self, sentence: str) -> None:
+        """Removes a sentence, wherever it stands."""
+        with self._change() as changed:
+            try:
+                changed.remove(sentence=sentence, whole=True)
+            except InputError as error:
+                raise InputError(f'{error}\nnothing was forgotten; {_LOOK_AGAIN}') from None
+
+    def undo(self, change: str) -> None:
+        """Takes back the last change, which a page has shown by its id."""
         with self._lock:
-            if not self._done:
-                raise InputError('nothing was changed here')
+            if not self._done or self._done[-1].id != change:
+                raise InputError(
+                    f'another change was made since, or this one was taken back: nothing was changed; {_LOOK_AGAIN}'
+                )
             done = self._done[-1]
-            if done.before is None:
-                change_text.remove_text(self._folder, [done.document], processes=1)
-            else:
-                change_text.add_text(self._folder, [done.before], processes=1)
+            with change_text.change(self._folder, processes=1) as changed:
+                for id, (before, after) in done.documents.items():
+                    if changed.documents.get(id) != after:
+                        raise InputError(f'the document {id!r} was changed by another program since: nothing was taken back')
+                    if before is None:
+                        del changed.documents[id]
+                    else:
+                        changed.documents[id] = before
             self._done.pop()
 
     @property
-    def last(self) -> str:
-        """The document of the last change, in words; '' if there is none that can be taken back."""
-        if not self._done:
-            return ''
-        done = self._done[-1]
-        return f'{done.document} was added' if done.before is None else f'{done.before["title"]} was forgotten'
+    def last(self) -> _Done | None:
+        """The last change that can be taken back."""
+        return next(iter(self._done[-1:]), None)
 
-    def _remember(self, done: _Done) -> None:
-        self._done[:] = [*self._done, done][-_REMEMBERED:]
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[change_text.Change]:
+        """A change that is remembered once it is made."""
+        with self._lock:
+            with change_text.change(self._folder, processes=1) as changed:
+                before = dict(changed.documents)
+                yield changed
+            after = changed.documents
+            documents = {
+                id: (before.get(id), after.get(id)) for id in before.keys() | after.keys() if before.get(id) != after.get(id)
+            }
+            if documents:
+                self._done[:] = [*self._done, _Done(secrets.token_hex(8), documents)][-_REMEMBERED:]
 
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form of ours.

@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
-# Nothing is loaded from elsewhere, no script runs in a page, and no other page may show this one.
+# Nothing is loaded from elsewhere, no script runs that stands in a page, and no other page may show this one.
 _HEADERS = {
-    'Content-Security-Policy': "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none';"
+    'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none';"
     " frame-ancestors 'none'",
     'X-Content-Type-Options': 'nosniff',
     'Referrer-Policy': 'no-referrer',

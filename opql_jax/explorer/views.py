@@ -1,7 +1,9 @@
 """What the pages of the explorer show of a knowledge base, as plain values."""
 
 import dataclasses
+import hashlib
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -9,13 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.data.prepared import Prepared
 from opql_jax.kb import path_graph, paths
+from opql_jax.kb import query as tree
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.query_language import is_query
 from opql_jax.kb.question_plans import out_of_reach
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.kb.weighted_entities import Member
+from opql_jax.kb.weighted_entities import Member, WeightedEntities
+from opql_jax.retrieval.words import words_of
 
 # Answers of a page, and those whose paths are drawn.
 ANSWERS, _DRAWN = 10, 5
@@ -23,20 +28,32 @@ FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
 LONGEST_QUESTION = 2_000
 # Characters between two mentions that still are a wording of their relation.
 _LONGEST_WORDING = 40
+# One that serves in an example, and entities that are looked at for it.
+_PLAIN_WORDING, _EXAMPLES = re.compile(r'[a-z]+(?: [a-z]+){0,3}(?<! the)(?<! a)'), 8
 # Entries that the map shows.
 _POINTS = 1_500
 
 
 class Found(NamedTuple):
-    """An answer, and the path that it rests on."""
+    """An answer, the path that it rests on, and of each of its facts the sentence that can be forgotten; '' of one without."""
 
     member: Member
     path: paths.Path
+    sentences: list[str]
 
 
 class Answered(NamedTuple):
-    """What a question or query found: entities, a picture of their paths (SVG), what to know about it, and the same as a record."""
+    """What a question or query found.
 
+    Attributes:
+        members: all of it.
+        found: the best.
+        picture: of their paths (SVG).
+        note: what to know about it.
+        record: the best as JSON.
+    """
+
+    members: WeightedEntities
     found: list[Found]
     picture: str
     note: str
@@ -48,7 +65,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     _check_length(text)
     members = kb.query(text) if is_query(text) else kb.ask(text)
     shown = list(itertools.islice(members, top))
-    found = [Found(member, next(iter(members.paths(member.id, 1)), ())) for member in shown]
+    found = [_found(kb, member, next(iter(members.paths(member.id, 1)), ())) for member in shown]
     record: dict[str, Any] = {
         'question': text,
         'answers': [one.member.to_record() | {'path': [fact.to_record() for fact in one.path]} for one in found],
@@ -60,7 +77,12 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
             record['sure'] = members.is_sure
             unsure = 'The text may not say: none of these answers is sure.'
             note = note or ('' if members.is_sure or not found else unsure)
-    return Answered(found, path_graph.draw([one.path for one in found[:_DRAWN] if one.path]), note, record)
+    picture = path_graph.draw([one.path for one in found[:_DRAWN] if one.path])
+    return Answered(members, found, picture, note, record)
+
+
+def _found(kb: VirtualKB, member: Member, path: paths.Path) -> Found:
+    return Found(member, path, [paths.target_sentence(kb, fact) if fact.passage is not None else '' for fact in path])
 
 
 def retrieve(kb: VirtualKB, text: str, k: int) -> list[dict]:
@@ -138,21 +160,47 @@ def entities(kb: VirtualKB, start: str = '', page: int = 0) -> list[tuple[str, i
 
 
 class Document(NamedTuple):
-    """A document: its id and title, and its passages as pieces of text, each with the entity that it mentions or None."""
+    """A document.
+
+    Attributes:
+        id, title: its own.
+        passages: each as pieces of text, with the entity that each mentions or None.
+        sentences: of all passages.
+        digest: of its text.
+    """
 
     id: str
     title: str
     passages: list[list[tuple[str, str | None]]]
+    sentences: list[str]
+    digest: str
 
 
 def document(kb: VirtualKB, name: str) -> Document:
     """A document by its id, with the entities that were recognised in it."""
-    table = kb.prepared.passages
-    rows = np.flatnonzero(np.array(table['doc_id'].to_pylist()) == name)
-    if not len(rows):
+    passages = passages_of(kb.prepared, name)
+    if not passages:
         raise InputError(f'no document has the id {name!r}')
-    passages = table.take(rows).to_pylist()
-    return Document(name, passages[0]['title'], [list(_pieces(kb, passage)) for passage in passages])
+    sentences = [
+        sentence
+        for passage in passages
+        for start, end in itertools.pairwise([*passage['sentence_starts'], None])
+        if (sentence := passage['text'][start:end].strip())
+    ]
+    return Document(
+        name, passages[0]['title'], [list(_pieces(kb, passage)) for passage in passages], sentences, digest(passages)
+    )
+
+
+def passages_of(prepared: Prepared, name: str) -> list[dict]:
+    """The passages of a document, none if no document has the id."""
+    table = prepared.passages
+    return table.take(np.flatnonzero(np.array(table['doc_id'].to_pylist()) == name)).to_pylist()
+
+
+def digest(passages: list[dict]) -> str:
+    """What tells the text of passages from any other."""
+    return hashlib.sha256(json.dumps([(passage['title'], passage['text']) for passage in passages]).encode()).hexdigest()
 
 
 def _pieces(kb: VirtualKB, passage: dict) -> Iterator[tuple[str, str | None]]:
@@ -174,21 +222,35 @@ def documents(kb: VirtualKB, page: int = 0) -> list[tuple[str, str]]:
 
 
 def examples(kb: VirtualKB) -> list[str]:
-    """Questions to begin with, about entities that much was read about."""
+    """Questions to begin with, about entities that much was read about, and a query."""
     assert kb.memory is not None
-    counts, kinds, names, asked = np.diff(kb.memory.offsets), kb.vocab.kinds, kb.vocab.names, []
+    counts, kinds, names = np.diff(kb.memory.offsets), kb.vocab.kinds, kb.vocab.names
     patterns = {
         'person': 'Where was {} born?',
         'place': 'Who was born in {}?',
         'work': 'Who made {}?',
         'organisation': 'Who founded {}?',
     }
-    for row in np.argsort(-counts, kind='stable').tolist():
-        if counts[row] and kinds[row] in patterns:
-            asked.append(patterns.pop(kinds[row]).format(names[row]))
-        if not patterns:
-            break
-    return asked
+    read = [row for row in np.argsort(-counts, kind='stable').tolist() if counts[row] and kinds[row] in patterns]
+    asked = [patterns.pop(kinds[row]).format(names[row]) for row in read if kinds[row] in patterns]
+    return [*asked, *_example_query(kb, read[:_EXAMPLES])]
+
+
+def _example_query(kb: VirtualKB, entities: list[int]) -> Iterator[str]:
+    """A query that follows what the text says most often of some entities."""
+    told = [fact for entity in entities for fact in paths.facts_about(kb, entity, 0, FACTS)[0]]
+    topics: dict[tuple[str, bool], list[str]] = {}
+    for fact in told:
+        if _is_plain((wording := _wording(fact))[0]) and len(kb.linker.meanings(fact.topic)) == 1:
+            topics.setdefault(wording, []).append(fact.topic)
+    if topics:
+        words, first = max(topics, key=lambda wording: len(topics[wording]))
+        yield str(tree.Follow(tree.Entity(topics[words, first][0]), words, inverse=not first))
+
+
+def _is_plain(words: str) -> bool:
+    """Whether a wording is a few words that say something."""
+    return bool(_PLAIN_WORDING.fullmatch(words) and words_of(words))
 
 
 @dataclasses.dataclass(frozen=True)

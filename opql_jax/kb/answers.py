@@ -14,6 +14,7 @@ from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.questions import round_up
 from opql_jax.kb.calibration import SURE
 from opql_jax.kb.paths import Path, facts
+from opql_jax.kb.question_plans import Plan
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Answer(WeightedEntities):
         traces: for each topic of the question its hops; empty for a model without a memory.
         probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
             `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
+        plans: for each topic the questions of one hop that its hops answered; empty where a trained model answers.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
         kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
     """
@@ -58,6 +60,7 @@ class Answer(WeightedEntities):
     weights: np.ndarray
     traces: tuple[tuple[Hop, ...], ...]
     probabilities: np.ndarray | None = None
+    plans: tuple[Plan, ...] = ()
     without_memory: np.ndarray | None = None
     kb: VirtualKB = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     question: Question = dataclasses.field(default=None, repr=False)  # type: ignore[assignment]

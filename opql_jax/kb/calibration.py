@@ -1,7 +1,8 @@
 """How probable it is that an answer over plain text is right.
 
 A logistic regression on what the search tells: the share of the weight that an entity has, and how well the facts of the best path fit the
-question. `benchmarks/calibration.py` fits the numbers, and measures how far the probabilities are from what comes true.
+question. `benchmarks/calibration.py` fits the numbers, and measures how far the probabilities are from what comes true. They are those of untrained
+answers, also for a knowledge base that was trained with questions.
 """
 
 from typing import NamedTuple

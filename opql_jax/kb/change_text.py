@@ -57,15 +57,16 @@ class Change:
 
     Attributes:
         documents: those that there will be, by id, in order.
+        before: the text as it is.
         added, replaced, removed: how many documents were.
         skipped: documents that were to be added, and are there already.
         cut: documents that lost sentences, and have others left.
     """
 
     documents: dict[str, Document]
+    before: Prepared
     _cache: pathlib.Path
     _rejected: pathlib.Path
-    _vocab_of: Prepared
     _processes: int | None = None
     _map_batches: MapBatches | None = None
     added: int = 0
@@ -109,6 +110,7 @@ class Change:
         document: str | Collection[str] = (),
         entity: str | Collection[str] = (),
         sentence: str | Collection[str] = (),
+        whole: bool = False,
     ) -> None:
         """Forgets documents, sentences, and all that is said of entities: the documents about them, and the sentences that mention them.
 
@@ -116,6 +118,7 @@ class Change:
             document: ids of documents.
             entity: names or keys of entities.
             sentence: sentences as answers show them, wherever they stand; or words that only one sentence has, which is then forgotten.
+            whole: whether only whole sentences are meant, no words of one.
 
         Raises:
             InputError: there is no such document, entity or sentence, of which it names the nearest; or several sentences have the words.
@@ -129,16 +132,16 @@ class Change:
             self.removed += 1
         names, sentences = _several(entity), _several(sentence)
         if names or sentences:
-            vocab = self._vocab_of.vocab
-            self._forget({vocab.keys[vocab.id(name)] for name in names}, sentences)
+            vocab = self.before.vocab
+            self._forget({vocab.keys[vocab.id(name)] for name in names}, sentences, whole)
 
-    def _forget(self, keys: set[str], sentences: Sequence[str]) -> None:
+    def _forget(self, keys: set[str], sentences: Sequence[str], whole: bool) -> None:
         if not self.documents:
             return
         _, linked = link_names(
             [*self.documents.values()], self._cache, 'the text', processes=self._processes, map_batches=self._map_batches
         )
-        named = _find_sentences(linked, sentences)
+        named = _find_sentences(linked, sentences, whole)
         for document in linked:
             rest = _without(document, keys, named.get(document.id, set()))
             if rest == document.text:
@@ -180,7 +183,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         text = Prepared(folder.part(parts.text))
         before = {document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))}
         cache = pathlib.Path(folder.path, CACHE)
-        changed = Change(dict(before), cache, folder.path / REJECTED, text, processes, map_batches)
+        changed = Change(dict(before), text, cache, folder.path / REJECTED, processes, map_batches)
         yield changed
         if list(changed.documents.items()) == list(before.items()):
             return
@@ -313,7 +316,7 @@ def _without(document: Document, keys: set[str], named: set[_Span]) -> str:
     ).strip()
 
 
-def _find_sentences(documents: Sequence[Document], asked: Sequence[str]) -> dict[str, set[_Span]]:
+def _find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:
     """Where sentences stand in linked documents, by the documents' ids; see `Change.remove` for what names a sentence, and for errors."""
     found: dict[str, set[_Span]] = collections.defaultdict(set)
     for text in asked:
@@ -328,7 +331,7 @@ def _find_sentences(documents: Sequence[Document], asked: Sequence[str]) -> dict
                 continue
             for start, end in _sentences(document):
                 said = ' '.join(document.text[start:end].split())
-                if plain in said:
+                if plain == said or (plain in said and not only_whole):
                     (whole if plain == said else parts).append((document.id, (start, end), said))
         if not whole and len({said for _, _, said in parts}) > 1:
             raise InputError(

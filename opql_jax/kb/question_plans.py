@@ -59,11 +59,11 @@ def _extend(step: Step, after: Plan, found: dict[Plan, None], most_hops: int) ->
     for start, end in _phrases(step):
         inner = Step(step.text[start:end], (step.topic[0] - start, step.topic[1] - start))
         rest = Step(f'{step.text[:start]}it{step.text[end:]}', (start, start + 2))
-        if _says_something(inner) and _says_something(rest):
+        if says_something(inner) and says_something(rest):
             _extend(inner, (rest, *after), found, most_hops)
 
 
-def _says_something(step: Step) -> bool:
+def says_something(step: Step) -> bool:
     """Whether a step holds a word that may name a relation."""
     around = f'{step.text[: step.topic[0]]} {step.text[step.topic[1] :]}'.lower()
     return any(word not in _EMPTY and not _QUESTION_WORDS.fullmatch(word) for word in re.findall(r'[^\W\d_]+', around))

@@ -167,9 +167,9 @@ class SetEvaluator:
     def candidates(self, entities: Sequence[int], write: Callable[[str], str]) -> str:
         """Entities that a name may mean, a line each: how `write` names it, its kind, and a sentence about it."""
         kinds = self._kb.vocab.kinds
-        return '\n'.join(f'  {write(self._unique_name(e))} ({kinds[e]}): {self._about(e)}' for e in entities)
+        return '\n'.join(f'  {write(self.unique_name(e))} ({kinds[e]}): {self._about(e)}' for e in entities)
 
-    def _unique_name(self, entity: int) -> str:
+    def unique_name(self, entity: int) -> str:
         """What names this entity and no other: its name, or else its key."""
         name = self._kb.vocab.names[entity]
         return name if self._kb.linker.meanings(name) == [entity] else self._kb.vocab.keys[entity]

@@ -84,6 +84,9 @@ class Path:
     worth: float
 
 
+_NOWHERE = Path((), (), (), 0.0)
+
+
 class TextAnswerer:
     """A released encoder over a memory of text.
 
@@ -169,20 +172,22 @@ class TextAnswerer:
         """The answer to a question, of what its plans found from each topic; see `paths`."""
         totals: dict[int, float] = collections.defaultdict(float)
         traces: list[tuple[Hop, ...]] = []
+        plans: list[question_plans.Plan] = []
         passed: set[int] = set()  # what phrases of the question stand for, which it does not ask for
         for paths in found:
             for path in paths:
                 share = np.exp(SCALE * (path.worth - 1))
                 for target, weight in zip(path.hops[-1].entities.tolist(), path.hops[-1].weights.tolist()):
                     totals[target] += share * weight
-            best = max(paths, key=lambda path: path.worth).hops if paths else ()
-            passed |= {int(hop.entities[0]) for hop in best[:-1]}
-            traces.append(best)
+            best = max(paths, key=lambda path: path.worth, default=_NOWHERE)
+            passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
+            traces.append(best.hops)
+            plans.append(best.plan)
         ranked = sorted(totals.keys() - passed, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
         probabilities = calibration.probabilities(shares, self.fit(found))
-        return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), probabilities)
+        return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), probabilities, tuple(plans))
 
     def fit(self, found: list[list[Path]]) -> float:
         """How well the facts of the best path of all topics fit their steps: cosine and what is added to it, the mean of the hops."""

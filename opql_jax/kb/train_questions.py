@@ -76,6 +76,7 @@ class Report:
             )
         else:
             lines.append(f'left-out questions: Hits@1 {self.before.hits:.3f} untrained, {self.after.hits:.3f} trained')
+            lines.append('the probabilities of answers stay those that were fitted without training, and may be off')
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 

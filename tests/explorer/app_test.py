@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 import subprocess
 import sys
 import urllib.error
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.index_text import index_text
+from opql_jax.kb.query_language import is_query
 
 import films
 
@@ -96,6 +98,27 @@ def test_the_api_finds_the_documents_that_retrieve_finds(client, kb):
     assert [one['document'] for one in found] == [one.document for one in kb.retrieve(QUESTION, 3)]
 
 
+@pytest.mark.parametrize(
+    'asked', [QUESTION, 'Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
+)
+def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(client, kb, asked, monkeypatch):
+    page = client.get('/', params={'q': asked}).text
+    query, python, http = (html.unescape(text) for text in re.findall(r'<pre class="snippet"[^>]*>(.*?)</pre>', page, re.S))
+    best = client.get('/api/ask', params={'q': asked}).json()['answers'][0]['entity']
+    assert kb.query(query).names[0] == best
+    monkeypatch.setattr(opql_jax, 'open', {'films.kb': kb}.__getitem__)
+    exec(python, made := {})
+    assert made.get('found', made.get('answer')).names[0] == best
+    assert shlex.split(http) == ['curl', '-G', 'http://localhost/api/ask', '--data-urlencode', f'q={asked}']
+
+
+def test_examples_are_questions_and_a_query_that_are_answered(client):
+    page = client.get('/').text
+    examples = [html.unescape(name) for name in re.findall(r'<li><a[^>]*>(.*?)</a></li>', page)]
+    assert [is_query(name) for name in examples] == [False] * (len(examples) - 1) + [True]
+    assert all(client.get('/api/ask', params={'q': name}).json()['answers'] for name in examples)
+
+
 def test_an_entity_has_all_of_its_facts_and_leads_to_its_document(client, kb):
     page = client.get('/entity', params={'name': 'Ingrid Solberg'})
     (entity,) = kb.entity('Ingrid Solberg').entities
@@ -121,14 +144,16 @@ def test_every_link_of_every_page_leads_somewhere(client):
 def test_what_the_text_says_is_never_markup(client):
     for address in ('/', '/entities', '/documents', '/map', f'/document?{urllib.parse.urlencode({"id": "a/b?<x>"})}'):
         assert '<script' not in client.get(address).text
-    assert '<script' not in client.get('/', params={'q': STRANGE}).text
+    ours = '<script src="/static/copy.js" defer></script>'
+    for query in (STRANGE, f'Ingrid Solberg . "{STRANGE}"'.replace('"1"', '1')):
+        assert '<script' not in client.get('/', params={'q': query}).text.replace(ours, '')
     assert STRANGE in words(client.get('/documents').text)
 
 
-def test_pages_load_nothing_from_elsewhere_and_run_no_script(client):
+def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them(client):
     page = client.get('/', params={'q': QUESTION})
     policy = page.headers['content-security-policy']
-    assert "default-src 'none'" in policy and 'unsafe' not in policy and 'script-src' not in policy
+    assert "default-src 'none'" in policy and 'unsafe' not in policy and "script-src 'self';" in policy
     assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page.text)
     assert page.headers['x-content-type-options'] == 'nosniff'
 
@@ -221,41 +246,6 @@ def test_a_page_shows_what_an_update_has_made_of_the_knowledge_base(folder, tmp_
     manifest.unlink()
     manifest.write_bytes(content)  # as an update leaves it
     assert current.kb() is not first
-
-
-def form(client, address, action):
-    """The hidden fields of a form of a page."""
-    page = client.get(address).text
-    (found,) = re.findall(rf'<form action="{action}" method="post">(.*?)</form>', page, re.S)
-    return {name: html.unescape(value) for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', found)}
-
-
-def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(tmp_path):
-    index_text([films.write(tmp_path / 'films.jsonl')], tmp_path / 'kb', processes=1)
-    client = TestClient(app.make_app(tmp_path / 'kb', writable=True), base_url='http://localhost')
-    text = 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
-    query = {'q': 'Ingrid Solberg . directed', 'top': 50}
-    names = lambda: [one['entity'] for one in client.get('/api/ask', params=query).json()['answers']]
-    assert 'Winter Tide' not in names()
-    added = client.post('/add', data=form(client, '/documents', '/add') | {'title': 'Winter Tide', 'text': text})
-    assert added.status_code == 200 and text in words(added.text) and 'Winter Tide' in names()
-    address = str(added.url)
-    forgotten = client.post('/forget', data=form(client, address, '/forget'))
-    assert (
-        forgotten.status_code == 200 and 'Winter Tide was forgotten' in words(forgotten.text) and 'Winter Tide' not in names()
-    )
-    client.post('/undo', data=form(client, '/documents', '/undo'))
-    assert 'Winter Tide' in names()
-    client.post('/undo', data=form(client, '/documents', '/undo'))
-    assert 'Winter Tide' not in names() and '/undo' not in client.get('/documents').text
-
-    refused = {'title': 'Winter Tide', 'text': text}
-    for fields in (refused, refused | {'secret': 'wrong'}):  # as another site would send them
-        assert client.post('/add', data=fields).status_code == 400
-    ours = form(client, '/documents', '/add')
-    assert 'title: missing' in client.post('/add', data=ours | {'title': ' ', 'text': text}).text
-    assert 'use `opql add`' in html.unescape(client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)}).text)
-    assert client.post('/undo', data=ours).status_code == 400 and 'Winter Tide' not in names()
 
 
 def test_pages_change_nothing_unless_they_may(client):

@@ -203,6 +203,37 @@ def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folde
 
 
 @pytest.mark.slow
+def test_what_was_asked_is_copied_as_a_query_that_finds_the_same(window, address):
+    page = window(address, permissions=['clipboard-read', 'clipboard-write'])
+    page.goto(PAGES['answers'][0])
+    names = page.locator('.answers h2 a').all_inner_texts()
+    page.get_by_text('The same as a query').click()
+    assert findings(page) == []
+    page.get_by_role('button', name='Copy').first.click()
+    expect(page.get_by_role('button', name='Copied')).to_have_count(1)
+    page.goto(f'/?{urlencode({"q": page.evaluate("navigator.clipboard.readText()")})}')
+    assert page.locator('.answers h2 a').first.inner_text() == names[0]
+
+
+@pytest.mark.slow
+def test_a_sentence_is_forgotten_the_answer_changes_and_comes_back(window, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / 'films.kb')
+    with served(tmp_path / 'films.kb') as address:
+        page = window(address, viewport={'width': 360, 'height': 640})
+        page.goto(PAGES['long name'][0].replace('directed', 'was+directed+by'))
+        first = page.locator('.answers h2 a').first.inner_text()
+        sentence = page.locator('.answers li').first.locator('q').last.inner_text()
+        page.get_by_role('button', name='Forget').first.click()
+        expect(page.locator('.note').first).to_contain_text(f'a sentence of {LONG_NAME} was forgotten')
+        assert findings(page) == [] and page.evaluate('document.documentElement.scrollWidth') == 360
+        assert sentence not in page.locator('main').inner_text()
+        page.get_by_role('button', name='Undo').click()
+        expect(page.locator('.note')).to_have_count(0)
+        page.goto(PAGES['long name'][0].replace('directed', 'was+directed+by'))
+        assert page.locator('.answers h2 a').first.inner_text() == first
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', PAGES)
 def test_a_narrow_screen_is_scrolled_down_only(window, address, kind):
     page = window(address, viewport={'width': 360, 'height': 640})

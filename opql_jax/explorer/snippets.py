@@ -1,0 +1,39 @@
+"""What was asked, as programs ask it: in the query language, in Python and over HTTP."""
+
+import shlex
+from typing import NamedTuple
+
+from opql_jax.kb import query
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.as_query import as_query
+from opql_jax.kb.entity_set import EntitySet
+from opql_jax.kb.weighted_entities import WeightedEntities
+
+
+class Snippet(NamedTuple):
+    """A text to copy, and what it is."""
+
+    label: str
+    text: str
+
+
+def snippets(members: WeightedEntities, text: str, kb: str, address: str, needs_token: bool) -> list[Snippet]:
+    """The ways to ask something again.
+
+    Args:
+        members: what was found: an answer to a question, or the set of a query.
+        text: what was asked.
+        kb: the folder of the knowledge base.
+        address: of `/api/ask`.
+        needs_token: whether that is answered with a token only.
+    """
+    if isinstance(members, EntitySet):
+        found, same, code = 'found', members, query.to_python(members.query)
+    else:
+        assert isinstance(members, Answer)
+        found, same, code = 'answer', as_query(members), f'kb.ask({text!r})'
+    python = f'import opql_jax\n\nkb = opql_jax.open({kb!r})\n{found} = {code}\nprint({found}.explain())'
+    token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
+    curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
+    language = [] if same is None else [Snippet('Query', str(same))]
+    return [*language, Snippet('Python', python), Snippet('HTTP', curl)]

@@ -1,0 +1,59 @@
+"""Questions in plain words as queries: the relations that the best plan of a question follows, in the query language."""
+
+import re
+from collections.abc import Iterator
+
+from opql_jax.core.errors import InputError
+from opql_jax.kb import query as tree
+from opql_jax.kb.answers import Answer
+from opql_jax.kb.entity_set import EntitySet
+from opql_jax.kb.question_plans import Plan, Step, says_something
+
+# What begins a phrase or a question, and names no relation.
+_OPENING = re.compile(
+    r"^(?:(?:in|on|at|the|a|an|those|all|who|whom|which|what|where|when|how|did|do|does|is|are|was|were|has|have|had|['’]s?)(?:\s+|$))+",
+    re.IGNORECASE,
+)
+
+
+def as_query(answer: Answer) -> EntitySet | None:
+    """A query that finds what an answer found.
+
+    It follows the words of the plan's steps, and is a query of its own: weights and what comes after the best entity may differ.
+
+    Returns:
+        A set whose best member is the best entity of the answer; None if the words of the question make none, or a trained model answers.
+    """
+    if not len(answer):
+        return None
+    kb, best = answer.kb, int(answer.entities[0])
+    for plan, topic in zip(answer.plans, answer.question.entities):
+        for query in _queries(plan, kb.sets.unique_name(topic)) if topic >= 0 else ():
+            for narrowed in (query, tree.Where(query, 'kind', kb.vocab.kinds[best])):
+                try:
+                    found = EntitySet(kb, narrowed)
+                except InputError:  # of a name that the query language does not take for one entity
+                    return None
+                if found.entities[:1].tolist() == [best]:
+                    return found
+    return None
+
+
+def _queries(plan: Plan, name: str) -> Iterator[tree.Query]:
+    """The queries that a plan may be: first as its words stand, then with each relation followed from what is known."""
+    relations = [_relation(step) for step in plan]
+    if not all(words for words, _ in relations):
+        return
+    for directions in dict.fromkeys([tuple(inverse for _, inverse in relations), (False,) * len(relations)]):
+        query: tree.Query = tree.Entity(name)
+        for (words, _), inverse in zip(relations, directions):
+            query = tree.Follow(query, words, inverse)
+        yield query
+
+
+def _relation(step: Step) -> tuple[str, bool]:
+    """The words of a step's relation, '' if it has none, and whether they stand before the topic: 'directed by it' is '^directed by'."""
+    before, after = step.text[: step.topic[0]], step.text[step.topic[1] :]
+    inverse = not says_something(Step(f'it {after}', (0, 2)))
+    words = ' '.join(re.findall(r"[\w'’-]+", before if inverse else after))
+    return _OPENING.sub('', words), inverse

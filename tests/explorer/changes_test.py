@@ -1,0 +1,153 @@
+"""Pages change what they show, and nothing else: a text is added, a document or a sentence is forgotten, and it comes back."""
+
+import html
+import re
+import shutil
+
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import read_documents
+from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb.change_text import add_text, remove_text
+from opql_jax.kb.current import Current
+from opql_jax.kb.index_text import index_text
+
+import films
+
+pytest.importorskip('starlette', reason='the extra app is not installed')
+pytest.importorskip('httpx', reason='httpx is not installed')
+from starlette.testclient import TestClient
+
+from opql_jax.explorer import app
+
+QUERY = {'q': 'Ingrid Solberg . directed', 'top': 50}
+TEXT = 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    return shutil.copytree(made, tmp_path / 'films.kb')
+
+
+@pytest.fixture
+def client(folder):
+    return TestClient(app.make_app(folder, writable=True), base_url='http://localhost')
+
+
+def words(page):
+    """What a page says, without its markup."""
+    return html.unescape(' '.join(re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page.text, flags=re.S)).split()))
+
+
+def forms(page, action):
+    """The hidden fields of the forms of a page that do something."""
+    found = re.findall(rf'<form[^>]* action="{action}" method="post">(.*?)</form>', page.text, re.S)
+    fields = [re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', one) for one in found]
+    return [{name: html.unescape(value) for name, value in one} for one in fields]
+
+
+def names(client):
+    return [one['entity'] for one in client.get('/api/ask', params=QUERY).json()['answers']]
+
+
+def documents(folder):
+    """The documents of the newest version, by id."""
+    text = KBFolder(folder).part(KBFolder(folder).read()['text'])
+    return {document.id: document for document in read_documents(text / 'documents.parquet')}
+
+
+def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(client):
+    assert 'Winter Tide' not in names(client)
+    (ours,) = forms(client.get('/documents'), '/add')
+    added = client.post('/add', data=ours | {'title': 'Winter Tide', 'text': TEXT})
+    assert added.status_code == 200 and TEXT in words(added) and 'Winter Tide' in names(client)
+    (fields,) = forms(added, '/forget')
+    forgotten = client.post('/forget', data=fields)
+    assert (
+        forgotten.status_code == 200 and 'Winter Tide was forgotten' in words(forgotten) and 'Winter Tide' not in names(client)
+    )
+    undone = client.post('/undo', data=forms(forgotten, '/undo')[0])
+    assert 'Winter Tide' in names(client)
+    last = client.post('/undo', data=forms(undone, '/undo')[0])
+    assert 'Winter Tide' not in names(client) and forms(last, '/undo') == []
+
+    refused = {'title': 'Winter Tide', 'text': TEXT}
+    for fields in (refused, refused | {'secret': 'wrong'}):  # as another site would send them
+        assert client.post('/add', data=fields).status_code == 400
+    assert 'title: missing' in words(client.post('/add', data=ours | {'title': ' ', 'text': TEXT}))
+    assert 'use `opql add`' in words(client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)}))
+    assert client.post('/undo', data=ours).status_code == 400 and 'Winter Tide' not in names(client)
+
+
+def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_and_comes_back(client, folder):
+    before = documents(folder)
+    page = client.get('/', params={'q': QUERY['q']})
+    said = {fields['sentence']: fields for fields in forms(page, '/forget-sentence')}
+    sentence = 'It was directed by Ingrid Solberg, and starred Tomas Lind and Clara Holm.'
+    assert 'Night Ferry' in names(client) and sentence in said
+    changed = client.post('/forget-sentence', data=said[sentence])
+    assert str(changed.url).endswith('/?q=Ingrid+Solberg+.+directed')
+    assert 'a sentence of Night Ferry was forgotten' in words(changed) and sentence not in words(changed)
+    assert 'Night Ferry' not in names(client)[:1] and documents(folder).keys() == before.keys()
+    client.post('/undo', data=forms(changed, '/undo')[0])
+    assert documents(folder) == before
+
+    page = client.get('/document', params={'id': 'ferry'})
+    assert [fields['sentence'] for fields in forms(page, '/forget-sentence')] == re.findall(
+        r'\S.*?\.(?= |$)', before['ferry'].text
+    )
+    changed = client.post('/forget-sentence', data=forms(page, '/forget-sentence')[-1])
+    assert str(changed.url).endswith('/document?id=ferry') and 'Erik Lind' not in words(changed)
+
+
+def test_a_change_whose_version_cannot_be_opened_is_said_to_be_made(client, folder, monkeypatch):
+    def damaged(current):
+        raise InputError('memory-2: a file is damaged')
+
+    (fields,) = forms(client.get('/document', params={'id': 'ferry'}), '/forget')
+    monkeypatch.setattr(Current, 'newest', damaged)
+    told = client.post('/forget', data=fields)
+    assert told.status_code == 503 and 'ferry' not in documents(folder)
+    assert 'The change was made, but the new version cannot be opened: memory-2: a file is damaged' in words(told)
+    assert 'Nothing was changed' not in words(told) and forms(told, '/undo')  # it can still be taken back
+
+
+def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, folder):
+    ferry, weiss = (client.get('/document', params={'id': name}) for name in ('ferry', 'weiss'))
+    (document,), sentences = forms(ferry, '/forget'), forms(ferry, '/forget-sentence')
+    remove_text(folder, ['weiss'])
+    text = documents(folder)['ferry'].text.replace('Erik Lind.', 'Erik Lind in Oslo.')
+    add_text(folder, [{'id': 'ferry', 'title': 'Night Ferry', 'text': text}], replace=True)
+    there = documents(folder)
+    for page, fields, says in (
+        ('/forget', document, "the document 'ferry' has another text now: nothing was forgotten"),
+        ('/forget', forms(weiss, '/forget')[0], "the document 'weiss' is not there any more: nothing was forgotten"),
+        ('/forget-sentence', sentences[-1], "unknown sentence 'Its music was composed by Erik Lind.'; did you mean"),
+    ):
+        told = client.post(page, data=fields)
+        assert (
+            told.status_code == 400
+            and says in words(told)
+            and 'this page is of an earlier version: load it again' in words(told)
+        )
+    assert documents(folder) == there
+
+    (now,) = forms(client.get('/document', params={'id': 'ferry'}), '/forget')
+    older = client.post('/forget', data=now)
+    (holm,) = forms(client.get('/document', params={'id': 'holm'}), '/forget')
+    newer = client.post('/forget', data=holm)
+    told = client.post('/undo', data=forms(older, '/undo')[0])
+    assert told.status_code == 400 and 'another change was made since' in words(told)
+    add_text(folder, [{'id': 'holm', 'title': 'Clara Holm', 'text': 'Clara Holm is somebody else.'}])
+    there = documents(folder)
+    told = client.post('/undo', data=forms(newer, '/undo')[0])
+    assert told.status_code == 400 and "'holm' was changed by another program since: nothing was taken back" in words(told)
+    assert documents(folder) == there
