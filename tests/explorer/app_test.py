@@ -1,11 +1,13 @@
 """The explorer: its pages say what the knowledge base says, whatever is asked, and to nobody who may not ask."""
 
+import asyncio
 import html
 import json
 import re
 import shlex
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -22,7 +24,7 @@ from opql_jax.kb.query_language import is_query
 import films
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
-pytest.importorskip('httpx', reason='httpx is not installed')
+httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
 from opql_jax.explorer import app, guard
@@ -235,6 +237,28 @@ def test_who_asks_too_often_waits(monkeypatch):
     assert [guarded._may_ask('a') for _ in range(3)] == [True, True, False] and guarded._may_ask('b')
     now[0] += 0.5
     assert [guarded._may_ask('a') for _ in range(2)] == [True, False]
+
+
+def test_a_slow_question_holds_up_no_other_page(folder, monkeypatch):
+    begun, goes_on, ask = threading.Event(), threading.Event(), app.views.ask
+
+    def slow_ask(*arguments):
+        begun.set()
+        assert goes_on.wait(120)
+        return ask(*arguments)
+
+    async def ask_and_look():
+        transport = httpx.ASGITransport(app.make_app(folder))
+        async with httpx.AsyncClient(transport=transport, base_url='http://localhost') as client:
+            slow = asyncio.create_task(client.get('/', params={'q': QUESTION}))
+            assert await asyncio.to_thread(begun.wait, 120)
+            other = await client.get('/documents')
+            assert other.status_code == 200 and not slow.done()
+            goes_on.set()
+            assert (await slow).status_code == 200
+
+    monkeypatch.setattr(app.views, 'ask', slow_ask)
+    asyncio.run(ask_and_look())
 
 
 def test_a_page_shows_what_an_update_has_made_of_the_knowledge_base(folder, tmp_path):
