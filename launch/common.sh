@@ -18,6 +18,7 @@ unset CDPATH
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=$ROOT/.venv
 PYTHON=$VENV/bin/python
+PYTHONS=(python3.11 python3.12 python3.13 python3)
 
 # With HOME set but empty, caches would land in the root directory; unset, the user's entry decides.
 [ -n "${HOME-}" ] || unset HOME
@@ -40,7 +41,7 @@ find_python() {
     "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue
     printf '%s\n' "$candidate"
     return
-  done < <(type -aP python3.11 python3.12 python3.13 python3 || true)
+  done < <(type -aP "${PYTHONS[@]}" || true)
   fail "no Python of at least 3.11 with venv and ensurepip on PATH; install one (on Debian: apt-get install python3.11-venv)"
 }
 

