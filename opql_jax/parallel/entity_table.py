@@ -115,11 +115,12 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
     return run(pad_rows(table, mesh), ids, weights)
 
 
-def _scan_rows(step, carry, vectors, table, layout, chunk):
+def _scan_rows(step, carry, vectors, table, layout, chunk, again=False):
     """Scans this device's rows: `carry = step(carry, start, ids, scores, rows)`.
 
     `start` is the first of the chunk's local row numbers, ids [C] int32 are its entities, scores [M, C] float32 those of the
-    vectors, masked where a row is padding or was seen before: the last chunk overlaps the one before it.
+    vectors, masked where a row is padding. The last chunk overlaps the one before it: rows [C, d_e] float32 that were seen before are
+    0, and their scores masked, unless `again`.
     """
     local = table.shape[0]
     number = -(-local // chunk)
@@ -130,8 +131,9 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
         start = jnp.minimum(index * chunk, local - chunk)
         row = start + jnp.arange(chunk, dtype=jnp.int32)
         rows = lax.dynamic_slice_in_dim(table, start, chunk).astype(jnp.float32)
-        new = (row >= index * chunk) & (first + row < layout.num_entities)
-        return step(carry, start, first + row, jnp.where(new, vectors @ rows.T, _MASKED), rows), None
+        new, inside = row >= index * chunk, first + row < layout.num_entities
+        scores = jnp.where(inside if again else new & inside, vectors @ rows.T, _MASKED)
+        return step(carry, start, first + row, scores, jnp.where(new[:, None], rows, 0.0)), None
 
     return lax.scan(body, carry, jnp.arange(number, dtype=jnp.int32))[0]
 
@@ -139,9 +141,11 @@ def _scan_rows(step, carry, vectors, table, layout, chunk):
 def _best_of(scores, ids, top, best):
     """The highest scores [M] of a chunk, and the best entities [M] of it and the chunks before, whose highest score was `top`."""
     highest = scores.max(axis=1)
-    # Not argmax, which is several times as slow on a CPU. Earlier chunks have lower ids and keep their ties.
-    lowest = jnp.where(scores == highest[:, None], ids, _NO_ID).min(axis=1)
-    return highest, jnp.where(highest > top, lowest, best)
+    # Not argmax, which is several times as slow on a CPU. Places are float32, as a TPU then finds them in the pass that sums the
+    # exponentials. Earlier chunks have lower ids and keep their ties.
+    place = jnp.arange(len(ids), dtype=jnp.float32)
+    lowest = jnp.where(scores == highest[:, None], place, jnp.float32(len(ids))).min(axis=1)
+    return highest, jnp.where(highest > top, ids[0] + lowest.astype(jnp.int32), best)
 
 
 def _forward_shard(vectors, labels, table, *, layout, chunk):
@@ -172,13 +176,13 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk):
 
     def step(carry, start, ids, scores, rows):
         to_vectors, to_table = carry
-        # Masked scores have probability 0, and a label is never masked where its row is new.
+        # Masked scores have probability 0.
         change = (jnp.exp(scores - lse[:, None]) - ((ids == labels[:, None]) & (scores > _MASKED))) * weights[:, None]
-        to_rows = lax.dynamic_slice_in_dim(to_table, start, ids.shape[0]) + change.T @ vectors
-        return to_vectors + change @ rows, lax.dynamic_update_slice_in_dim(to_table, to_rows, start, 0)
+        return to_vectors + change @ rows, lax.dynamic_update_slice_in_dim(to_table, change.T @ vectors, start, 0)
 
-    start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
-    to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk)
+    # Each row is written by a chunk, some by two, which write the same.
+    start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
+    to_vectors, to_table = _scan_rows(step, start, vectors, table, layout, chunk, again=True)
     return lax.psum(to_vectors, MESH_AXES), to_table.astype(table.dtype)
 
 
