@@ -81,6 +81,7 @@ TOPOLOGIES = {
     'v5e-8': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1)),
     'v6e-8': dict(topology_name='v6e:2x4', chips_per_host_bounds=(2, 4, 1)),
     'v5p-16': dict(topology_name='v5p:2x2x4'),
+    'v5p-64': dict(topology_name='v5p:4x4x4'),
     'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
 }
 

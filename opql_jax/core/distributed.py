@@ -74,6 +74,11 @@ def describe_devices() -> str:
     return f'{len(devices)} x {devices[0].device_kind}{cores}'
 
 
+def device_memory() -> int | None:
+    """Bytes of memory that a device has for arrays; None on CPUs."""
+    return (jax.local_devices()[0].memory_stats() or {}).get('bytes_limit')
+
+
 def barrier(name: str) -> None:
     """Returns when all processes have reached the barrier of this name."""
     if process_count() > 1:

@@ -1,5 +1,6 @@
 """The state of training: parameters and optimizer state, how they begin, and how they lie on the devices."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
+from opql_jax.core import distributed
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
@@ -16,6 +18,7 @@ from opql_jax.parallel import entity_table
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints, check_shapes
+from opql_jax.training.progress import TrainingError
 
 
 class TrainState(NamedTuple):
@@ -93,6 +96,27 @@ def merge_params(trained: dict, frozen: dict):
 def _is_entity_table(path) -> bool:
     """Whether a leaf of parameters or optimizer state is the entity table or a moment of it."""
     return any(getattr(key, 'key', None) == 'entity_table' for key in path)
+
+
+def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
+    """Raises TrainingError if a device cannot hold what a step needs at least: a state of these shapes, and the gradients.
+
+    What is kept for the backward pass comes on top. Nothing is told on CPUs.
+    """
+    limit = distributed.device_memory()
+    if limit is None:
+        return
+    trained, _ = split_params(state.params, trainable)
+    needed = {True: 0, False: 0}  # by whether it is split over the devices
+    for path, x in jax.tree.leaves_with_path((state.params, state.opt_state, trained)):
+        needed[trainable('entity_table') and _is_entity_table(path)] += math.prod(x.shape) * x.dtype.itemsize
+    split, whole = needed[True] // layout.mesh.size, needed[False]
+    if split + whole > limit:
+        raise TrainingError(
+            f'{(split + whole) / 1e9:.1f} GB are needed on each of {layout.mesh.size} devices, which have {limit / 1e9:.1f} GB: {split / 1e9:.1f}'
+            f' GB for a share of {layout.num_entities} rows of the entity table and {whole / 1e9:.1f} GB for the other parameters, with gradients'
+            ' and moments. Take more devices, a smaller entity_dim or fewer entities for the first, a smaller model for the second'
+        )
 
 
 def place(tree, layout: entity_table.Layout, trainable):

@@ -110,6 +110,7 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step. The last checkpoint is from before it.
             Or the folder holds another run, or one that was trained further than `num_steps`.
+            Or the memory of a device cannot hold the parameters with their gradients and moments, which is told before compiling.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -143,6 +144,10 @@ def train(
         start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r)
         return task.init(state_lib.starting_params(encoder, prepared, *start))
 
+    fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
+    shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
+    state_lib.check_memory(shapes, layout, task.trainable)
+
     if dry_run:
         if init_from or config.bert_folder:
             params = starting_params()
@@ -172,8 +177,6 @@ def train(
             meta = checkpoints.meta(start)
             lineage_lib.check_same_run(meta['lineage'], lineage, config.workdir)
             seconds_before = meta['seconds']
-            fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
-            shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
             params, opt_state, _ = checkpoints.restore(shapes.params, shapes.opt_state)
             state = place(TrainState(np.int32(start), params, opt_state))
             _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)

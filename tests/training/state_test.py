@@ -1,11 +1,14 @@
 """Parameters before the first step."""
 
+import types
+
 import jax
 import numpy as np
 import pytest
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.training import state, trainer
+from opql_jax.parallel import entity_table
+from opql_jax.training import objectives, state, trainer
 
 import tiny_training
 
@@ -35,3 +38,24 @@ def test_a_checkpoint_brings_its_w_r(prepared_dir, tmp_path):
     tiny_training.write_untrained(prepared_dir, tmp_path / 'model')
     with pytest.raises(trainer.TrainingError, match='leave out orthogonal_w_r'):
         tiny_training.run(prepared_dir, tmp_path / 'x', init_from=str(tmp_path / 'model'), orthogonal_w_r=True)
+
+
+def test_what_no_device_can_hold_is_told_before_anything_is_compiled(prepared_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(state.distributed, 'device_memory', lambda: 10_000)
+    told = r'0\.0 GB are needed on each of 1 devices, .* share of 40 rows of the entity table .* Take more devices'
+    with pytest.raises(trainer.TrainingError, match=told):
+        tiny_training.run(prepared_dir, tmp_path / 'large', objectives.Relations(rows=16), dry_run=True)
+
+
+def test_a_share_of_the_table_is_what_a_device_needs():
+    params = {'encoder': {'kernel': np.zeros((10, 10), np.float32)}, 'entity_table': np.zeros((1000, 10), np.float32)}
+    start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, trainer.make_optimizer(2)))
+    layout = entity_table.Layout(types.SimpleNamespace(size=8), 1000)
+    # A parameter, its gradient and two moments, float32, of 100 and of a share of 10,000 numbers; and counters.
+    needed = 16 * (100 + 10_000 // 8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state.distributed, 'device_memory', lambda: needed + 100)
+        state.check_memory(start, layout, lambda name: True)
+        patch.setattr(state.distributed, 'device_memory', lambda: needed - 100)
+        with pytest.raises(trainer.TrainingError, match='8 devices'):
+            state.check_memory(start, layout, lambda name: True)
