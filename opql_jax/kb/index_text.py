@@ -165,6 +165,7 @@ def make_parts(reader: PlainText | StoredText, folder: KBFolder, parts: Parts, u
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
     passages = PassageEncoder(used, prepared, pathlib.Path(folder.path, CACHE), reader.map_batches or map)
+    passages.vectors()  # encoded first, so that the build tells its own rate
     memory = build_lib.build(
         paths['memory'],
         entry_table(prepared, rows),
