@@ -132,8 +132,8 @@ def test_lines_are_in_colour_at_a_terminal_only(monkeypatch, capsys):
 
 
 def test_other_meanings_of_a_name_are_told():
-    from opql_jax.cli import display
     from opql_jax.corpus.questions import Question
+    from opql_jax.kb import answers
 
     kb = types.SimpleNamespace(
         memory=(),
@@ -142,4 +142,4 @@ def test_other_meanings_of_a_name_are_told():
         sets=types.SimpleNamespace(candidates=lambda entities, write: f'  {write(entities)}'),
     )
     question = Question('q', 'Did Ada see Titanic?', ((4, 7), (12, 19)), (2, 0))
-    assert [*display._ambiguous_names(kb, question)] == ['Titanic is taken for Titanic (ship); it may also be\n  [[1]]']
+    assert [*answers.ambiguous_names(kb, question)] == ['Titanic is taken for Titanic (ship); it may also be\n  [[1]]']

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.answers import ambiguous_names, format_answer, to_record
 from opql_jax.kb.query_language import is_query
 from opql_jax.kb.question_plans import out_of_reach
 
@@ -72,18 +72,7 @@ def _answer(kb: VirtualKB, text: str) -> tuple[Question, Answer, str]:
     """A question, its answer, and what should be said besides, or ''."""
     question = kb.question(text)
     (answer,) = kb.answer([question])
-    return question, answer, '; '.join(filter(None, [out_of_reach(question.text), *_ambiguous_names(kb, question)]))
-
-
-def _ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:
-    """What to write for other entities that a name in the question may mean."""
-    if kb.memory is None:
-        return
-    for (start, end), taken in zip(question.topics, question.entities):
-        name = question.text[start:end]
-        if others := [entity for entity in kb.linker.meanings(name) if entity != taken]:
-            candidates = kb.sets.candidates(others[:5], '[{}]'.format)
-            yield f'{name} is taken for {kb.vocab.names[taken]}; it may also be\n{candidates}'
+    return question, answer, '; '.join(filter(None, [out_of_reach(question.text), *ambiguous_names(kb, question)]))
 
 
 def print_documents(documents: Sequence[Retrieved], as_json: bool) -> None:

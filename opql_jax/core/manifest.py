@@ -157,7 +157,7 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
         if isinstance(version := stated.get('version'), int) and version > format.version:
             raise ManifestError(
                 f'{path}: format version {version}, this program reads {format.version}: a newer opql_jax wrote {folder};'
-                ' update this one'
+                ' update opql_jax'
             )
         raise ManifestError(
             f'{path}: format version {stated.get("version")}, this program reads {format.version}; {format.advice}'

@@ -14,7 +14,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import path_graph, paths
 from opql_jax.kb import query as tree
-from opql_jax.kb.answers import Answer
+from opql_jax.kb.answers import Answer, ambiguous_names
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.query_language import is_query
 from opql_jax.kb.question_plans import out_of_reach
@@ -72,11 +72,12 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     }
     note = ''
     if isinstance(members, Answer):
-        note = out_of_reach(text) or ''
-        if members.is_sure is not None:
+        notes = [out_of_reach(text) or '']
+        if members.is_sure is not None:  # what answers over plain text
             record['sure'] = members.is_sure
             unsure = 'The text may not say: none of these answers is sure.'
-            note = note or ('' if members.is_sure or not found else unsure)
+            notes = [notes[0] or ('' if members.is_sure or not found else unsure), *ambiguous_names(kb, members.question)]
+        note = '\n'.join(filter(None, notes))
     picture = path_graph.draw([one.path for one in found[:_DRAWN] if one.path])
     return Answered(members, found, picture, note, record)
 

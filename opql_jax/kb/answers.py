@@ -168,6 +168,17 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
     return '\n'.join(lines)
 
 
+def ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:
+    """What to write for other entities that a name in the question may mean, with a sentence about each."""
+    if kb.memory is None:
+        return
+    for (start, end), taken in zip(question.topics, question.entities):
+        name = question.text[start:end]
+        if others := [entity for entity in kb.linker.meanings(name) if entity != taken]:
+            candidates = kb.sets.candidates(others[:5], '[{}]'.format)
+            yield f'{name} is taken for {kb.vocab.names[taken]}; it may also be\n{candidates}'
+
+
 def confidence(kb: VirtualKB, answer: Answer) -> str:
     """The best answer over plain text and its probability, or that it is not sure."""
     assert answer.probabilities is not None  # what answers over plain text gives them

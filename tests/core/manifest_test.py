@@ -59,7 +59,7 @@ def test_a_folder_without_a_manifest_is_unfinished(tmp_path):
     ('fields', 'message'),
     [
         ({'version': 2}, 'format version 2, this program reads 3; .* delete it and run make_toys again'),
-        ({'version': 4}, 'format version 4, this program reads 3: a newer opql_jax wrote .*; update this one'),
+        ({'version': 4}, 'format version 4, this program reads 3: a newer opql_jax wrote .*; update opql_jax'),
         ({'format': 'opql-memory'}, "not the manifest of a box of toys .no format 'opql-toys'"),
         ({'files': {'ball': 2}}, r'Expected `object`, got `int` - at `\$.files\[...\]`'),
         ({'files': None}, r'Expected `object`, got `null` - at `\$.files`'),
