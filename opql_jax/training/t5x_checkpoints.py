@@ -69,7 +69,15 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of the newest checkpoint in MODEL_DIR, or of a step; CheckpointError if there is none."""
+    """The folder of a checkpoint of t5x.
+
+    Args:
+        model_dir: the folder that t5x trained in, its MODEL_DIR.
+        step: of the checkpoint; the newest if None.
+
+    Raises:
+        CheckpointError: there is none.
+    """
     found = {int(path.name.removeprefix(_PREFIX)): path for path in files.absolute(model_dir).glob(f'{_PREFIX}*')}
     if not found or (step is not None and step not in found):
         steps = ', '.join(map(str, sorted(found))) or 'none'
