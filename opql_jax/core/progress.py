@@ -1,6 +1,7 @@
 """How far long work has come, in the log."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
@@ -30,5 +31,6 @@ def logged(
         yield part
         done, now = done + len(part), clock()
         if now - last >= seconds or done == total:
-            last, rate = now, done / max(now - started, 1e-9)
-            _log.info('%d/%d %s  %.1f/s  ETA %ds', done, total, what, rate, (total - done) / rate)
+            last, spent = now, now - started
+            eta = spent * (total - done) / done if done else math.inf
+            _log.info('%d/%d %s  %.1f/s  ETA %.0fs', done, total, what, done / max(spent, 1e-9), eta)

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.jsonl')
 _PDF_ADVICE = 'convert PDFs to text first, as with `pdftotext FILE.pdf`'
-# The longest document. One is recognised at a time, and is what answers name as their source.
+# Of a document, at most: its names are found by one process in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
@@ -275,7 +275,7 @@ def _check_text(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise InputError(
             f'text: {len(text):,} characters, and a document has at most {MAX_CHARACTERS:,}: split it into articles or chapters,'
-            ' by which answers then name their sources'
+            ' which answers then cite'
         )
     if shares := _other_language([text]):
         raise InputError(f'text: not English: {shares}. Names are recognised in English')

@@ -169,11 +169,11 @@ class Retriever:
             texts, [[(named.start, named.end) for named in each] for each in names]
         )
         entities = [[entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names]
-        both = [
+        joined_names = [
             [(left.entities[:_CANDIDATES], right.entities[:_CANDIDATES]) for left, right in joined(text, each)]
             for text, each in zip(texts, names)
         ]
-        return [Question(*row) for row in zip(texts, entities, vectors, relations, both)]
+        return [Question(*row) for row in zip(texts, entities, vectors, relations, joined_names)]
 
     def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[list[Retrieved]]:
         """The k best documents for questions by any ranker of the index, best first."""

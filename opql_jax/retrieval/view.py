@@ -180,7 +180,7 @@ class View:
         self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
         self._best = np.where(self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage)
-        # [2 x pairs of joined names, passages]: whether the title is the left one, of all pairs, and the right one.
+        # [2 x pairs of joined names, passages] whether the title is the left name of a pair, for all pairs, then whether it is the right one.
         sides = [names for side in zip(*question.joined) for names in side]
         titled = [_dense(index.passages_titled, names).any(0) for names in sides]
         self._titled = np.array(titled, bool).reshape(len(sides), count)
