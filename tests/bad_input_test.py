@@ -377,7 +377,8 @@ def test_a_misspelt_flag_or_binding_is_named(world, binary, flag, said):
 
 @pytest.mark.parametrize('stage', ['align', 'follow'])
 def test_stages_that_start_from_a_trained_encoder_take_no_BERT(world, stage):
-    assert "--gin.BERT='minilm': no gin file given" in complaint(world.binaries(*world.train(stage, '--gin.BERT=minilm')))
+    both = world.train(stage, '--gin.INIT_FROM=model', '--gin.BERT=minilm')
+    assert 'init_from (model) and bert_folder (minilm) both say where to start' in complaint(world.binaries(*both))
 
 
 def test_a_binding_without_a_value_is_named(world):

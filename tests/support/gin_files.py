@@ -47,6 +47,7 @@ GIN = {
         ["Wikipedia(path='dump', work_folder='work', processes=None, min_links=1, max_entities=1000000"],
     ),
     'data/slot_filling': ('prepare', f'{TEXT} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
+    'data/msf': ('prepare', f'{TEXT} --gin.DATA_DIR=msf --gin.PART=test', ["Msf(folder='msf', part='test', hops=(1, 2, 3))"]),
     'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 768, 128),
