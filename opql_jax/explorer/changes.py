@@ -28,10 +28,12 @@ class _Done(NamedTuple):
     Attributes:
         id: of the change.
         documents: those that it changed, by id, each before and after it; None where there was or is none.
+        places: of those that it removed, by id, first to last: how many documents stood before each.
     """
 
     id: str
     documents: dict[str, tuple[Document | None, Document | None]]
+    places: dict[str, int]
 
     def __str__(self) -> str:
         (before, after), *others = self.documents.values()
@@ -99,8 +101,13 @@ class Changes:
                         raise InputError(f'the document {id!r} was changed by another program since: nothing was taken back')
                     if before is None:
                         del changed.documents[id]
-                    else:
+                    elif after is not None:
                         changed.documents[id] = before
+                # Which of two equal answers is first can depend on the order of the documents, so each goes back to its place.
+                ordered = list(changed.documents.items())
+                for id, place in done.places.items():
+                    ordered.insert(place, (id, done.documents[id][0]))
+                changed.documents = dict(ordered)
             self._done.pop()
 
     @property
@@ -119,8 +126,9 @@ class Changes:
             documents = {
                 id: (before.get(id), after.get(id)) for id in before.keys() | after.keys() if before.get(id) != after.get(id)
             }
+            places = {id: place for place, id in enumerate(before) if id not in after}
             if documents:
-                self._done[:] = [*self._done, _Done(secrets.token_hex(8), documents)][-_REMEMBERED:]
+                self._done[:] = [*self._done, _Done(secrets.token_hex(8), documents, places)][-_REMEMBERED:]
 
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form of ours.
