@@ -28,12 +28,12 @@ class _Done(NamedTuple):
     Attributes:
         id: of the change.
         documents: those that it changed, by id, each before and after it; None where there was or is none.
-        places: of those that it removed, by id, first to last: how many documents stood before each.
+        removed: those that it removed, first to last, each after how many documents it stood.
     """
 
     id: str
     documents: dict[str, tuple[Document | None, Document | None]]
-    places: dict[str, int]
+    removed: list[tuple[int, Document]]
 
     def __str__(self) -> str:
         (before, after), *others = self.documents.values()
@@ -105,8 +105,8 @@ class Changes:
                         changed.documents[id] = before
                 # Which of two equal answers is first can depend on the order of the documents, so each goes back to its place.
                 ordered = list(changed.documents.items())
-                for id, place in done.places.items():
-                    ordered.insert(place, (id, done.documents[id][0]))
+                for place, document in done.removed:
+                    ordered.insert(place, (document.id, document))
                 changed.documents = dict(ordered)
             self._done.pop()
 
@@ -126,9 +126,9 @@ class Changes:
             documents = {
                 id: (before.get(id), after.get(id)) for id in before.keys() | after.keys() if before.get(id) != after.get(id)
             }
-            places = {id: place for place, id in enumerate(before) if id not in after}
+            removed = [(place, document) for place, document in enumerate(before.values()) if document.id not in after]
             if documents:
-                self._done[:] = [*self._done, _Done(secrets.token_hex(8), documents, places)][-_REMEMBERED:]
+                self._done[:] = [*self._done, _Done(secrets.token_hex(8), documents, removed)][-_REMEMBERED:]
 
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form of ours.
