@@ -4,6 +4,7 @@ t5x writes `<MODEL_DIR>/checkpoint_<step>`, whose parameters are those of our ow
 puts the rest beside them: `model.json`, `tokenizer.json` and, in `opql_run.json`, the lineage.
 """
 
+import re
 from typing import Any
 
 import jax
@@ -62,6 +63,8 @@ def state_run(model_dir, encoder: RelationEncoder, prepared: Prepared, pair_enco
         lineage_lib.check_same_run(before, now if training else {**now, 'data_shards': before['data_shards']}, model_dir)
     elif not training:
         raise InputError(f'{folder / FORMAT.file}: no such file: give the MODEL_DIR of a run of t5x.train over gin/t5x')
+    elif _checkpoints(folder):
+        raise InputError(f'{folder} has checkpoints of another run, and no {FORMAT.file}: give a new MODEL_DIR')
     elif distributed.is_primary():
         folder.mkdir(parents=True, exist_ok=True)
         model_config.write(folder, encoder, prepared, pair_encoding)
@@ -78,13 +81,22 @@ def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
     Raises:
         CheckpointError: there is none.
     """
-    found = {int(path.name.removeprefix(_PREFIX)): path for path in files.absolute(model_dir).glob(f'{_PREFIX}*')}
+    found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
         steps = ', '.join(map(str, sorted(found))) or 'none'
         raise CheckpointError(
             f'{model_dir}: no checkpoint of t5x{"" if step is None else f" of step {step}"}, those there are: {steps}'
         )
     return str(found[max(found) if step is None else step])
+
+
+def _checkpoints(folder) -> dict[int, Any]:
+    """The complete checkpoints by step: an interrupted save leaves a temporary folder, whose name goes on after the step."""
+    return {
+        int(path.name.removeprefix(_PREFIX)): path
+        for path in folder.glob(f'{_PREFIX}*')
+        if re.fullmatch(rf'{_PREFIX}\d+', path.name)
+    }
 
 
 def import_checkpoint(*, kb: str, model_dir: str, model: str, step: int | None = None, dry_run: bool = False) -> None:

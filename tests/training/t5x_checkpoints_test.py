@@ -1,5 +1,7 @@
 """Checkpoints of t5x, in its layout, become models of a knowledge base. t5x's own: t5x_runs_test."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
@@ -91,3 +93,17 @@ def test_what_cannot_be_imported_is_named(kb, tmp_path):
     with pytest.raises(CheckpointError, match='numbers that are not finite'):
         import_run(kb, tmp_path / 'broken', 'new')
     assert not (kb / 'new').exists()
+
+
+def test_what_an_interrupted_save_left_is_no_checkpoint(tmp_path):
+    (tmp_path / 'checkpoint_2').mkdir()
+    (tmp_path / 'checkpoint_4.orbax-checkpoint-tmp').mkdir()
+    assert t5x_checkpoints.newest_checkpoint(str(tmp_path)) == str(tmp_path / 'checkpoint_2')
+
+
+def test_checkpoints_of_an_unknown_run_are_not_adopted(tmp_path):
+    (tmp_path / 'checkpoint_2').mkdir()
+    unused: Any = None
+    with pytest.raises(InputError, match='checkpoints of another run, and no opql_run.json'):
+        t5x_checkpoints.state_run(tmp_path, unused, unused, 'marked_pair', {}, training=True)
+    assert not (tmp_path / 'opql_run.json').exists()
