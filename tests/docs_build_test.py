@@ -6,7 +6,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -50,8 +49,9 @@ def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys):
     assert code.count(sizes) == 1
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv('PYTHONPATH', str(ROOT))
-    monkeypatch.setattr(tempfile, 'mkdtemp', lambda: str(tmp_path))
-    exec(compile(code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2'), 'docs/tutorial.md', 'exec'), {})
+    assert code.count('tempfile.mkdtemp()') == 1
+    code = code.replace(sizes, 'DOCUMENTS, STEPS = 60, 2').replace('tempfile.mkdtemp()', repr(str(tmp_path)))
+    exec(compile(code, 'docs/tutorial.md', 'exec'), {})
     output = capsys.readouterr().out
     # With one fact, its film has one answer.
     told = output.split('who directed [The Last Tutorial]')[1].splitlines()
