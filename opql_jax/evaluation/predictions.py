@@ -14,7 +14,6 @@ import itertools
 import json
 import logging
 import shutil
-import time
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -22,6 +21,7 @@ import msgspec
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
+from opql_jax.core.progress import logged
 from opql_jax.corpus.questions import Question, bracketed
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,6 @@ _log = logging.getLogger(__name__)
 # Questions per chunk. A chunk's bytes depend neither on the process that answers it nor on earlier chunks, so a resumed run writes
 # the same file as an undisturbed one.
 CHUNK = 256
-_LOG_EVERY_SECONDS = 10
 # Another program that answers the same needs but a moment once the output is there.
 _PATIENCE = 60.0
 
@@ -117,23 +116,22 @@ def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> 
 
 def _answer_chunks(missing: list[tuple], answer) -> int:
     """Writes the missing (path, questions) chunks, logging progress; returns the number of questions."""
-    total, answered, started, logged = sum(len(chunk) for _, chunk in missing), 0, time.monotonic(), 0.0
-    for part, chunk in missing:
-        with atomic_path(part) as path, open(path, 'w', encoding='utf-8') as file:
-            for record in answer(chunk):
-                try:
-                    file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
-                except ValueError as error:
-                    raise PredictionError(
-                        f'question {record["id"]}: its answer has a number that is not finite; the training of the model'
-                        ' diverged, or its memory is damaged'
-                    ) from error
-        answered += len(chunk)
-        seconds = time.monotonic() - started
-        if answered == total or seconds - logged > _LOG_EVERY_SECONDS:
-            logged, rate = seconds, answered / seconds
-            _log.info('%d/%d questions  %.0f/s  ETA %ds', answered, total, rate, (total - answered) / rate)
-    return answered
+
+    def written():
+        for part, chunk in missing:
+            with atomic_path(part) as path, open(path, 'w', encoding='utf-8') as file:
+                for record in answer(chunk):
+                    try:
+                        file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
+                    except ValueError as error:
+                        raise PredictionError(
+                            f'question {record["id"]}: its answer has a number that is not finite; the training of the model'
+                            ' diverged, or its memory is damaged'
+                        ) from error
+            yield chunk
+
+    total = sum(len(chunk) for _, chunk in missing)
+    return sum(len(chunk) for chunk in logged(written(), total, 'questions answered'))
 
 
 def _check(path, questions: list[Question], by: str) -> None:
