@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from opql_jax.core.errors import InputError
+
 CUTOFFS = (1, 5, 10)
 
 
@@ -13,9 +15,14 @@ def ranked_entities(targets, predictions) -> dict[str, float]:
     Args:
         targets: of each batch [n, A], see `EachQuestion.targets`.
         predictions: entity ids of each batch, [n, K], best first; -1 where there are fewer.
+
+    Raises:
+        InputError: no answer is known to any question.
     """
     rows = [row for batch in zip(targets, predictions, strict=True) for row in zip(*map(np.asarray, batch), strict=True)]
     rows = [(answers[answers >= 0], ranked) for answers, ranked in rows if (answers != -1).any()]
+    if not rows:
+        raise InputError('no question has gold answers, so nothing can be scored: evaluate a set that has')
     found = [np.flatnonzero(np.isin(ranked, known)) for known, ranked in rows]
     hits = {f'hits@{cutoff}': float(np.mean([bool((at < cutoff).any()) for at in found])) for cutoff in CUTOFFS}
     return hits | {'answer_coverage': float(np.mean([len(known) > 0 for known, _ in rows]))}

@@ -33,6 +33,8 @@ from opql_jax_tasks.vocabulary import EntityVocabulary, WordPieceVocabulary
 TRAIN, VALIDATION = 'train', 'validation'
 # More elements than are ever read.
 _ENDLESS = 2**62
+# Elements of 'validation' where nothing is asked.
+_EVAL_BATCHES = 16
 # Added to a seed for draws that the training does not see.
 _OTHER_DRAWS = 1 << 20
 
@@ -65,7 +67,6 @@ def register(
     batch_size: int = 1,
     questions: Sequence[str] = (),
     rows: int = 64,
-    eval_batches: int = 16,
 ) -> seqio.Task:
     """Registers what an objective is trained and evaluated on as a task, in place of one that has its name.
 
@@ -78,7 +79,6 @@ def register(
         questions: question sets, splits of the folder or files, of which the split 'validation' asks each question once. Without
             any it has other draws of what is trained on, and the metric is the mean loss.
         rows: questions of an element.
-        eval_batches: elements of 'validation' without questions.
 
     Returns:
         The task. `get_dataset(..., seed=s)` gives the batches of seed s; without a seed, those of seed 0.
@@ -95,7 +95,7 @@ def register(
         return objective.validation(prepared, tuple(questions), rows, seed + _OTHER_DRAWS)
 
     asks = isinstance(open_source(VALIDATION, 0), EachQuestion)
-    source = BatchSource(open_source, len(open_source(VALIDATION, 0)) if asks else eval_batches, batch_size)
+    source = BatchSource(open_source, len(open_source(VALIDATION, 0)) if asks else _EVAL_BATCHES, batch_size)
     tokens, ids = WordPieceVocabulary(prepared_dir), seqio.PassThroughVocabulary(np.iinfo(np.int32).max)
     vocabularies = {'targets': EntityVocabulary(prepared)}
     train, validation = (source.get_dataset(split).element_spec for split in source.splits)
@@ -125,7 +125,7 @@ class BatchSource(seqio.DataSource):
     """Batches as elements: 'train', without end, and 'validation'."""
 
     def __init__(self, open_source: Callable[[str, int], Source], eval_batches: int, batch_size: int):
-        """Takes a function that opens the source of a split for a seed; the other arguments are as for `register`."""
+        """Takes a function that opens the source of a split for a seed, the elements of 'validation', and those that will be joined."""
         super().__init__(
             splits=[TRAIN, VALIDATION],
             num_input_examples={TRAIN: None, VALIDATION: eval_batches},

@@ -120,10 +120,10 @@ def test_an_evaluator_scores_ranked_entities(prepared, sets):
 
 
 def test_without_questions_the_loss_is_the_metric(prepared):
-    opql.register('opql', objectives.Entities(rows=16), prepared.directory, eval_batches=4)
+    opql.register('opql', objectives.Entities(rows=16), prepared.directory)
     evaluator = seqio.Evaluator('opql', opql.EvaluatedBatches(), eval_split='validation')
     found, _ = evaluator.evaluate(compute_metrics=True, score_fn=lambda batches: [(i, -float(i)) for i, _ in batches])
-    assert found.result() == {'opql': {'loss': 1.5}}
+    assert found.result() == {'opql': {'loss': 7.5}}  # of 16 batches
     assert mean_loss(targets=None, scores=[-1.0, -3.0]) == {'loss': 2.0}
 
 
@@ -141,6 +141,20 @@ def test_the_metric_is_that_of_evaluation():
     found = ranked_entities(padded.reshape(7, 30, 8), ranked.reshape(7, 30, 12))
     assert found.pop('answer_coverage') == np.mean([max(answers) >= 0 for answers in gold])
     assert found == {name: scored[name] for name in found} and set(found) == {'hits@1', 'hits@5', 'hits@10'}
+
+
+def test_nothing_is_scored_where_no_question_has_an_answer():
+    unanswered = np.full((1, 2, 8), -1)
+    with pytest.raises(InputError, match='no question has gold answers, so nothing can be scored'):
+        ranked_entities(unanswered, np.zeros((1, 2, 10), int))
+    answered = unanswered.copy()
+    answered[0, 1, 0] = 5  # beside it the other does not count
+    assert ranked_entities(answered, np.full((1, 2, 10), 5)) == {
+        'hits@1': 1.0,
+        'hits@5': 1.0,
+        'hits@10': 1.0,
+        'answer_coverage': 1.0,
+    }
 
 
 def test_sets_of_several_hops_can_be_mixed(prepared, asked):

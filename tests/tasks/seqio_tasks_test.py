@@ -138,15 +138,15 @@ def test_an_iterator_is_saved_and_restored(directory, tmp_path):
 
 
 def test_without_questions_other_draws_are_evaluated(directory):
-    opql.register('entities', objectives.Entities(rows=16), directory, eval_batches=3)
-    train, validation = (list(dataset('entities', 0, split).take(4).as_numpy_iterator()) for split in ('train', 'validation'))
-    assert len(validation) == 3
+    opql.register('entities', objectives.Entities(rows=16), directory)
+    train, validation = (list(dataset('entities', 0, split).take(16).as_numpy_iterator()) for split in ('train', 'validation'))
+    assert dataset('entities', 0, 'validation').cardinality() == len(validation) == 16
     seen = {element['mentions/0/tokens'].tobytes() for element in train}
     assert not seen & {element['mentions/0/tokens'].tobytes() for element in validation}
 
 
 def test_align_is_evaluated_on_other_questions(directory, asked):
-    opql.register('align', objectives.Align(topics=4, rows_per_topic=4), directory, questions=[asked], eval_batches=5)
+    opql.register('align', objectives.Align(topics=4, rows_per_topic=4), directory, questions=[asked])
     known, others = (
         {q.topic_entity for q in Prepared(directory).questions('1-hop/train')[part]} for part in (slice(8), slice(8, None))
     )
