@@ -29,11 +29,12 @@ T = TypeVar('T')
 class Explorer:
     """The pages of a knowledge base, and the forms by which it is changed if it is `writable`."""
 
-    def __init__(self, folder: str | os.PathLike, writable: bool = False, needs_token: bool = False):
+    def __init__(self, folder: str | os.PathLike, writable: bool = False, needs_token: bool = False, local: bool = True):
         self._current = Current(folder)
         self._changes = Changes(folder) if writable else None
         self._map: tuple[VirtualKB, list[views.Point]] | None = None
-        self._title, self._needs_token = pathlib.Path(os.path.abspath(folder)).name, needs_token
+        self._folder = pathlib.Path(os.path.abspath(folder))
+        self._title, self._needs_token, self._local = self._folder.name, needs_token, local
         self._templates = make_templates()
         self._templates.globals |= {
             'title': self._title,
@@ -72,7 +73,7 @@ class Explorer:
         if text:
             answered = views.ask(kb, text)
             address = f'{request.base_url}api/ask'
-            ways = snippets(answered.members, text, self._title, address, self._needs_token)
+            ways = snippets(answered.members, text, self._folder, address, self._needs_token, self._local)
             return self._page('ask.html', question=text, answered=answered, snippets=ways)
         return self._page('ask.html', question='', examples=views.examples(kb), documents=len(kb.prepared.passages))
 
@@ -189,7 +190,7 @@ def make_app(
     Raises:
         InputError: no knowledge base is there.
     """
-    explorer = Explorer(folder, writable, needs_token=token is not None)
+    explorer = Explorer(folder, writable, needs_token=token is not None, local=set(hosts) <= set(guard.LOOPBACK))
     handlers = {InputError: explorer.refused, HTTPException: explorer.failed}
     return guard.Guard(Starlette(routes=explorer.routes(), exception_handlers=handlers), hosts, token, rate)  # type: ignore[arg-type]
 

@@ -1,5 +1,6 @@
 """What was asked, as programs ask it: in the query language, in Python and over HTTP."""
 
+import pathlib
 import shlex
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ class Snippet(NamedTuple):
     text: str
 
 
-def snippets(members: WeightedEntities, text: str, kb: str, address: str, needs_token: bool) -> list[Snippet]:
+def snippets(
+    members: WeightedEntities, text: str, kb: pathlib.Path, address: str, needs_token: bool, local: bool
+) -> list[Snippet]:
     """The ways to ask something again.
 
     Args:
@@ -26,13 +29,15 @@ def snippets(members: WeightedEntities, text: str, kb: str, address: str, needs_
         kb: the folder of the knowledge base.
         address: of `/api/ask`.
         needs_token: whether that is answered with a token only.
+        local: whether only this machine reads the page. Others are not told where the folder is, only its name.
     """
     if isinstance(members, EntitySet):
         found, same, code = 'found', members, query.to_python(members.query)
     else:
         assert isinstance(members, Answer)
         found, same, code = 'answer', as_query(members), f'kb.ask({text!r})'
-    python = f'import opql_jax\n\nkb = opql_jax.open({kb!r})\n{found} = {code}\nprint({found}.explain())'
+    opened = f'{str(kb)!r})' if local else f'{kb.name!r})  # on the server, in the folder that holds it'
+    python = f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\nprint({found}.explain())'
     token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
     curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
     language = [] if same is None else [Snippet('Query', str(same))]

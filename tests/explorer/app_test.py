@@ -56,6 +56,11 @@ def words(page):
     return html.unescape(' '.join(re.sub(r'<svg.*?</svg>', '', re.sub(r'<(?!svg|/svg)[^>]*>', '', page), flags=re.S).split()))
 
 
+def snippets(page):
+    """What a page gives to copy."""
+    return [html.unescape(text) for text in re.findall(r'<pre class="snippet"[^>]*>(.*?)</pre>', page.text, re.S)]
+
+
 def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
     page = client.get('/', params={'q': QUESTION})
     assert page.status_code == 200
@@ -103,15 +108,21 @@ def test_the_api_finds_the_documents_that_retrieve_finds(client, kb):
 @pytest.mark.parametrize(
     'asked', [QUESTION, 'Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
 )
-def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(client, kb, asked, monkeypatch):
-    page = client.get('/', params={'q': asked}).text
-    query, python, http = (html.unescape(text) for text in re.findall(r'<pre class="snippet"[^>]*>(.*?)</pre>', page, re.S))
+def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(client, kb, asked, tmp_path, monkeypatch):
+    query, python, http = snippets(client.get('/', params={'q': asked}))
     best = client.get('/api/ask', params={'q': asked}).json()['answers'][0]['entity']
     assert kb.query(query).names[0] == best
-    monkeypatch.setattr(opql_jax, 'open', {'films.kb': kb}.__getitem__)
+    monkeypatch.chdir(tmp_path)  # it can be run anywhere
     exec(python, made := {})
     assert made.get('found', made.get('answer')).names[0] == best
     assert shlex.split(http) == ['curl', '-G', 'http://localhost/api/ask', '--data-urlencode', f'q={asked}']
+
+
+def test_other_machines_are_not_told_where_the_folder_is(folder):
+    client = TestClient(app.make_app(folder, {'kb.example', *guard.LOOPBACK}, token='key'), base_url='http://kb.example')
+    page = client.get('/', params={'q': QUESTION}, headers={'Authorization': 'Bearer key'})
+    assert "kb = opql_jax.open('films.kb')  # on the server, in the folder that holds it" in snippets(page)[1]
+    assert str(folder.parent) not in html.unescape(page.text)
 
 
 def test_examples_are_questions_and_a_query_that_are_answered(client):
