@@ -45,6 +45,7 @@ class Explorer:
     def routes(self) -> list[Route | Mount]:
         pages = {
             '/': self.ask,
+            '/snippets': self.snippets,
             '/entities': self.entities,
             '/entity': self.entity,
             '/documents': self.documents,
@@ -71,11 +72,15 @@ class Explorer:
     def ask(self, request: Request) -> Response:
         kb, text = self._current.kb(), request.query_params.get('q', '').strip()
         if text:
-            answered = views.ask(kb, text)
-            address = f'{request.base_url}api/ask'
-            ways = snippets(answered.members, text, self._folder, address, self._needs_token, self._local)
-            return self._page('ask.html', question=text, answered=answered, snippets=ways)
+            return self._page('ask.html', question=text, answered=views.ask(kb, text))
         return self._page('ask.html', question='', examples=views.examples(kb), documents=len(kb.prepared.passages))
+
+    def snippets(self, request: Request) -> Response:
+        """What was asked, for programs. A page of its own, as the query of a question takes longer to find than its answer."""
+        text, address = _text(request, 'q').strip(), f'{request.base_url}api/ask'
+        members = views.members(self._current.kb(), text)
+        ways = snippets(members, text, self._folder, address, self._needs_token, self._local)
+        return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)

@@ -46,40 +46,43 @@ class Answered(NamedTuple):
     """What a question or query found.
 
     Attributes:
-        members: all of it.
         found: the best.
         picture: of their paths (SVG).
         note: what to know about it.
         record: the best as JSON.
     """
 
-    members: WeightedEntities
     found: list[Found]
     picture: str
     note: str
     record: dict
 
 
-def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
-    """Answers a question in plain English, or a query of the query language."""
+def members(kb: VirtualKB, text: str) -> WeightedEntities:
+    """What a question in plain English, or a query of the query language, finds."""
     _check_length(text)
-    members = kb.query(text) if is_query(text) else kb.ask(text)
-    shown = list(itertools.islice(members, top))
-    found = [_found(kb, member, next(iter(members.paths(member.id, 1)), ())) for member in shown]
+    return kb.query(text) if is_query(text) else kb.ask(text)
+
+
+def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
+    """Answers a question or a query, with the facts that the best answers rest on."""
+    answer = members(kb, text)
+    shown = list(itertools.islice(answer, top))
+    found = [_found(kb, member, next(iter(answer.paths(member.id, 1)), ())) for member in shown]
     record: dict[str, Any] = {
         'question': text,
         'answers': [one.member.to_record() | {'path': [fact.to_record() for fact in one.path]} for one in found],
     }
     note = ''
-    if isinstance(members, Answer):
+    if isinstance(answer, Answer):
         notes = [out_of_reach(text) or '']
-        if members.is_sure is not None:  # what answers over plain text
-            record['sure'] = members.is_sure
+        if answer.is_sure is not None:  # what answers over plain text
+            record['sure'] = answer.is_sure
             unsure = 'The text may not say: none of these answers is sure.'
-            notes = [notes[0] or ('' if members.is_sure or not found else unsure), *ambiguous_names(kb, members.question)]
+            notes = [notes[0] or ('' if answer.is_sure or not found else unsure), *ambiguous_names(kb, answer.question)]
         note = '\n'.join(filter(None, notes))
     picture = path_graph.draw([one.path for one in found[:_DRAWN] if one.path])
-    return Answered(members, found, picture, note, record)
+    return Answered(found, picture, note, record)
 
 
 def _found(kb: VirtualKB, member: Member, path: paths.Path) -> Found:

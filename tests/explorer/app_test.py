@@ -109,7 +109,10 @@ def test_the_api_finds_the_documents_that_retrieve_finds(client, kb):
     'asked', [QUESTION, 'Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
 )
 def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(client, kb, asked, tmp_path, monkeypatch):
-    query, python, http = snippets(client.get('/', params={'q': asked}))
+    ask = client.get('/', params={'q': asked}).text
+    (link,) = re.findall('href="(/snippets[^"]*)"', ask)
+    page = client.get(html.unescape(link))
+    query, python, http = snippets(page)
     best = client.get('/api/ask', params={'q': asked}).json()['answers'][0]['entity']
     assert kb.query(query).names[0] == best
     monkeypatch.chdir(tmp_path)  # it can be run anywhere
@@ -118,9 +121,21 @@ def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(cli
     assert shlex.split(http) == ['curl', '-G', 'http://localhost/api/ask', '--data-urlencode', f'q={asked}']
 
 
+def test_a_question_is_answered_without_the_search_for_its_query(client, monkeypatch):
+    def search(answer):
+        raise AssertionError('searched')
+
+    monkeypatch.setattr('opql_jax.explorer.snippets.as_query', search)
+    assert (
+        client.get('/', params={'q': QUESTION}).status_code == client.get('/api/ask', params={'q': QUESTION}).status_code == 200
+    )
+    with pytest.raises(AssertionError, match='searched'):
+        client.get('/snippets', params={'q': QUESTION})
+
+
 def test_other_machines_are_not_told_where_the_folder_is(folder):
     client = TestClient(app.make_app(folder, {'kb.example', *guard.LOOPBACK}, token='key'), base_url='http://kb.example')
-    page = client.get('/', params={'q': QUESTION}, headers={'Authorization': 'Bearer key'})
+    page = client.get('/snippets', params={'q': QUESTION}, headers={'Authorization': 'Bearer key'})
     assert "kb = opql_jax.open('films.kb')  # on the server, in the folder that holds it" in snippets(page)[1]
     assert str(folder.parent) not in html.unescape(page.text)
 
@@ -159,7 +174,8 @@ def test_what_the_text_says_is_never_markup(client):
         assert '<script' not in client.get(address).text
     ours = '<script src="/static/copy.js" defer></script>'
     for query in (STRANGE, f'Ingrid Solberg . "{STRANGE}"'.replace('"1"', '1')):
-        assert '<script' not in client.get('/', params={'q': query}).text.replace(ours, '')
+        assert '<script' not in client.get('/', params={'q': query}).text
+        assert '<script' not in client.get('/snippets', params={'q': query}).text.replace(ours, '')
     assert STRANGE in words(client.get('/documents').text)
 
 
@@ -177,6 +193,8 @@ def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them
         ('/?q=Where was Ingrid Solberk born', 'mentions no name'),
         ('/entity?name=Ingrid Solberk', 'Ingrid Solberg'),  # the nearest
         ('/entity', 'name: missing'),
+        ('/snippets', 'q: missing'),
+        ('/snippets?q=Where was Ingrid Solberk born', 'mentions no name'),
         ('/entity?name=Ingrid Solberg&page=-1', 'page: expected a number'),
         ('/document?id=none', "no document has the id 'none'"),
         ('/?q=Ingrid Solberg . . directed', 'column'),
@@ -212,7 +230,7 @@ TEXTS = st.text(max_size=60) | st.sampled_from(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.sampled_from(['/', '/entity', '/entities', '/document', '/documents', '/map', '/api/ask', '/api/retrieve']),
+    st.sampled_from(['/', '/snippets', '/entity', '/entities', '/document', '/documents', '/map', '/api/ask', '/api/retrieve']),
     st.dictionaries(st.sampled_from(['q', 'name', 'id', 'page', 'top', 'k', 'start', 'token']), TEXTS),
 )
 def test_no_request_breaks_the_server(client, path, parameters):

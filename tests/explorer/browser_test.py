@@ -35,6 +35,7 @@ PAGES = {
     'home': ('/', 200),
     'answers': (f'/?{urlencode({"q": QUESTION})}', 200),
     'answers to a query': (f'/?{urlencode({"q": QUERY})}', 200),
+    'answers for programs': (f'/snippets?{urlencode({"q": QUESTION})}', 200),
     'entity': (f'/entity?{urlencode({"name": "Ingrid Solberg"})}', 200),
     'entities': ('/entities', 200),
     'document': ('/document?id=solberg', 200),
@@ -207,7 +208,8 @@ def test_what_was_asked_is_copied_as_a_query_that_finds_the_same(window, address
     page = window(address, permissions=['clipboard-read', 'clipboard-write'])
     page.goto(PAGES['answers'][0])
     names = page.locator('.answers h2 a').all_inner_texts()
-    page.get_by_text('The same as a query').click()
+    page.get_by_role('link', name='The same as a query').click()
+    page.wait_for_url('**/snippets?*')
     assert findings(page) == []
     page.get_by_role('button', name='Copy').first.click()
     expect(page.get_by_role('button', name='Copied')).to_have_count(1)
@@ -268,6 +270,9 @@ def test_everything_works_without_scripts(window, address):
     page.get_by_role('button', name='Ask').click()
     expect(page.locator('.answers li')).not_to_have_count(0)
     expect(page.locator('figure svg')).to_have_count(1)
+    page.get_by_role('link', name='The same as a query').click()
+    expect(page.locator('.snippet')).to_have_count(3)
+    page.go_back()
     page.locator('.answers h2 a').first.click()
     page.get_by_role('link', name='The document about it').click()
     expect(page.locator('.text a')).not_to_have_count(0)
