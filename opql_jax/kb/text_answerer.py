@@ -9,6 +9,7 @@ The answers of all plans, of all topics, are added up by the softmax of these; w
 
 import collections
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,6 +34,8 @@ from opql_jax.retrieval.words import words_of
 TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
 # Cosines are multiplied by this before the softmax, as in training.
 SCALE = 20.0
+# The words of so many sentences are kept, some 10 MB.
+_SENTENCES = 1 << 13
 # What is added to the cosine of an entry whose target is what is asked for, as far as one can tell, and taken from that of the others.
 _KIND = 0.15
 # What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
@@ -113,6 +116,9 @@ class TextAnswerer:
         about, first = np.unique(titles, return_index=True)
         self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
         self._definitions: dict[int, frozenset[str]] = {}
+        # The plans of a question, and the questions of a conversation, meet the same sentences again and again.
+        self._stems = functools.lru_cache(_SENTENCES)(self._stems_of)
+        self._nearness = functools.lru_cache(_SENTENCES)(self._nearness_in)
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds, self._texts = np.array(prepared.vocab.kinds), prepared.passages['text'].combine_chunks()
@@ -284,21 +290,25 @@ class TextAnswerer:
         mentions = self._memory.mentions(rows)
         names = 'topic', 'target', 'topic_sentence', 'target_sentence'
         columns = ('passage', *(f'{name}_{side}' for name in names for side in ('start', 'end')))
-        shares = np.empty(len(rows))
-        for place, (passage, *spans) in enumerate(zip(*(mentions[name].tolist() for name in columns))):
-            text = self._texts[passage].as_py()
-            topic, target, *sentences = zip(spans[::2], spans[1::2])
-            said = {word for sentence in sentences for word in words_of(text[slice(*sentence)])}
-            near = _nearness(text, target, sentences[1])
-            shares[place] = sum(
-                weight
-                * (
-                    _ANYWHERE * any(_alike(word, other) for other in said)
-                    + max((at for other, at in near.items() if _alike(word, other)), default=0)
-                )
-                for word, weight in asked.items()
-            )
+        said, near = [], []
+        for passage, *spans in zip(*(mentions[name].tolist() for name in columns)):
+            _, target, *sentences = zip(spans[::2], spans[1::2])
+            said.append(frozenset().union(*(self._stems(passage, sentence) for sentence in sentences)))
+            near.append(self._nearness(passage, target, sentences[1]))
+        stems = set().union(*said, *near)
+        shares = np.zeros(len(rows))
+        for word, weight in asked.items():
+            alike = _alike(word, stems)
+            anywhere = np.array([not alike.isdisjoint(words) for words in said])
+            beside = np.array([max((at[stem] for stem in alike & at.keys()), default=0) for at in near])
+            shares += weight * (_ANYWHERE * anywhere + beside)
         return np.minimum(shares, 1)
+
+    def _stems_of(self, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
+        return frozenset(words_of(self._texts[passage].as_py()[slice(*sentence)]))
+
+    def _nearness_in(self, passage: int, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
+        return _nearness(self._texts[passage].as_py(), target, sentence)
 
     def _rarity(self, word: str) -> float:
         count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
@@ -324,9 +334,11 @@ def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> 
     return near
 
 
-def _alike(word: str, other: str) -> bool:
-    """Whether two stems are of one word, as far as their beginnings tell."""
-    return min(len(word), len(other)) > 2 and (word.startswith(other) or other.startswith(word))
+def _alike(word: str, stems: set[str]) -> set[str]:
+    """Those of some stems that are of the same word as one, as far as their beginnings tell."""
+    if len(word) < 3:
+        return set()
+    return stems & {word[:end] for end in range(3, len(word) + 1)} | {stem for stem in stems if stem.startswith(word)}
 
 
 def _index_of(values, among):
