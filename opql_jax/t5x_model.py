@@ -1,7 +1,8 @@
 """Training objectives as models of t5x, so that its train, eval and infer binaries can drive them. t5x itself is not imported.
 
-    model = T5xModel(objectives.Relations(rows=256), encoder, 'films.kb', optimizer_def, model_dir='films.kb/t5x-relations')
-    optimizer_def = t5x.optimizers.OptaxWrapper(trained_only(objective, trainer.make_optimizer(20_000)))
+    objective, config = objectives.Relations(rows=256), TrainConfig('films.kb', '/data/films.kb/t5x-relations', num_steps=20_000)
+    optimizer_def = t5x.optimizers.OptaxWrapper(make_optimizer(objective, config))
+    model = T5xModel(objective, encoder, config, optimizer_def)
 
 What t5x calls on a model (`t5x.models.BaseModel`) is here; the losses are the objectives', and the model registers the SeqIO task
 of its objective. gin/t5x shows how the binaries are called. Three things are peculiar:
@@ -10,16 +11,17 @@ of its objective. gin/t5x shows how the binaries are called. Three things are pe
   which are concatenated: B is a multiple of the devices along 'data', usually their number.
 - How many hops a batch has cannot be static under t5x, so all numbers that occur in the data are compiled. A batch of another
   number, and one whose elements differ, has the loss NaN; predictions of an element of another number are -1 and NaN.
-- t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under `trained_only` (or t5x's
-  MultiOptimizer with `flax.traverse_util.ModelParamTraversal(lambda name, _: objective.trainable(name[1:]))`).
+- t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under `trained_only`, which
+  `make_optimizer` has (or t5x's MultiOptimizer with
+  `flax.traverse_util.ModelParamTraversal(lambda name, _: objective.trainable(name[1:]))`).
 
 `params_axes` names the axes of parameters as t5x's standard rules know them, and rows of the entity table 'entities', which t5x must
 be told about: `standard_logical_axis_rules(additional_rules=[('entities', ('data', 'model'))])` spreads them over all devices. The
 memory of an objective, and parameters of `init_from`, are constants of what t5x compiles, and no part of its checkpoints.
 """
 
+import dataclasses
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -93,6 +95,50 @@ def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: 
     files.path(path).write_text(''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines()), encoding='utf-8')
 
 
+# What `TrainConfig` sets of the loop, which is t5x's here, and where t5x sets it.
+_LOOP = {
+    'log_every': 'train.stats_period',
+    'checkpoint_every': 'CHECKPOINT_PERIOD',
+    'keep_checkpoints': 'utils.SaveCheckpointConfig.keep',
+    'data_devices': 'NUM_PARTITIONS',
+    'data_shards': 'BATCH_SIZE',
+    'profile_steps': None,
+    'wandb_project': None,
+}
+
+
+def _check_config(config):
+    """Raises InputError for a setting that would change nothing, and for a start that is said twice."""
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if field.name in _LOOP and value != field.default:
+            theirs = _LOOP[field.name]
+            raise InputError(
+                f'TrainConfig.{field.name}={value!r} does nothing under t5x: '
+                + (f'set {theirs} instead' if theirs else 'leave it out')
+            )
+    trainer.check_start(config)
+
+
+def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
+    """The learning rate of `make_optimizer` as a function of the step, for t5x to log.
+
+    Args:
+        config: the model's.
+    """
+    return trainer.make_schedule(config.num_steps, config.learning_rate, config.warmup_steps)
+
+
+def make_optimizer(objective: Objective, config: trainer.TrainConfig) -> optax.GradientTransformation:
+    """The optimizer of `trainer.train` for the parameters that the objective trains.
+
+    Args:
+        objective: the model's.
+        config: the model's.
+    """
+    return trained_only(objective, trainer.optimizer_of(config))
+
+
 def trained_only(objective: Objective, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
     """The optimizer for the parameters that the objective trains; the others do not change.
 
@@ -126,15 +172,10 @@ class T5xModel:
         self,
         objective: Objective,
         encoder: Callable[..., RelationEncoder],
-        kb: str | os.PathLike,
+        config: trainer.TrainConfig,
         optimizer_def=None,
         *,
-        text: str = 'text',
-        model_dir: str | None = None,
         task_name: str = 'opql',
-        init_from: str | None = None,
-        bert_folder: str | None = None,
-        seed: int = 0,
         batch_size: int = 1,
         num_microbatches: int | None = None,
         questions: Sequence[str] = (),
@@ -146,30 +187,29 @@ class T5xModel:
         Args:
             objective: what is trained.
             encoder: makes the relation encoder, as for `trainer.train`.
-            kb: the knowledge base, whose parts `text`, `init_from` and the memory of the objective are.
+            config: the settings of the run. Its `model` is MODEL_DIR of t5x, which states what is trained there; another run is
+                refused. An empty one states and compares nothing. Settings of the loop, which is t5x's, keep their defaults.
             optimizer_def: t5x's, see above; None for a model that is only evaluated.
-            text: the prepared text.
-            model_dir: MODEL_DIR of t5x, which states what is trained there; another run is refused. None states and compares nothing.
             task_name: of the task, see `opql_jax_tasks.opql.register`.
-            init_from, bert_folder: where parameters start that no checkpoint of t5x restores; see `trainer.TrainConfig`.
-            seed: of the batches and of fresh parameters, as a run of `trainer.train` has it.
             batch_size: B of t5x's training.
             num_microbatches: that of t5x's trainer, which adds up the gradients of microbatches: they are divided by it.
             questions, rows: what the task's split 'validation' asks.
             mesh: of t5x's partitioner; if None all devices along 'data', as PjitPartitioner(num_partitions=1) has it.
 
         Raises:
-            InputError: what the objective or the run `init_from` needs is missing or does not fit.
+            InputError: what the objective or the run `init_from` needs is missing or does not fit, a setting of the loop is set, or
+                it is said twice where parameters start.
         """
-        folder, memory = KBFolder(kb), getattr(objective, 'memory_dir', None) or None
+        _check_config(config)
+        folder, memory = KBFolder(config.kb), getattr(objective, 'memory_dir', None) or None
         objective = objective.located(folder)
-        prepared_dir, init_from = folder.part(text), str(folder.part(init_from)) if init_from else None
+        prepared_dir, init_from = folder.part(config.text), str(folder.part(config.init_from)) if config.init_from else None
         self._prepared = Prepared(prepared_dir)
         self._encoder = trainer.make_encoder(encoder, self._prepared)
         self._mesh = make_mesh() if mesh is None else mesh
-        self.task = objective.build(self._prepared, self._encoder, self._mesh, seed)
+        self.task = objective.build(self._prepared, self._encoder, self._mesh, config.seed)
         self._structure = self.task.source[0]
-        self.optimizer_def, self._bert_folder, self._microbatches = optimizer_def, bert_folder, num_microbatches or 1
+        self.optimizer_def, self._config, self._microbatches = optimizer_def, config, num_microbatches or 1
         # t5x refuses a task of another vocabulary.
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
         registered = opql.register(task_name, objective, prepared_dir, batch_size=batch_size, questions=questions, rows=rows)
@@ -178,20 +218,20 @@ class T5xModel:
         self._params, origin = None, lineage.read_meta(init_from)
         if init_from or memory:
             # Read here, as t5x calls `get_initial_variables` under jit.
-            params = self._starting_params(seed, init_from)
+            params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})
             self._params = params
-        if model_dir:
-            described = lineage.describe_run(self.task, self._prepared, seed, origin, batch_size)
-            run = {'lineage': described, 'text': text, 'memory': memory}
+        if config.model:
+            described = lineage.describe_run(self.task, self._prepared, config.seed, origin, batch_size)
+            run = {'lineage': described, 'text': config.text, 'memory': memory}
             encoding = trainer.pair_encoding(objective, init_from)
             t5x_checkpoints.state_run(
-                model_dir, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
+                config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
             )
 
     def _starting_params(self, seed, init_from=None):
-        params = state_lib.starting_params(self._encoder, self._prepared, init_from, self._bert_folder, seed)
-        return self.task.init(params)
+        start = (init_from, self._config.bert_folder, seed, self._config.orthogonal_w_r)
+        return self.task.init(state_lib.starting_params(self._encoder, self._prepared, *start))
 
     def get_initial_variables(self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None):
         """`params` and the names of their axes, `params_axes`; the shapes of the input change neither."""

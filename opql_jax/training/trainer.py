@@ -117,12 +117,7 @@ def train(
     """
     # ---------------- What is learnt, from what ----------------
     started = time.monotonic()
-    if config.init_from and config.bert_folder:
-        raise TrainingError(
-            f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where to start: leave out one'
-        )
-    if config.init_from and config.orthogonal_w_r:
-        raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
+    check_start(config)
     num_shards = distributed.process_count() if config.data_shards is None else config.data_shards
     if num_shards < 1 or num_shards % distributed.process_count():
         raise TrainingError(f'data_shards={num_shards} cannot be shared out over {distributed.process_count()} processes')
@@ -136,9 +131,7 @@ def train(
     layout = Layout(mesh, len(prepared.vocab))
     task = objective.build(prepared, encoder, mesh, config.seed)
     origin = lineage_lib.read_meta(init_from)
-    optimizer = make_optimizer(
-        config.num_steps, config.learning_rate, config.warmup_steps, config.weight_decay, config.clip_norm
-    )
+    optimizer = optimizer_of(config)
 
     def starting_params():
         start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r)
@@ -236,6 +229,16 @@ def train(
     return last
 
 
+def check_start(config: TrainConfig) -> None:
+    """Raises TrainingError if a configuration says in two ways where parameters start."""
+    if config.init_from and config.bert_folder:
+        raise TrainingError(
+            f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where to start: leave out one'
+        )
+    if config.init_from and config.orthogonal_w_r:
+        raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
+
+
 def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: int):
     """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients of the trained part, update.
 
@@ -263,6 +266,11 @@ def make_schedule(num_steps: int, learning_rate: float = 1e-3, warmup_steps: int
     """The learning rate of `make_optimizer` as a function of the step."""
     warmup = min(warmup_steps, max(num_steps // 2, 1))
     return optax.warmup_cosine_decay_schedule(0.0, learning_rate, warmup, max(num_steps, warmup + 1), learning_rate * 0.02)
+
+
+def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
+    """The optimizer of a run."""
+    return make_optimizer(config.num_steps, config.learning_rate, config.warmup_steps, config.weight_decay, config.clip_norm)
 
 
 def make_optimizer(

@@ -1,0 +1,124 @@
+"""What opql_jax calls and implements of t5x: names of parameters, recorded from t5x by this script, and a stand-in made of them.
+
+    python tests/support/t5x_interface.py   # where t5x is installed: writes t5x_interface.json anew
+
+`tests/t5x_runs_test.py` compares the record with t5x where that is installed. Elsewhere the stand-in lets gin read gin/t5x: its
+functions take the recorded parameters, and return what they are given.
+"""
+
+import copy
+import functools
+import importlib
+import inspect
+import json
+import pathlib
+import sys
+import types
+
+import jax.numpy as jnp
+
+import gin
+from opql_jax.core.errors import InputError
+
+RECORD = pathlib.Path(__file__).with_suffix('.json')
+# The abstract model, and what gin/t5x sets parameters of.
+_MODEL = 't5x.models.BaseModel'
+_SET_BY_GIN = (
+    't5x.train.train',
+    't5x.infer.infer',
+    't5x.optimizers.OptaxWrapper',
+    't5x.partitioning.PjitPartitioner',
+    't5x.partitioning.default_mesh',
+    't5x.partitioning.standard_logical_axis_rules',
+    't5x.trainer.Trainer',
+    't5x.utils.DatasetConfig',
+    't5x.utils.RestoreCheckpointConfig',
+    't5x.utils.SaveCheckpointConfig',
+)
+
+
+def installed() -> dict[str, str]:
+    """The parameters of each function, by its full name, in the t5x that is installed."""
+    parameters = lambda function: ' '.join(inspect.signature(function).parameters)
+    found = {}
+    for name in (*_SET_BY_GIN, _MODEL):
+        module, _, attribute = name.rpartition('.')
+        value = getattr(importlib.import_module(module), attribute)
+        methods = {n: m for n, m in vars(value).items() if inspect.isfunction(m) and n != '__init__'} if name == _MODEL else {}
+        found |= {f'{name}.{n}': parameters(m) for n, m in sorted(methods.items())}
+        if not methods:
+            found[name] = parameters(value)
+    return found
+
+
+def recorded() -> dict[str, str]:
+    return json.loads(RECORD.read_text())
+
+
+def methods_of_models() -> dict[str, str]:
+    """The recorded parameters of each method of a model."""
+    start = f'{_MODEL}.'
+    return {name.removeprefix(start): parameters for name, parameters in recorded().items() if name.startswith(start)}
+
+
+@functools.cache
+def _stand_in() -> None:
+    """Puts modules of the recorded functions in the place of t5x."""
+    sys.modules['t5x'] = types.ModuleType('t5x')
+    for full_name, parameters in recorded().items():
+        module_name, _, name = full_name.rpartition('.')
+        module = sys.modules.setdefault(module_name, types.ModuleType(module_name))
+
+        def function(**given):
+            return given
+
+        function.__name__, function.__qualname__, function.__module__ = name, name, module_name
+        optional = [inspect.Parameter(p, inspect.Parameter.KEYWORD_ONLY, default=None) for p in parameters.split()]
+        function.__signature__ = inspect.Signature(optional)  # type: ignore[attr-defined]
+        setattr(module, name, function)
+
+
+def configured(root: str, binary: str, files: list[str], bindings: list[str], name: str):
+    """Reads gin files over the stand-in; for a process of its own, as the stand-in stays.
+
+    Args:
+        root: where the files are looked for.
+        binary: 'train' or 'infer'.
+        files, bindings: those of the binary.
+        name: of a function of t5x, such as 'trainer.Trainer', or of a macro.
+
+    Returns:
+        What gin gives the function, or the value of the macro.
+
+    Raises:
+        InputError: whatever was wrong.
+    """
+    _stand_in()
+    sys.modules['__main__'] = sys.modules[f't5x.{binary}']
+    gin.clear_config()
+    gin.add_config_file_search_path(root)
+    try:
+        gin.parse_config_files_and_bindings(files, bindings, finalize_config=False)
+        if '.' not in name:
+            return copy.deepcopy(gin.query_parameter(f'{name}/gin.macro.value'))  # which is how gin evaluates a macro
+        return gin.get_configurable(f't5x.{name}')()
+    except Exception as error:  # gin's own cannot be pickled
+        raise InputError(str(error)) from None
+
+
+def learning_rates(root: str, files: list[str], bindings: list[str], steps: int) -> list[list[float]]:
+    """The rates of the first steps of t5x.train: those that the optimizer acts with, and those that t5x logs."""
+    schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
+    optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
+    params = {
+        'encoder': {'norm': {'bias': jnp.ones(1)}}
+    }  # decays not, and Adam's step for the same gradient each time is the rate
+    moments, rates = optimizer.init(params), []
+    for _ in range(steps):
+        updates, moments = optimizer.update(params, moments, params)
+        rates.append(-float(updates['encoder']['norm']['bias'][0]))
+    return [rates, [float(schedule(step)) for step in range(steps)]]
+
+
+if __name__ == '__main__':
+    RECORD.write_text(json.dumps(installed(), indent=1) + '\n')
