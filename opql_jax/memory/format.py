@@ -37,6 +37,7 @@ from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.finite import MAX_MAGNITUDE, bad_row
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import MANIFEST, ManifestError
+from opql_jax.core.ranges import ranges
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.follow import MemoryArrays, relation_bits
@@ -263,10 +264,8 @@ class Memory:
         for shard, indices, _ in self._by_shard(rows):
             columns = self._mentions(shard)
             first, end = (np.searchsorted(columns['entry'], self.ids[rows[indices]], side=side) for side in ('left', 'right'))
-            count = end - first
-            # first[0], first[0] + 1, ... end[0] - 1, first[1], ...
-            mentions = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
-            order.append(np.repeat(indices, count))
+            which, mentions = ranges(first, end - first)
+            order.append(indices[which])
             parts.append({name: column[mentions] for name, column in columns.items()})
         by_row = np.argsort(np.concatenate(order), kind='stable')
         return {name: np.concatenate([part[name] for part in parts])[by_row] for name in PROVENANCE.names}

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from opql_jax.core.ranges import ranges
+
 
 class Relations:
     """Relations of pairs of entities by the passage that they were read in, such as the entries of a memory."""
@@ -47,7 +49,7 @@ class Relations:
         distinct, place = np.unique(passages.astype(np.int64) * self._num_entities + entities, return_inverse=True)
         start = np.searchsorted(keys, distinct)
         lengths = np.searchsorted(keys, distinct, side='right') - start
-        at = np.arange(lengths.sum()) + np.repeat(start - (np.cumsum(lengths) - lengths), lengths)
+        _, at = ranges(start, lengths)
         # By einsum, see `Candidates.logits`.
         cosines = np.einsum('rd,ad->ar', self._read(rows[at]).astype(np.float32), asked).max(0)
         closest, some = np.zeros(len(distinct), np.float32), lengths > 0

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.ranges import ranges
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.words import words_of
@@ -313,12 +314,6 @@ class View:
     def _sums(self, has: np.ndarray) -> tuple[np.ndarray, ...]:
         """Words, named and titled, each [n], of columns like those of `_has`."""
         return tuple(part.sum(0) for part in np.split(has, self._ends))
-
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of ranges, one range after the other: the range of each number, and the number."""
-    which = np.repeat(np.arange(len(starts)), lengths)
-    return which, np.arange(len(which)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
 
 
 def _entries(table: sp.csc_matrix | sp.csr_matrix, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
