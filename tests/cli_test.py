@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import types
@@ -79,6 +80,10 @@ def test_the_version(capsys):
         ['retrieve', 'kb'],
         ['retrieve', 'kb', 'question', '--questions', 'file', '--out', 'file'],
         ['retrieve', 'kb', '--questions', 'file'],
+        ['train', 'kb', 'questions', '--seed', '-1'],
+        ['explore', 'kb', '--port', '65536'],
+        ['ask', '', 'question'],
+        ['index', '', '--out', 'kb'],
     ],
 )
 def test_a_wrong_command_line_ends_with_2(arguments, capsys):
@@ -143,3 +148,22 @@ def test_other_meanings_of_a_name_are_told():
     )
     question = Question('q', 'Did Ada see Titanic?', ((4, 7), (12, 19)), (2, 0))
     assert [*answers.ambiguous_names(kb, question)] == ['Titanic is taken for Titanic (ship); it may also be\n  [[1]]']
+
+
+def test_what_the_system_refuses_is_told_with_the_file(monkeypatch, capsys):
+    def refuse(kb):
+        raise PermissionError(13, 'Permission denied', 'kb/memory')
+
+    monkeypatch.setattr(virtual_kb.VirtualKB, 'open', refuse)
+    assert run(['ask', 'kb', 'who?'], capsys)[0] == 'error: kb/memory: Permission denied'
+
+
+def test_output_that_nobody_reads_is_no_error_of_the_program():
+    command = f'{shlex.quote(sys.executable)} -m opql_jax.cli --version'
+    for line, code in (
+        (f'{command} >&-', 0),
+        (f'{command} > /dev/full', 1),
+        (f'{command} | exec 0<&-; exit ${{PIPESTATUS[0]}}', 1),
+    ):
+        done = subprocess.run(['bash', '-c', line], capture_output=True, text=True)
+        assert done.returncode == code and done.stderr in ('', 'error: No space left on device\n'), done

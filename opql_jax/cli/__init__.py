@@ -14,17 +14,23 @@ import sys
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 
-# Exit codes, as docs/how-to/command_line.md lists them. Usage errors end with 2, Ctrl-C with 130, SIGTERM with 75.
-BAD_INPUT, INTERNAL_ERROR = 1, 70  # EX_SOFTWARE of sysexits.h
+# Exit codes, as docs/how-to/command_line.md lists them. What cannot be used ends with 1, Ctrl-C with 130, SIGTERM with 75.
+USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command. An error ends it with a line on stderr and an exit code, and with a traceback only under `--debug`."""
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+    for name in ('stdout', 'stderr'):
+        if getattr(sys, name) is None:  # closed by whoever started the process
+            setattr(sys, name, open(os.devnull, 'w', encoding='utf-8'))
     if arguments is None:  # the process is the command's own
         arguments = sys.argv[1:]
         _keep_compiled_programs()
         preemption.exit_on_signals()
+    if '' in arguments:
+        print('Error: an argument is empty: has a variable of the shell no value?', file=sys.stderr)
+        sys.exit(USAGE)
     try:
         from opql_jax.cli.commands import app
     except ModuleNotFoundError as error:
@@ -43,6 +49,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Before the command, where the options of all commands stand.
         if '--debug' in arguments[:1]:
             raise
+        if isinstance(error, OSError) and error.strerror:
+            sys.exit(f'error: {f"{error.filename}: " if error.filename else ""}{error.strerror}')
         if isinstance(error, InputError | OSError):
             sys.exit(f'error: {error}')
         print(f'internal error: {type(error).__name__}: {error}; `opql --debug …` shows where', file=sys.stderr)

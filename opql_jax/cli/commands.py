@@ -187,7 +187,7 @@ def train(
     kb: KB,
     questions: QuestionFile,
     most: Annotated[int | None, Count(metavar='N', help='Questions that are learnt from, at most. [default: 2000]')] = None,
-    seed: Annotated[int, typer.Option(help='Of what is drawn of more questions.')] = 0,
+    seed: Annotated[int, typer.Option(min=0, help='Of what is drawn of more questions.')] = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from questions and their answers.
@@ -320,7 +320,7 @@ def export(
 def explore(
     kb: KB,
     host: Annotated[str, typer.Option(help='The address to listen at; any but this machine needs a token.')] = '127.0.0.1',
-    port: Annotated[int, typer.Option(help='0 takes a free one.')] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help='0 takes a free one.')] = 8000,
     writable: Annotated[bool, typer.Option('--writable', help='Pages may add and forget documents.')] = False,
     token: Annotated[
         str | None, typer.Option(envvar='OPQL_TOKEN', help='What clients have to know.', show_default=False)

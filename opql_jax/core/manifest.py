@@ -150,7 +150,7 @@ def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     if not path.is_file():
         raise ManifestError(f'{path}: no such file; {folder} is not {format.noun}, or {format.writer} did not end')
     content = path.read_bytes()
-    stated = _decode(content, path)
+    stated = _decode(content, path, format.advice)
     if stated.get('format') != format.name:
         raise ManifestError(f'{path}: not the manifest of {format.noun} (no format {format.name!r}); name the folder of one')
     if stated.get('version') != format.version:
@@ -253,8 +253,9 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     if not (source / MANIFEST).exists():
         raise ManifestError(f'{source / MANIFEST}: no such file; {source} is not a finished folder')
     content = (source / MANIFEST).read_bytes()
-    stated = _decode(content, source / MANIFEST)
-    digests = _checked_manifest(stated, content, Manifest, source / MANIFEST, 'copy the folder into the bucket again').files
+    advice = 'copy the folder into the bucket again'
+    stated = _decode(content, source / MANIFEST, advice)
+    digests = _checked_manifest(stated, content, Manifest, source / MANIFEST, advice).files
     cache = pathlib.Path(os.environ.get(CACHE_VARIABLE) or pathlib.Path.home() / '.cache' / 'opql_jax')
     copy = cache / f'{source.name}-{hashlib.sha256(os.fspath(source).encode() + b" " + content).hexdigest()[:16]}'
     if copy.exists():
@@ -278,14 +279,16 @@ def local_copy(folder: str | os.PathLike) -> pathlib.Path:
     return copy
 
 
-def _decode(content: bytes, path) -> dict:
+def _decode(content: bytes, path, advice: str) -> dict:
     """What a manifest states, whatever it is."""
     try:
         return msgspec.json.decode(content, type=dict)
     except msgspec.ValidationError as error:
         raise ManifestError(f'{path}: not what this program writes: {error}') from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ManifestError(f'{path}: not valid JSON ({error})') from error
+        raise ManifestError(
+            f'{path}: not valid JSON ({error}): damaged, or of another program; if it is ours, {advice}'
+        ) from error
 
 
 def _checked_manifest(stated: dict, content: bytes, type: type[H], path, advice: str) -> H:

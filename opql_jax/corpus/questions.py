@@ -26,6 +26,8 @@ from opql_jax.corpus.rejected import convert_lines
 RELATION_SEPARATOR = ' > '
 # No question means more; a larger number is a mistake.
 MAX_HOPS = 100
+# Characters of a question that is asked.
+LONGEST = 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +169,13 @@ def to_record(question: Question, vocab: EntityVocab) -> dict:
         'type': question.type,
     }
     return record | ({'via': [keys(ids) for ids in question.via]} if question.via else {})
+
+
+def check_text(field: str, text: object) -> None:
+    """Raises InputError unless a text can be asked as a question: a string that is not blank, nor longer than any question is."""
+    check_string(field, text)
+    if len(text) > LONGEST:  # type: ignore[arg-type]
+        raise InputError(f'{field} has {len(text):,} characters: ask it in at most {LONGEST:,}')  # type: ignore[arg-type]
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:

@@ -124,7 +124,7 @@ class KBFolder:
         """
         self._require_folder()
         if not self.manifest.exists():
-            raise InputError(f'{self.manifest}: no such file, so {self.path} does not say which of its parts answer: {_TRAIN}')
+            raise InputError(f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}')
         stated = read_manifest(self.path, FORMAT)
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
         optional = {'retrieval': stated.retrieval, 'question_map': stated.question_map}

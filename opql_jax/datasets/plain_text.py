@@ -137,7 +137,7 @@ class PlainText:
             try:
                 read.append((label, _from_file(label, path)))
             except InputError as error:
-                bad.append((label, str(error)))
+                bad.append((label, str(error).removeprefix(f'{path}: ')))
         add_rejected(rejected_path, bad)
         check_rejected(
             ', '.join(self.sources),

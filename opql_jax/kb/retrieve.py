@@ -14,6 +14,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
 from opql_jax.corpus.question_linking import Named, joined
+from opql_jax.corpus.questions import check_text
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
@@ -225,5 +226,7 @@ def _question(record: object) -> tuple[object, str]:
     if not isinstance(record, dict) or 'id' not in record:
         raise InputError('id: missing: expected {"id", "question"}')
     check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
-    check_string('question', record.get('question'))
+    if 'question' not in record:
+        raise InputError('question: missing: expected {"id", "question"}')
+    check_text('question', record['question'])
     return record['id'], record['question']

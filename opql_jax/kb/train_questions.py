@@ -14,7 +14,7 @@ from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.corpus.questions import Question
+from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb import text_answerer
 from opql_jax.kb.text_answerer import Path, TextAnswerer
@@ -111,7 +111,7 @@ def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
             raise InputError(f'{field}: missing: expected {{"id", "question", "answers": [names]}}')
     name = str(record['id']) if type(record['id']) is int else record['id']
     check_string('id', name)
-    check_string('question', record['question'])
+    check_text('question', record['question'])
     if not isinstance(record['answers'], list) or not record['answers']:
         raise InputError(f'answers: expected a list of at least one name, found {shown(record["answers"])}')
     for place, answer in enumerate(record['answers']):

@@ -18,7 +18,7 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.question_linking import QuestionLinker
-from opql_jax.corpus.questions import Question, parse_bracketed
+from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import paths, query, query_language
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 # Questions answered together.
 _BATCH = 64
-# Characters of a question.
-_LONGEST = 2000
 # What may be a name, though the text does not have it.
 _CAPITALISED = re.compile(r'\b(?!(?:Who|Whom|Whose|What|Which|Where|When|Why|How|In|On|At)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*')
+# The same with what small words join, as in 'Harbour at Dusk'.
+_JOINED = re.compile(rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: [A-Z][\w-]*)+)+')
 
 
 class VirtualKB:
@@ -250,9 +250,7 @@ class VirtualKB:
 
     def question(self, text: str, hops: int = 1) -> Question:
         """The question that `ask` answers."""
-        check_string('the question', text)
-        if len(text) > _LONGEST:
-            raise InputError(f'the question has {len(text):,} characters: ask it in at most {_LONGEST:,}')
+        check_text('the question', text)
         if not isinstance(hops, int | np.integer) or hops < 1:
             raise InputError(f'hops: expected a number of at least 1, found {shown(hops)}')
         if isinstance(self._answerer, TextAnswerer) and not (text.count('[') == text.count(']') == 1):
@@ -277,7 +275,7 @@ class VirtualKB:
             raise InputError(f'questions: expected a string or a list of them, found {shown(questions)}')
         texts = [questions] if isinstance(questions, str) else list(questions)
         for text in texts:
-            check_string('question', text)
+            check_text('the question', text)
         found = retriever.retrieve(texts, k)
         return found[0] if isinstance(questions, str) else found
 
@@ -297,7 +295,10 @@ class VirtualKB:
     def _linked(self, text: str) -> Question:
         """A question in plain words, with the names that it mentions for its topics."""
         if not (found := self.linker.link(text)):
-            hint = self.vocab.did_you_mean(_CAPITALISED.findall(text)) or '. Questions are read in English'
+            hint = (
+                self.vocab.did_you_mean([*_JOINED.findall(text), *_CAPITALISED.findall(text)])
+                or '. Questions are read in English'
+            )
             raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
 

@@ -60,7 +60,7 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
             with pytest.raises(InputError, match=f'{tmp_path}/{name} {said}: give the folder of a knowledge base'):
                 use()
         assert mistyped.part('text', new=True) == tmp_path / name / 'text'
-    with pytest.raises(InputError, match=f'no such file, so {tmp_path} does not say which of its parts answer: .* name TEXT'):
+    with pytest.raises(InputError, match=f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'):
         KBFolder(tmp_path).read()
 
 

@@ -131,8 +131,9 @@ def test_a_question_without_a_name_is_told(kb):
         kb.ask('Who was the father of Ada Lovelase?')
     with pytest.raises(InputError, match='mentions no name.*Questions are read in English'):
         kb.ask('谁设计了桥?')
-    with pytest.raises(InputError, match='1,000,000 characters: ask it in at most 2,000'):
-        kb.ask('x' * 10**6)
+    for ask in (kb.ask, kb.retrieve):
+        with pytest.raises(InputError, match='1,000,000 characters: ask it in at most 2,000'):
+            ask('x' * 10**6)
 
 
 @pytest.mark.parametrize('question', [None, 7, '', ' ', ['Who is Ada Lovelace?'], 'Ada\0'])
@@ -337,9 +338,14 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     with pytest.raises(SystemExit, match='error: .*a link'):
         retrieve(tmp_path / 'link')
     assert questions.read_text() == line and not (tmp_path / 'elsewhere').exists()
-    questions.write_text(line * 2)
-    with pytest.raises(SystemExit, match="error: .*'a' is that of two questions"):
-        retrieve(tmp_path / 'out.jsonl')
+    for lines, said in (
+        (line * 2, "'a' is that of two questions"),
+        ('{"id": "a"}', 'questions.jsonl:1: question: missing'),
+        (line.replace('Who', 'Who' * 700), 'questions.jsonl:1: question has .* characters'),
+    ):
+        questions.write_text(lines)
+        with pytest.raises(SystemExit, match=f'error: .*{said}'):
+            retrieve(tmp_path / 'out.jsonl')
     with pytest.raises(SystemExit):
         cli.main(['ask', kb, 'Who designed the Analytical Engine?', '--top', '-1'])
     with pytest.raises(InputError, match='holds other files'):

@@ -133,6 +133,10 @@ def test_names_match_without_case_or_accents(kb, tmp_path):
         ('{"id": "a", "question": "x", "answers": [3]}', r'answers\[0\]'),
         ('{"id": "q0", "question": "x", "answers": ["y"]}', "'q0' is already that of line 1"),
         ('[]', 'expected an object'),
+        (
+            json.dumps({'id': 'a', 'question': 'x' * 2001, 'answers': ['y']}),
+            'question has 2,001 characters: ask it in at most 2,000',
+        ),
         ('{"id"', 'not a JSON value'),
     ],
 )
