@@ -19,6 +19,7 @@ ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=$ROOT/.venv
 PYTHON=$VENV/bin/python
 PYTHONS=(python3.11 python3.12 python3.13 python3)
+MINOR=11 # of the oldest Python 3 that will do
 
 # With HOME set but empty, caches would land in the root directory; unset, the user's entry decides.
 [ -n "${HOME-}" ] || unset HOME
@@ -38,16 +39,16 @@ need() { [ -n "${!1-}" ] || fail "$1 is not set; for example: $1=$2"; }
 find_python() {
   local candidate
   while IFS= read -r candidate; do
-    "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue
+    "$candidate" -I -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, $MINOR))" >/dev/null 2>&1 || continue
     printf '%s\n' "$candidate"
     return
   done < <(type -aP "${PYTHONS[@]}" || true)
-  fail "no Python of at least 3.11 with venv and ensurepip on PATH; install one (on Debian: apt-get install python3.11-venv)"
+  fail "no Python of at least 3.$MINOR with venv and ensurepip on PATH; install one (on Debian: apt-get install python3.$MINOR-venv)"
 }
 
 make_venv() {
   local base
-  "$PYTHON" -I -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && return
+  "$PYTHON" -I -c "import sys, pip; sys.exit(sys.version_info < (3, $MINOR))" >/dev/null 2>&1 && return
   base=$(find_python)
   [ ! -e "$VENV" ] || say "$VENV does not work: making it anew"
   say "creating $VENV with $("$base" --version)"

@@ -10,7 +10,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 if [ "${1-}" = --latest ]; then
   shift
   # They are no longer released for the Python of the lock.
-  VENV=$ROOT/.venv-latest PYTHON=$VENV/bin/python PYTHONS=(python3.13 python3.12)
+  VENV=$ROOT/.venv-latest PYTHON=$VENV/bin/python PYTHONS=(python3.13 python3.12 python3) MINOR=12
   make_venv
   pip_install setuptools
   mapfile -t requirements < <(requirements_of '' | sed -E 's/^((jax|flax|optax|orbax-checkpoint)>=[^,]*),.*/\1/')

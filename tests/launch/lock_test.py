@@ -5,6 +5,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import threading
@@ -59,6 +60,19 @@ def test_an_environment_is_installed_by_hashes_and_the_project_without_dependenc
     assert len(locked_installs) == 3 and all('--require-hashes' in install for install in locked_installs)
     assert all('--no-build-isolation' in install for install in locked_installs[1:])
     assert project[-4:] == ['--no-deps', '--no-build-isolation', '-e', '.']
+
+
+def test_the_newest_versions_need_a_newer_python_and_the_script_says_so(tmp_path):
+    """An environment of the newest jax and others, for which the Python of the lock is too old."""
+    shutil.copytree(ROOT / 'launch', tmp_path / 'launch')
+    (tmp_path / 'bin').mkdir()
+    (tmp_path / 'bin/dirname').symlink_to(shutil.which('dirname'))
+    (tmp_path / 'bin/python3').write_text(f'#!{shutil.which("bash")}\nexit 1\n')  # as the check of its version ends
+    (tmp_path / 'bin/python3').chmod(0o755)
+    command = [shutil.which('bash'), tmp_path / 'launch/test.sh', '--latest', 'tests/models']
+    done = subprocess.run(command, env={'PATH': str(tmp_path / 'bin')}, capture_output=True, text=True)
+    assert done.returncode == 1 and 'error: no Python of at least 3.12 with venv and ensurepip on PATH' in done.stderr
+    assert not (tmp_path / '.venv-latest').exists()
 
 
 def test_pip_refuses_a_dependency_that_differs_from_the_lock_or_is_not_in_it(tmp_path):
