@@ -240,6 +240,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
 
     A folder is known by what its plan states, so that no file of a user's is taken for a killed run's.
     """
+    directory.mkdir(exist_ok=True)  # where nothing may be written this says so; taking its lock does not
     if is_folder_of(directory, tables.PLAN):
         asked = {directory / f'questions/{split}.jsonl' for split in read_manifest(directory, tables.PLAN).splits}
         if foreign := sorted({*directory.glob(tables.QUESTIONS)} - asked):

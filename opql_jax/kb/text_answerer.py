@@ -192,7 +192,7 @@ class TextAnswerer:
         ranked = sorted(totals.keys() - passed, key=lambda target: (-totals[target], target))
         weights = np.array([totals[target] for target in ranked], np.float64)
         shares = weights / max(weights.sum(), 1e-30)
-        probabilities = calibration.probabilities(shares, self.fit(found))
+        probabilities = calibration.probabilities(shares, self.fit(found), added=self.map.log_odds)
         return Answer(np.array(ranked, np.int64), shares.astype(np.float32), tuple(traces), probabilities, tuple(plans))
 
     def fit(self, found: list[list[Path]]) -> float:

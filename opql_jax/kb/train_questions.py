@@ -17,6 +17,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb import text_answerer
+from opql_jax.kb.calibration import fit_added, log_odds
 from opql_jax.kb.text_answerer import Path, TextAnswerer
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.models.question_map import QuestionMap
@@ -25,12 +26,17 @@ from opql_jax.training.fit_question_map import Candidates, Scale, Score
 
 _log = logging.getLogger(__name__)
 
+# A question, and the entities that answer it, none if the text has none of them.
+Answerable = tuple[Question, set[int]]
+
 # The part of a knowledge base that is written.
 QUESTION_MAP = 'question-map'
 # Questions that are learnt from, if there are more; what plans find for them takes some tenths of a second each.
 MOST = 2000
 SCALE = Scale(text_answerer.SCALE, text_answerer.LONGER, text_answerer.COMMIT, text_answerer.TOPICS)
 _LOG_EVERY = 200
+# Questions that were left out, below which the probabilities of answers stay as they are: fewer would make them worse more often than better.
+_ENOUGH = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +49,7 @@ class Report:
         not_reached: whose answer is none of the best candidates of any plan.
         not_needed: beyond the number that is learnt from.
         before, after: on left-out questions; equal if nothing better than the untrained was found.
+        left_out: questions that the probabilities of answers were fitted to, also those whose answer was not reached; 0 if they stay.
         seconds: that it took, without opening the knowledge base.
     """
 
@@ -54,6 +61,7 @@ class Report:
     not_needed: int
     before: Score | None
     after: Score | None
+    left_out: int
     seconds: float
 
     def __str__(self) -> str:
@@ -76,7 +84,12 @@ class Report:
             )
         else:
             lines.append(f'left-out questions: Hits@1 {self.before.hits:.3f} untrained, {self.after.hits:.3f} trained')
-            lines.append('the probabilities of answers stay those that were fitted without training, and may be off')
+        if self.left_out:
+            lines.append(f'the probabilities of answers are fitted to {self.left_out:,} left-out questions')
+        elif self.used:
+            lines.append(
+                f'the probabilities of answers stay as they were untrained, and may be off: they need {_ENOUGH} left-out questions'
+            )
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 
@@ -153,60 +166,104 @@ def learn(
     """`train_questions` for a knowledge base that is open, which is untrained afterwards; writes nothing."""
     answerer = kb.text_answerer
     started = time.monotonic()
-    learnt = answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
-    linked, counts = _linked(kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
-    found = candidates(answerer, linked)
-    used, before, after = 0, None, None
+    learnt = untrained = answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
+    linked, unanswerable, counts = _linked(kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
+    found, reached = candidates(answerer, linked)
+    before, after, left_out = None, None, 0
     if found is not None:
-        used = len(found)
-        learnt, before, after = fit_question_map.fit(found, SCALE, seed)
-    seconds = time.monotonic() - started
-    return learnt, Report(
-        len(pairs), used, **counts, not_reached=len(linked) - used, before=before, after=after, seconds=seconds
+        learnt, before, after, maps = fit_question_map.fit(found, SCALE, seed)
+        others = [*unanswerable, *(linked[number] for number in sorted({*range(len(linked))} - {*reached}))]
+        odds, right = _left_out(answerer, maps, [linked[number] for number in reached], others)
+        if len(odds) >= _ENOUGH:
+            left_out, learnt = len(odds), dataclasses.replace(learnt, log_odds=fit_added(odds, right))
+        answerer.map = untrained
+    report = Report(
+        len(pairs),
+        len(reached),
+        **counts,
+        not_reached=len(linked) - len(reached),
+        before=before,
+        after=after,
+        left_out=left_out,
+        seconds=time.monotonic() - started,
     )
+    return learnt, report
 
 
-def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[tuple[Question, set[int]]], dict[str, int]]:
-    """The first questions in some order that can be learnt from, with the entities of their answers; and why others cannot."""
+def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[Answerable], list[Answerable], dict[str, int]]:
+    """The first questions in some order that can be learnt from, those before with no answer in the text; and why others cannot."""
     by_name = collections.defaultdict(set)
     for entity, (name, aliases) in enumerate(zip(kb.vocab.names, kb.vocab.aliases)):
         for spelling in (name, *aliases):
             by_name[fold(spelling)].add(entity)
-    linked: list[tuple[Question, set[int]]] = []
+    linked: list[Answerable] = []
+    unanswerable: list[Answerable] = []
     counts = {'no_topic': 0, 'no_answer': 0, 'not_needed': 0}
     for place in order:
         text, answers = pairs[place]
         if len(linked) == most:
             counts['not_needed'] += 1
             continue
-        entities = set().union(*(by_name.get(fold(answer), set()) for answer in answers))
-        if not entities:
-            counts['no_answer'] += 1
-            continue
         try:
-            linked.append((kb.question(text), entities))
+            question = kb.question(text)
         except InputError:  # it mentions none
             counts['no_topic'] += 1
-    return linked, counts
+            continue
+        entities = set().union(*(by_name.get(fold(answer), set()) for answer in answers))
+        if entities:
+            linked.append((question, entities))
+        else:
+            counts['no_answer'] += 1
+            unanswerable.append((question, entities))
+    return linked, unanswerable, counts
 
 
-def candidates(answerer: TextAnswerer, linked: Sequence[tuple[Question, set[int]]]) -> Candidates | None:
-    """What the plans of questions reach, for those of which an answer is reached; None if that is none."""
+def _left_out(
+    answerer: TextAnswerer,
+    maps: Sequence[tuple[QuestionMap, np.ndarray]],
+    reached: Sequence[Answerable],
+    others: Sequence[Answerable],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of the best answers to left-out questions, the log-odds that they are right, and whether they are: [n] each.
+
+    Args:
+        answerer: whose map is replaced.
+        maps: `Fitted.left_out`.
+        reached: the questions that it numbers.
+        others: questions that nothing was learnt from, of which the same share is taken, as people ask such ones, too.
+    """
+    share = sum(len(numbers) for _, numbers in maps) / len(reached)
+    asked = [(learnt, [reached[number] for number in numbers]) for learnt, numbers in maps]
+    asked.append((maps[0][0], list(others[: round(share * len(others))])))
+    odds, right = [], []
+    for answerer.map, questions in asked:
+        for (_, answers), answer in zip(questions, answerer.answer([question for question, _ in questions])):
+            if len(answer):
+                assert answer.probabilities is not None  # what answers over plain text gives them
+                odds.append(log_odds(answer.probabilities[:1]))
+                right.append(int(answer.entities[0]) in answers)
+    return np.concatenate(odds), np.array(right)
+
+
+def candidates(answerer: TextAnswerer, linked: Sequence[Answerable]) -> tuple[Candidates | None, list[int]]:
+    """What the plans of questions reach, for those of which an answer is reached, None if that is none; and which questions these are."""
     paths: list[Path] = []
     number, right = [], []
-    count = 0
+    numbers: list[int] = []
     for start in range(0, len(linked), _LOG_EVERY):
         chunk = linked[start : start + _LOG_EVERY]
-        for (_, answers), of_topics in zip(chunk, answerer.paths([question for question, _ in chunk])):
+        for place, ((_, answers), of_topics) in enumerate(
+            zip(chunk, answerer.paths([question for question, _ in chunk])), start
+        ):
             reached = [path for of_topic in of_topics for path in of_topic]
             hits = [np.isin(path.entries[-1].target, list(answers)) for path in reached]
             if any(hit.any() for hit in hits):
                 paths += reached
                 right += hits
-                number += [count] * len(reached)
-                count += 1
+                number += [len(numbers)] * len(reached)
+                numbers.append(place)
         _log.info('%d of %d questions followed', start + len(chunk), len(linked))
-    return _padded(answerer, paths, number, right) if count else None
+    return _padded(answerer, paths, number, right) if numbers else None, numbers
 
 
 def _padded(answerer: TextAnswerer, paths: list[Path], number: Iterable[int], right: list[np.ndarray]) -> Candidates:

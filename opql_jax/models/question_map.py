@@ -1,7 +1,8 @@
 """What a knowledge base of plain text learns from questions with answers: a small change of what a question's words mean.
 
 The relation r of a step becomes that of `r + r C`, of unit length again, and the score of a memory entry `cosine * cosine_weight + added *
-added_weight`. Encoder and memory stay as they are. Untrained, C is zero and the weights are one.
+added_weight`. Encoder and memory stay as they are. Untrained, C is zero and the weights are one. As another map also changes how often answers
+with certain scores are right, it brings along what that adds to their log-odds.
 
     manifest.json                the digest of the other file, and the encoder that it is for
     map-<digest>.safetensors     C [d_r, d_r] and the weights, float32
@@ -53,7 +54,7 @@ FORMAT = FolderFormat(
     MapManifest,
     repair='delete the folder and run `opql train` again',
 )
-_WEIGHTS = ('cosine_weight', 'added_weight', 'longer')
+_WEIGHTS = ('cosine_weight', 'added_weight', 'longer', 'log_odds')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +65,14 @@ class QuestionMap:
         change: C [d_r, d_r] float32.
         cosine_weight, added_weight: what the parts of a score count.
         longer: what a plan is worth more, for each hop after the first.
+        log_odds: what is added to the log-odds of an answer to be right, see `kb.calibration`.
     """
 
     change: np.ndarray
     cosine_weight: float = 1.0
     added_weight: float = 1.0
     longer: float = 0.0
+    log_odds: float = 0.0
 
     @classmethod
     def untrained(cls, dim: int) -> 'QuestionMap':

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,31 +84,37 @@ class Score:
     log_weight: float
 
 
-def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> tuple[QuestionMap, Score, Score]:
-    """Learns from questions.
+class Fitted(NamedTuple):
+    """What was learnt.
 
-    Returns:
-        The map; and the scores of the untrained and of the chosen way to learn, on questions that were left out.
+    Attributes:
+        map: learnt from all questions.
+        before, after: the scores of the untrained and of the chosen way to learn, on questions that were left out.
+        left_out: maps that were learnt the same way, each with the numbers of questions that it did not learn from.
     """
+
+    map: QuestionMap
+    before: Score
+    after: Score
+    left_out: list[tuple[QuestionMap, np.ndarray]]
+
+
+def fit(candidates: Candidates, scale: Scale, seed: int = 0) -> Fitted:
+    """Learns from questions."""
     count = len(candidates)
     order = np.random.default_rng(seed).permutation(count)
     folds = [fold for fold in np.array_split(order, min(FOLDS, count))][: 1 if count >= _MANY else None]
     untrained = QuestionMap.untrained(candidates.steps.shape[1])
-    left_out = np.concatenate(folds)
-    before = score(untrained, candidates, scale, left_out)
-    best, chosen = before, None
+    before = score(untrained, candidates, scale, np.concatenate(folds))
+    best, chosen, left_out = before, None, [(untrained, order)]
     for penalty in PENALTIES if count > 1 else ():
-        found = []
-        for fold in folds:
-            kept = np.setdiff1d(order, fold)
-            found.append(per_question(_descend(candidates, scale, kept, penalty, seed), candidates, scale, fold))
-        after = _mean(np.concatenate(found))
+        maps = [_descend(candidates, scale, np.setdiff1d(order, fold), penalty, seed) for fold in folds]
+        after = _mean(np.concatenate([per_question(learnt, candidates, scale, fold) for learnt, fold in zip(maps, folds)]))
         _log.info('penalty %g: Hits@1 %.3f, log weight %.3f', penalty, after.hits, after.log_weight)
         if after.hits >= before.hits and after.log_weight > best.log_weight:
-            best, chosen = after, penalty
-    if chosen is None:
-        return untrained, before, before
-    return _descend(candidates, scale, order, chosen, seed), before, best
+            best, chosen, left_out = after, penalty, list(zip(maps, folds))
+    learnt = untrained if chosen is None else _descend(candidates, scale, order, chosen, seed)
+    return Fitted(learnt, before, best, left_out)
 
 
 def score(question_map: QuestionMap, candidates: Candidates, scale: Scale, questions) -> Score:

@@ -1,5 +1,6 @@
 """Questions with answers train a knowledge base of plain text: what it learns it answers with, and bad files are refused by line."""
 
+import dataclasses
 import json
 import shutil
 
@@ -11,6 +12,7 @@ from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb.calibration import log_odds
 from opql_jax.kb.index_text import index_text
 from opql_jax.kb.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
 from opql_jax.kb.verify import verify
@@ -96,7 +98,8 @@ def test_training_scores_paths_as_the_answerer_does(trained):
     opened = opql_jax.open(kb)
     learnt = opened.text_answerer.map
     linked = [(opened.question(row['question']), {opened.vocab.id(row['answers'][0])}) for row in rows()]
-    found = candidates(opened.text_answerer, linked)
+    found, reached = candidates(opened.text_answerer, linked)
+    assert reached == list(range(len(linked)))
     scores = per_question(learnt, found, SCALE, np.arange(len(linked)))
     for (question, (right,)), (_, log_weight) in zip(linked, scores):
         (answer,) = opened.answer([question])
@@ -198,3 +201,21 @@ def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_
     shutil.rmtree(kb / QUESTION_MAP)
     index_text([original.parent / 'articles'], kb, processes=1)
     assert opql_jax.open(kb).identity == opql_jax.open(original).identity
+
+
+def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(original, trained, tmp_path, monkeypatch):
+    kb, few = trained
+    assert few.left_out == 0 and 'stay as they were untrained, and may be off' in str(few)
+    assert opql_jax.open(kb).text_answerer.map.log_odds == 0
+    others = [{'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']} for i, name in enumerate(NAMES)]
+    questions = write(tmp_path / 'q.jsonl', rows() + others)  # half of which have no right answer in the text
+    monkeypatch.setattr('opql_jax.kb.train_questions._ENOUGH', 2 * len(NAMES))
+    report = train_questions(shutil.copytree(original, tmp_path / 'kb'), questions)
+    assert report.left_out == 2 * len(NAMES) and 'are fitted to 14 left-out questions' in str(report)
+    opened = opql_jax.open(tmp_path / 'kb')
+    answerer = opened.text_answerer
+    added, answers = answerer.map.log_odds, [opened.ask(row['question']) for row in rows()]
+    answerer.map = dataclasses.replace(answerer.map, log_odds=0.0)
+    for answer, row in zip(answers, rows()):
+        (before,) = log_odds(opened.ask(row['question']).probabilities[:1])
+        assert log_odds(answer.probabilities[:1]) == pytest.approx(before + added, abs=1e-3)

@@ -10,14 +10,14 @@ from opql_jax.models.question_map import QuestionMap
 
 def example(seed: int = 0) -> QuestionMap:
     change = np.random.default_rng(seed).normal(0, 0.1, (4, 4)).astype(np.float32)
-    return QuestionMap(change, 1.25, 0.5, -0.125)
+    return QuestionMap(change, 1.25, 0.5, -0.125, 1.5)
 
 
 def test_a_map_is_read_as_it_was_written(tmp_path):
     example().write(tmp_path / 'map', 'hash', 3)
     read = QuestionMap.read(tmp_path / 'map', 'hash')
     np.testing.assert_array_equal(read.change, example().change)
-    assert (read.cosine_weight, read.added_weight, read.longer) == (1.25, 0.5, -0.125)
+    assert (read.cosine_weight, read.added_weight, read.longer, read.log_odds) == (1.25, 0.5, -0.125, 1.5)
     assert read.hash() == example().hash() != example(1).hash()
 
 

@@ -48,14 +48,17 @@ def test_what_is_asked_for_is_learnt_and_holds_for_questions_left_out():
     untrained = score(QuestionMap.untrained(DIM), found, SCALE, np.arange(60, 120))
     assert untrained.hits < 0.5
     assert score(first, found, SCALE, np.arange(60, 120)).hits > 0.9
-    learnt, before, after = fit(found, SCALE)
+    learnt, before, after, left_out = fit(found, SCALE)
     assert before.hits < 0.5 and after.hits > 0.9
     assert learnt.change.any()
+    ((other, numbers),) = left_out  # of many questions a third is left out once
+    assert len(numbers) == 40 and score(other, found, SCALE, numbers) == after and other.hash() != learnt.hash()
 
 
 def test_where_answers_follow_no_rule_nothing_is_learnt():
     found = one_hop(24, learnable=False)
-    learnt, before, after = fit(found, SCALE)
+    learnt, before, after, left_out = fit(found, SCALE)
+    assert sorted(np.concatenate([numbers for _, numbers in left_out])) == list(range(24))  # of few each, once
     assert after.hits >= before.hits and after.log_weight >= before.log_weight
     if before == after:
         assert learnt.hash() == QuestionMap.untrained(DIM).hash()
@@ -65,7 +68,7 @@ def test_where_answers_follow_no_rule_nothing_is_learnt():
 
 
 def test_a_single_question_leaves_the_map_untrained():
-    learnt, before, after = fit(one_hop(1, learnable=True), SCALE)
+    learnt, before, after, _ = fit(one_hop(1, learnable=True), SCALE)
     assert before == after and not learnt.change.any()
 
 
