@@ -1,8 +1,8 @@
 """Reads the bytes that devices exchange, and the cycles of a run, from the text of a compiled program."""
 
+import math
 import re
-
-import numpy as np
+from collections.abc import Iterator
 
 _COLLECTIVE = re.compile(r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(')
 # The name and the lines of each computation.
@@ -10,24 +10,41 @@ _COMPUTATION = re.compile(r'^(?:ENTRY )?%([\w.-]+) \(.*\{\n((?:  .*\n)*)\}', re.
 _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 
 
+def _collectives(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """(kind, [(bits, dimensions) of each array it makes]) of each collective of a compiled program.
+
+    A TPU runs some beside other work, and repeats each of those in what it runs meanwhile and where it ends: they count where they
+    begin. It names a sum over devices of which each keeps a part `all-reduce-scatter`, and makes the whole of it inside.
+    """
+    for name, body in _COMPUTATION.findall(text):
+        if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
+            continue
+        for shapes, kind in _COLLECTIVE.findall(body):
+            yield ('all-reduce-scatter' if name.startswith('all-reduce-scatter') else kind), _ARRAY.findall(shapes)
+
+
+def _received(bits: str, dims: str, kind: str, devices: int) -> int:
+    """Bytes that a device receives for an array that a collective makes."""
+    size = int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)  # a bool takes a byte
+    # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one device's share.
+    return round({'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices * size)
+
+
 def received_bytes(compiled, devices: int) -> dict[str, int]:
     """Bytes that a device receives in one run, by kind of collective."""
     received: dict[str, int] = {}
-    for shapes, kind in _COLLECTIVE.findall(compiled.as_text()):
-        # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one device's share.
-        times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices
-        for bits, dims in _ARRAY.findall(shapes):
-            # A bool takes a byte.
-            size = int(bits or 8) // 8 * int(np.prod([int(n) for n in dims.split(',') if n]))
-            received[kind] = received.get(kind, 0) + round(times * size)
+    for kind, arrays in _collectives(compiled.as_text()):
+        total = sum(_received(*array, kind, devices) for array in arrays)
+        name = kind.replace('all-reduce-scatter', 'reduce-scatter')
+        received[name] = received.get(name, 0) + total
     return received
 
 
 def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
     """(kind of collective, shape) of each array that a program exchanges, from the text of the compiled program."""
     found = []
-    for shapes, kind in _COLLECTIVE.findall(text):
-        found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in _ARRAY.findall(shapes)]
+    for kind, arrays in _collectives(text):
+        found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in arrays]
     return found
 
 

@@ -5,23 +5,25 @@ python benchmarks/scaling.py --model tiny --devices 1,2,4,8 --json
 **Measured.** The devices are virtual and share the same cores, so speed-ups cannot show, but overhead does. `strong` is one batch of
 `--rows` split over D devices: the work is the same for all D, and `over_one` would be 1 if splitting cost nothing. `weak` gives every
 device as many rows as the most devices get of `--rows`: the work is D times that of one device, and `over_one` is the seconds of D
-devices over D times those of one. Replicated work shows in both: every device updates the whole encoder, so AdamW runs D times on the
-same cores, where D chips would run it at the same time.
+devices over D times those of one. Replicated work shows in both.
 
 **Read from the program.** `received_bytes` is what one device receives in a step of the strong batch. It equals
 
-    4 (D - 1) / D * (2 (P + n d_r + n C (d_e + 4) + 6) + n (d_r + C d_e + C + 2)) + n (D - 1) / D
+    4 (D - 1) / D * (S + 2 (P + n d_r + n C (d_e + 4) + 6 + 2 s) + n (d_r + C d_e + C + 2)) + n (D - 1) / D
 
-bytes, or the benchmark stops with an error. The terms are the sums over devices of the gradient of the encoder's P parameters (of its
-positions only as many as a row is long), of that of n relations, of L_el's four numbers and gradient for each of n C mentions, where
-a sum is a scatter and a gather, and of 6 scalars; then the gathered relations, mention vectors, ids and flags. The entity table and
+bytes, or the benchmark stops with an error. The terms are the S of the encoder's parameters that are split, in s arrays, which are
+gathered; the sums over devices of the gradient of its P parameters (of its positions only as many as a row is long), of that of n
+relations, of L_el's four numbers and gradient for each of n C mentions, where a sum is a scatter and a gather, of 6 scalars, and of the
+norms of the s gradients, to clip and to log them; then the gathered relations, mention vectors, ids and flags. The entity table and
 its gradient stay where they are: the number of entities does not occur. `bucketed_over_formula`, for the most devices, is what they
 receive if the rows come in two buckets, over the formula: compiled for CPUs, each bucket's gradient is summed over devices by itself.
 
-**On paper.** The same formula for `base` in bfloat16 on D chips, and FLOPs by `models.flops` at half of the peak, with L_el over a
-million entities (four products) and L_rel. `serial` is the efficiency if nothing is exchanged while chips compute, `overlapped` if
-all can be. A chip's bytes per second in an all-reduce are those of a whole pod in Google's documentation over its chips: v4, 1.1 PB/s
-over 4096; v5e, 51.2 TB/s over 256. A slice too small to have wrapped links has less; more than 256 chips of v5e are several pods.
+**On paper.** The same formula for `base` on D chips, where the S parameters are gathered in bfloat16 and each chip gets the sum of its
+part of their gradient only, in bfloat16 too: 4 bytes for each in place of the 12 of a CPU. FLOPs are those of `models.flops` at half of
+the peak, with L_el over a million entities (four products) and L_rel. `serial` is the efficiency if nothing is exchanged while chips
+compute, `overlapped` if all can be. A chip's bytes per second in an all-reduce are those of a whole pod in Google's documentation over
+its chips: v4, 1.1 PB/s over 4096; v5e, 51.2 TB/s over 256. A slice too small to have wrapped links has less; more than 256 chips of
+v5e are several pods.
 """
 
 from opql_jax.training import malloc
@@ -29,16 +31,22 @@ from opql_jax.training import malloc
 if __name__ == '__main__':
     malloc.keep_freed_memory()
 
+import math
+import types
+
 import jax
 import numpy as np
 from command_line import add_timing, integers, make_parser, show
+from flax import traverse_util
 from hlo import received_bytes
 from inputs import make_encoder
+from jax.sharding import PartitionSpec
 from timing import medians
 from train_step import CONTEXT, ENTITIES, VOCABULARY, make_program, random_batch
 
 from opql_jax.data.sources.relations import RelationBatch
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
+from opql_jax.parallel import fsdp
 from opql_jax.parallel.mesh import make_mesh
 
 ENTITIES_ON_PAPER, LENGTH_ON_PAPER, SHARE_OF_PEAK = 1_000_000, 64, 0.5
@@ -46,19 +54,28 @@ ENTITIES_ON_PAPER, LENGTH_ON_PAPER, SHARE_OF_PEAK = 1_000_000, 64, 0.5
 CHIPS = {'TPU v4': (1.1e15 / 4096, 4096), 'TPU v5 lite': (51.2e12 / 256, 256)}
 
 
-def num_parameters(encoder) -> int:
-    """The number of an encoder's parameters, P."""
+def parameters(encoder, devices: int) -> tuple[list[int], list[int]]:
+    """The sizes of an encoder's parameters that are split over devices, and of those that are whole on each."""
     tokens, position = np.zeros((1, 8), np.int32), np.zeros(1, np.int32)
-    shapes = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)
-    return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(shapes))
+    shapes = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)['params']
+    mesh = types.SimpleNamespace(size=devices)
+    split, whole = [], []
+    for name, x in traverse_util.flatten_dict({'encoder': shapes}, sep='/').items():
+        (whole if fsdp.spec(name, x.shape, mesh) == PartitionSpec() else split).append(math.prod(x.shape))
+    return split, whole
 
 
-def formula_bytes(encoder, rows: int, length: int, devices: int) -> int:
-    """The formula: bytes that a device receives in a step over tokens [rows, length] with CONTEXT mentions per row."""
-    trained = num_parameters(encoder) - (encoder.max_length - length) * encoder.hidden_size
-    summed = trained + rows * encoder.relation_dim + rows * CONTEXT * (encoder.entity_dim + 4) + 6
+def formula_bytes(encoder, rows: int, length: int, devices: int, bytes_of_split: int = 12) -> int:
+    """The formula: bytes that a device receives in a step over tokens [rows, length] with CONTEXT mentions per row.
+
+    `bytes_of_split` are those of a parameter that is split: 4 to gather it and 8 to sum its gradient.
+    """
+    split, whole = parameters(encoder, devices)
+    summed = sum(whole) + rows * encoder.relation_dim + rows * CONTEXT * (encoder.entity_dim + 4) + 6 + 2 * len(split)
     gathered = rows * (encoder.relation_dim + CONTEXT * encoder.entity_dim + CONTEXT + 2)
-    return (4 * (2 * summed + gathered) + rows) * (devices - 1) // devices
+    unread = (encoder.max_length - length) * encoder.hidden_size  # of the positions, which have no gradient
+    received = bytes_of_split * sum(split) - 8 * unread + 4 * (2 * summed + gathered) + rows
+    return received * (devices - 1) // devices
 
 
 def on_paper(encoder, chips: int, rows: int, length: int) -> dict:
@@ -68,7 +85,7 @@ def on_paper(encoder, chips: int, rows: int, length: int) -> dict:
         encoder_flops(encoder, (rows, length), 2 + CONTEXT) + 2 * rows * total * encoder.relation_dim
     )
     flops += 4 * 2 * total * CONTEXT * ENTITIES_ON_PAPER / chips * encoder.entity_dim
-    received = formula_bytes(encoder, total, length, chips)
+    received = formula_bytes(encoder, total, length, chips, bytes_of_split=4)
     line: dict = {'received_bytes': received}
     for kind, (bandwidth, pod) in CHIPS.items():
         peak = peak_flops(kind)

@@ -188,12 +188,12 @@ def step_program(mesh, options, objective, loss, params, batch, flops, memory=No
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
 
     def placed(path, x):
-        split = any(getattr(key, 'key', None) == 'entity_table' for key in path)
-        shape = (x.shape[0] + -x.shape[0] % mesh.size, *x.shape[1:]) if split else x.shape
-        return array(mesh, ROWS if split else WHOLE, x.dtype, *shape)
+        spec = state.sharding_spec(path, x.shape, mesh, task.trainable)
+        padding = -x.shape[0] % mesh.size if spec == ROWS else 0  # of the entity table
+        return array(mesh, spec, x.dtype, *(x.shape if not padding else (x.shape[0] + padding, *x.shape[1:])))
 
     arguments = (jax.tree.map_with_path(placed, start), shaped(mesh, BATCH, batch), memory)
-    step = trainer.make_train_step(task, optimizer, 0)
+    step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
 

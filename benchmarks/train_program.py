@@ -21,7 +21,7 @@ class TrainProgram:
         optimizer = trainer.make_optimizer(1000)
         place = lambda tree: state.place(tree, layout, task.trainable)
         self._state = place(state.init_state(place(params), task.trainable, optimizer))
-        self._step, self._mesh, self._memory = trainer.make_train_step(task, optimizer, 0), layout.mesh, memory
+        self._step, self._mesh, self._memory = trainer.make_train_step(task, optimizer, 0, layout.mesh), layout.mesh, memory
         self._programs: dict = {}
 
     def compiled(self, batch):

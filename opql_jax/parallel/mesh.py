@@ -1,7 +1,7 @@
 """The device mesh, and how arrays are split over it.
 
 One mesh with axes ('data', 'model') serves the project. Rows of the entity table and of a memory, and the queries of a search, are
-split over all devices (ROWS); a batch over 'data' (BATCH); parameters are whole on each device.
+split over all devices (ROWS); a batch over 'data' (BATCH). Of the other parameters `fsdp` splits those that are large.
 """
 
 import jax

@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, init_params
-from opql_jax.parallel import entity_table
+from opql_jax.parallel import entity_table, fsdp
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints, check_shapes
@@ -108,31 +109,49 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
         return
     trained, _ = split_params(state.params, trainable)
     needed = {True: 0, False: 0}  # by whether it is split over the devices
-    for path, x in jax.tree.leaves_with_path((state.params, state.opt_state, trained)):
-        needed[trainable('entity_table') and _is_entity_table(path)] += math.prod(x.shape) * x.dtype.itemsize
-    split, whole = needed[True] // layout.mesh.size, needed[False]
-    if split + whole > limit:
+    for path, x in jax.tree.leaves_with_path((state.params, state.opt_state)):
+        split = sharding_spec(path, x.shape, layout.mesh, trainable) != PartitionSpec()
+        needed[split] += math.prod(x.shape) * x.dtype.itemsize
+    for name, x in trained.items():
+        needed[name == 'entity_table'] += math.prod(x.shape) * x.dtype.itemsize  # gradients of the encoder are whole at first
+    share, whole = needed[True] // layout.mesh.size, needed[False]
+    if share + whole > limit:
         raise TrainingError(
-            f'{(split + whole) / 1e9:.1f} GB are needed on each of {layout.mesh.size} devices, which have {limit / 1e9:.1f} GB: {split / 1e9:.1f}'
-            f' GB for a share of {layout.num_entities} rows of the entity table and {whole / 1e9:.1f} GB for the other parameters, with gradients'
-            ' and moments. Take more devices, a smaller entity_dim or fewer entities for the first, a smaller model for the second'
+            f'{(share + whole) / 1e9:.1f} GB are needed on each of {layout.mesh.size} devices, which have {limit / 1e9:.1f} GB: {share / 1e9:.1f}'
+            f' GB for a share of {layout.num_entities} rows of the entity table and of the encoder, with moments, and {whole / 1e9:.1f} GB for'
+            ' gradients and what every device has whole. Take more devices, a smaller entity_dim or fewer entities for the first, a smaller'
+            ' model for the second'
         )
+
+
+def sharding_spec(path, shape: tuple[int, ...], mesh: Mesh, trainable) -> PartitionSpec:
+    """How a leaf of parameters or optimizer state is split over the devices, if it is trained; a frozen one is whole on each."""
+    if _is_entity_table(path):
+        return mesh_lib.ROWS if trainable('entity_table') else PartitionSpec()
+    name = param_name(path)
+    name = name[max(name.find('encoder/'), 0) :]  # that of the parameter whose moment it is
+    return fsdp.spec(name, shape, mesh) if trainable(name) else PartitionSpec()
 
 
 def place(tree, layout: entity_table.Layout, trainable):
     """Puts a state, or parameters, on the devices of `layout`.
 
-    An entity table that is trained, and its moments, are split by rows, because they grow with the corpus; everything else
-    lies whole on each device.
+    An entity table that is trained, and its moments, are split by rows, because they grow with the corpus; so are matrices of the
+    encoder that are trained, with theirs (`fsdp`). Everything else lies whole on each device.
     """
-    split = trainable('entity_table')
-    put = lambda path, x: (
-        entity_table.place(x, layout) if split and _is_entity_table(path) else mesh_lib.replicate(x, layout.mesh)
-    )
+
+    def put(path, x):
+        split = sharding_spec(path, x.shape, layout.mesh, trainable)
+        if _is_entity_table(path) and split:
+            return entity_table.place(x, layout)
+        return distributed.put(x, NamedSharding(layout.mesh, split))
+
     return jax.tree.map_with_path(put, tree)
 
 
 def without_padding(tree, layout: entity_table.Layout):
-    """The inverse of `place` as to shapes: checkpoints do not depend on how many devices trained."""
-    cut = lambda path, x: entity_table.without_padding(x, layout) if _is_entity_table(path) else x
+    """The inverse of `place`: checkpoints do not depend on how many devices trained."""
+    cut = lambda path, x: (
+        entity_table.without_padding(x, layout) if _is_entity_table(path) else distributed.gather(x, layout.mesh)
+    )
     return jax.tree.map_with_path(cut, tree)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import jax
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
@@ -17,6 +18,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel import fsdp
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.training import lineage as lineage_lib
@@ -197,7 +199,7 @@ def train(
         per_process = num_shards // distributed.process_count()
         shards = [task.source.shard(distributed.process_index() * per_process + i, num_shards) for i in range(per_process)]
         batches = pipeline.batches(shards, start, config.num_steps)
-        step_fn = make_train_step(task, optimizer, config.seed)
+        step_fn = make_train_step(task, optimizer, config.seed, mesh, getattr(encoder, 'dtype', 'float32'))
         refresh = None if task.refresh is None else jax.jit(task.refresh)
         searched, last = task.memory, {}
         with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
@@ -239,11 +241,14 @@ def check_start(config: TrainConfig) -> None:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
 
 
-def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: int):
+def make_train_step(
+    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh | None = None, dtype: str = 'float32'
+):
     """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients of the trained part, update.
 
     The buffers of the old state are reused. It is compiled for each structure of batches, so for each number of hops.
-    The key of a step's dropout is a function of (seed, step), so a resumed run repeats it.
+    The key of a step's dropout is a function of (seed, step), so a resumed run repeats it. The state is placed on `mesh`, and `dtype`
+    is the encoder's, in which its matrices are gathered and their gradients summed; without a mesh everything lies on one device.
     """
 
     def step(state: TrainState, batch, memory):
@@ -253,7 +258,9 @@ def make_train_step(task: Task, optimizer: optax.GradientTransformation, seed: i
         def loss(trained):
             return task.loss(state_lib.merge_params(trained, frozen), batch, memory, rng)
 
-        (value, metrics), grads = jax.value_and_grad(loss, has_aux=True)(trained)
+        whole = fsdp.gather(trained, mesh, dtype) if mesh else trained
+        (value, metrics), grads = jax.value_and_grad(loss, has_aux=True)(whole)
+        grads = fsdp.scatter(grads, mesh) if mesh else grads
         updates, opt_state = optimizer.update(grads, state.opt_state, trained)
         metrics = {'loss': value, 'grad_norm': optax.tree.norm(grads), **metrics}
         params = state_lib.merge_params(optax.apply_updates(trained, updates), frozen)
