@@ -64,9 +64,9 @@ _AXES = (
 
 
 def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: EntityVocabulary) -> None:
-    """`write_fn` of t5x.infer: a JSON line {id, question, answers, scores} for each question, best answers first.
+    """`write_fn` of t5x.infer: a prediction for each question, as `opql_jax.infer` writes it (`evaluation.predictions`).
 
-    Of a task without questions, and in the mode 'score', each element is a line: {score}, or {prediction} and what else the
+    They come by hops, few first, and have no traces of hops. Of a task without questions, and in the mode 'score', each element is a line: {score}, or {prediction} and what else the
     model says of each row.
 
     Args:
@@ -88,9 +88,12 @@ def write_answers(path: str, inferences: tuple, task_ds, mode: str, vocabulary: 
             (scores,) = others.values()
             for name, question, entities, weights in zip(element['id'], element['question'], found, scores):
                 if name:
-                    ranked = [(vocabulary.keys[entity], weight) for entity, weight in zip(entities, weights) if entity >= 0]
-                    answers, weights = map(list, zip(*ranked)) if ranked else ([], [])
-                    yield {'id': name.decode(), 'question': question.decode(), 'answers': answers, 'scores': weights}
+                    answers = [
+                        {'entity': vocabulary.names[entity], 'key': vocabulary.keys[entity], 'weight': weight}
+                        for entity, weight in zip(entities, weights)
+                        if entity >= 0
+                    ]
+                    yield {'id': name.decode(), 'question': question.decode(), 'answers': answers}
 
     files.path(path).write_text(''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in lines()), encoding='utf-8')
 

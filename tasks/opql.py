@@ -12,7 +12,7 @@ is endless: where a pass over the data ends, other batches follow. It is drawn a
 over it can be saved and restored (`tf.train.Checkpoint`). Nothing can be cached: SeqIO ignores `use_cached`, with a warning.
 
 A feature is named by its path in the batch, such as 'pairs/0/tokens', of the first bucket of lengths. All tasks have 'targets', the
-answers to what the split 'validation' asks. Features of text, 'id' and 'question', say what that is; `EvaluatedBatches` leaves them out.
+answers to what the split 'validation' asks. Features of text, 'id' and 'question' (its topics in brackets), say what that is; `EvaluatedBatches` leaves them out.
 """
 
 import functools
@@ -24,6 +24,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from opql_jax.corpus.questions import bracketed
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Source, named_leaves
 from opql_jax.data.sources.each_question import EachQuestion
@@ -166,7 +167,7 @@ def _element(source: Source, step: int) -> dict[str, np.ndarray]:
         unused = [''] * (len(leaves['targets']) - len(asked))
         leaves |= {
             'id': np.array([*(q.id for q in asked), *unused], object),
-            'question': np.array([*(q.text for q in asked), *unused], object),
+            'question': np.array([*map(bracketed, asked), *unused], object),
         }
     # An evaluator of SeqIO takes no scalar, such as a number of hops.
     return {name: np.atleast_1d(value) for name, value in leaves.items()}

@@ -63,9 +63,9 @@ class EntityVocabulary(seqio.PassThroughVocabulary):
     """Entities, whose ids pass through unchanged.
 
     Attributes:
-        keys: of the entities, by id.
+        keys, names: of the entities, by id.
     """
 
     def __init__(self, prepared: Prepared):
         super().__init__(len(prepared.vocab))
-        self.keys = prepared.vocab.keys
+        self.keys, self.names = prepared.vocab.keys, prepared.vocab.names

@@ -3,7 +3,6 @@
 import functools
 import importlib.util
 import inspect
-import json
 
 import jax
 import jax.numpy as jnp
@@ -29,11 +28,14 @@ from opql_jax.corpus.questions import read_questions
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
+from opql_jax.evaluation import predictions
+from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.models.follower import follow_loss
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.progress import TrainingError
+from opql_jax_tasks.metrics import ranked_entities
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 STEPS = 4
@@ -46,7 +48,7 @@ def world(tmp_path_factory):
     prepared = tiny_training.write_prepared(root / 'text')
     tiny_training.write_untrained(prepared, root / 'model', spread=8.0)
     tiny_training.write_memory(prepared, root / 'model', root / 'memory')
-    question_records.write_from_splits(Prepared(prepared), root / 'asked.jsonl')
+    question_records.write_from_splits(Prepared(prepared), root / 'asked.jsonl', hops=(2, 1))
     return root
 
 
@@ -322,7 +324,7 @@ def test_a_metric_of_hops_that_did_not_come_is_no_number(world):
     assert all(np.isfinite(value.value) for value in values.values() if isinstance(value, clu_values.Scalar))
 
 
-def test_answers_are_written_one_question_a_line(world, tmp_path):
+def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(world, tmp_path):
     asked = str(world / 'asked.jsonl')
     model = open_model(make_objective('follow', world), world, questions=(asked,), rows=6)
     task = seqio.TaskRegistry.get('opql')
@@ -333,11 +335,18 @@ def test_answers_are_written_one_question_a_line(world, tmp_path):
     inferences = [entities[0] for entities, _ in found], {'weights': [aux['weights'][0] for _, aux in found]}
     vocabulary = task.output_features['targets'].vocabulary
     t5x_model.write_answers(str(tmp_path / 'out'), inferences, elements, 'predict_with_aux', vocabulary)
-    lines = [json.loads(line) for line in (tmp_path / 'out').read_text().splitlines()]
-    questions = read_questions(asked, Prepared(world / 'text').vocab)
-    assert [(line['id'], line['question']) for line in lines] == [(q.id, q.text) for q in questions]
-    assert all(len(line['answers']) == len(line['scores']) for line in lines) and any(line['answers'] for line in lines)
-    assert all(line['scores'] == sorted(line['scores'], reverse=True) for line in lines)
+    vocab = Prepared(world / 'text').vocab
+    questions = read_questions(asked, vocab)
+    assert [q.hops for q in questions] == [2] * 8 + [1] * 8  # the elements have few hops first
+    records = predictions.in_order(predictions.read_predictions(tmp_path / 'out'), questions)
+    predictions.check_same_questions(records, questions, 'out')
+    scored = evaluate_predictions(questions, records, vocab)
+    in_t5x = ranked_entities([element['targets'] for element in elements.as_numpy_iterator()], inferences[0])
+    assert in_t5x == {name: scored[name] for name in in_t5x} and in_t5x['hits@10'] > 0
+    for record in records:
+        weights = [answer['weight'] for answer in record['answers']]
+        assert weights == sorted(weights, reverse=True)
+        assert all(vocab.names[vocab.keys.index(answer['key'])] == answer['entity'] for answer in record['answers'])
     t5x_model.write_answers(str(tmp_path / 'scores'), ([-1.5, -2.0, -3.0, -4.0], {}), elements, 'score', vocabulary)
     assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')
 

@@ -4,7 +4,7 @@ Every model writes the same records, and whatever writes records of this form ca
 
     {"id": "q1", "question": "who directed [Up]?", "answers": [{"entity": "Pete Docter", "key": "Q1", "weight": 0.9}]}
 
-`answers` are best first; without a `key` an answer is looked up by its name. Optional fields are `hops`, the number of hops;
+Records are in the order of the questions, or have ids that tell. `answers` are best first; without a `key` an answer is looked up by its name. Optional fields are `hops`, the number of hops;
 `traces`, for each topic of the question a list of hops, each with the keys of the `entities` found there, best first, and, from a
 language model, `null`, the mass of its null entry; and `by`, which identifies the model, the memory and the settings.
 """
@@ -162,6 +162,13 @@ def read_predictions(path) -> list[dict]:
                 raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
             records.append(record)
     return records
+
+
+def in_order(records: list[dict], questions: list[Question]) -> list[dict]:
+    """The predictions in the order of the questions, by id; as they are if their ids are not those of the questions."""
+    by_id = {record['id']: record for record in records}
+    ids = [question.id for question in questions]
+    return [by_id[id] for id in ids] if len(records) == len(ids) and by_id.keys() == {*ids} else records
 
 
 def check_same_questions(records: list[dict], questions: list[Question], path) -> None:

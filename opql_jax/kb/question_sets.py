@@ -14,7 +14,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.questions import is_file, load_questions
 from opql_jax.evaluation.checkpoints import evaluate_checkpoints
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
-from opql_jax.evaluation.predictions import check_same_questions, read_predictions, write_predictions
+from opql_jax.evaluation.predictions import check_same_questions, in_order, read_predictions, write_predictions
 from opql_jax.kb.answers import format_answer, to_record
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -102,7 +102,7 @@ def evaluate(
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and metrics.json; a file's set is named
             by its stem.
         needs: relations such as 'P57'; only questions that need one of these are asked (see `Question.needs`).
-        predictions: scores this output of `infer` for the one set, instead of answering again.
+        predictions: scores this output of `infer`, or of t5x.infer over gin/t5x, for the one set, instead of answering again.
         evidence: see `write_answers`.
         show: questions of each set, from its start, that are printed with their hops and evidence.
         step, patience: the checkpoint; the newest if None; or several, see `evaluate_checkpoints`.
@@ -165,7 +165,7 @@ def _over(kb: VirtualKB) -> str:
 def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[str, dict]:
     metrics = {}
     for name, questions in sets.items():
-        records = read_predictions(paths[name])
+        records = in_order(read_predictions(paths[name]), questions)
         check_same_questions(records, questions, paths[name])
         metrics[name] = evaluate_predictions(questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl')
         metrics[name] |= _with_unmarked(metrics[name], sources[name])

@@ -193,6 +193,14 @@ def test_lines_of_other_questions_are_refused(tmp_path, whole, name):
     assert all(repr(f'who met [{NAMES[i]}] again, and why') in str(error.value) for i in (2, 3))
 
 
+def test_predictions_in_another_order_are_told_by_their_ids(tmp_path, whole):
+    (tmp_path / 'out.jsonl').write_bytes(whole)
+    records = predictions.read_predictions(tmp_path / 'out.jsonl')
+    assert predictions.in_order(records[::-1], QUESTIONS) == records
+    for others in (records[:2], [*records[:-1], records[0]]):  # not those of these questions, which is refused with its reason
+        assert predictions.in_order(others, QUESTIONS) is others
+
+
 def test_a_whole_file_of_more_questions_is_refused(tmp_path, whole):
     (tmp_path / 'out.jsonl').write_bytes(whole)
     with pytest.raises(PredictionError, match='out.jsonl holds 9 predictions for 3 questions'):

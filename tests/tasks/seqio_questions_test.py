@@ -87,7 +87,7 @@ def test_each_question_is_asked_once_by_hops(prepared, sets, kind):
     assert [batch['hops'].tolist() for batch in (first, second, third)] == [[1], [1], [2]]
     assert first['id'].tolist() == [b'1', b'2'] and second['id'].tolist() == [b'3', b'']
     name = prepared.vocab.keys[0]
-    assert third['question'].tolist() == [f'{name} old'.encode(), b'']
+    assert third['question'].tolist() == [f'[{name}] old'.encode(), b'']
     tokens = 'questions/0/texts/tokens' if kind == 'lm' else 'questions/tokens'
     text = task.output_features[tokens].vocabulary.decode(third[tokens][0])
     topic = name if kind == 'lm' else '[ENT]'  # which a follower knows
