@@ -132,6 +132,8 @@ def test_a_question_file_is_scored_as_its_predictions_are(folder, question_file,
     infer(**folder, questions=str(question_file), output=str(tmp_path / 'out.jsonl'), k=16)
     options = dict(**folder, questions=str(question_file), k=16)
     direct = evaluate(**options, output_dir=str(tmp_path / 'direct'))
+    lines = (tmp_path / 'out.jsonl').read_text('utf-8').splitlines(keepends=True)
+    (tmp_path / 'out.jsonl').write_text(''.join(reversed(lines)), encoding='utf-8')  # ids tell which is which
     given = evaluate(**options, output_dir=str(tmp_path / 'given'), predictions=str(tmp_path / 'out.jsonl'))
     assert files_below(tmp_path / 'given') == ['metrics.json', 'mine.cases.jsonl']
     assert_same_metrics(given['mine'], direct['mine'])
@@ -146,7 +148,7 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
     lines = path.read_text('utf-8').split('\n')
     for changed, said in (
         ([*lines[:5], *lines[6:]], 'out.jsonl holds 11 predictions for 12 questions'),
-        ([lines[1], lines[0], *lines[2:]], 'out.jsonl, line 1 answers'),
+        ([lines[0].replace('"question": "', '"question": "not '), *lines[1:]], 'out.jsonl, line 1 answers'),
         ([*lines[:4], lines[4][:50], *lines[5:]], 'out.jsonl, line 5: not a prediction'),
     ):
         path.write_text('\n'.join(changed), encoding='utf-8')
