@@ -217,6 +217,8 @@ class T5xModel:
         self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
         registered = opql.register(task_name, objective, prepared_dir, batch_size=batch_size, questions=questions, rows=rows)
         sources = self.task.source, registered.source.open(opql.VALIDATION)
+        if optimizer_def is not None and not getattr(sources[1], 'has_answers', True):
+            raise InputError(f'none of {", ".join(questions)} has a question with an answer, so training could not score it')
         self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
         self._params, origin = None, lineage.read_meta(init_from)
         if init_from or memory:

@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import inspect
+import json
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax import t5x_model
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import read_questions
+from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
@@ -299,6 +300,15 @@ def test_another_run_in_the_same_folder_is_refused(world, tmp_path):
         open_model(relations, world, optimizer, model=folder, seed=3)
     with pytest.raises(TrainingError, match='max_context was 2 and is 1'):
         open_model(make_objective('relations', world, max_context=1), world, model=folder, seed=3)
+
+
+def test_questions_without_answers_are_refused_before_training_and_can_be_asked(world, tmp_path):
+    records = [json.loads(line) | {'answers': []} for line in (world / 'asked.jsonl').open()]
+    write_questions(tmp_path / 'open.jsonl', records)
+    follow, questions = make_objective('follow', world), (str(tmp_path / 'open.jsonl'),)
+    with pytest.raises(InputError, match='none of .*open.jsonl has a question with an answer'):
+        open_model(follow, world, object(), questions=questions)
+    open_model(follow, world, questions=questions)
 
 
 def test_gradients_of_microbatches_add_up_to_their_mean(world):

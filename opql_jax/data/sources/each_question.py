@@ -43,6 +43,11 @@ class EachQuestion(Source):
     def __len__(self) -> int:
         return len(self._batches)
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether an answer to any question is known, if only one that the vocabulary lacks."""
+        return any(self._answers)
+
     def asked(self, step: int) -> list[Question]:
         """The questions of a batch, in the order of its rows; the rows after them are unused."""
         return [self._questions[i] for i in self._batches[step]]
