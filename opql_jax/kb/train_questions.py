@@ -87,9 +87,8 @@ class Report:
         if self.left_out:
             lines.append(f'the probabilities of answers are fitted to {self.left_out:,} left-out questions')
         elif self.used:
-            lines.append(
-                f'the probabilities of answers stay as they were untrained, and may be off: they need {_ENOUGH} left-out questions'
-            )
+            low = '' if self.before == self.after else ' untrained, and may be too low'
+            lines.append(f'the probabilities of answers stay as they were{low}: to fit them takes {_ENOUGH} left-out questions')
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 

@@ -205,7 +205,10 @@ def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_
 
 def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(original, trained, tmp_path, monkeypatch):
     kb, few = trained
-    assert few.left_out == 0 and 'stay as they were untrained, and may be off' in str(few)
+    assert (
+        few.left_out == 0
+        and 'stay as they were untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
+    )
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
     others = [{'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']} for i, name in enumerate(NAMES)]
     questions = write(tmp_path / 'q.jsonl', rows() + others)  # half of which have no right answer in the text
