@@ -15,7 +15,12 @@ fi
 
 kb=${1:-runs/sample.kb}
 opql() {
-  printf '\n$ %s\n' "$(quoted opql "$@")"
+  local word line='$ opql'
+  for word; do
+    case $word in *' '*) word="'$word'" ;; esac
+    line+=" $word"
+  done
+  printf '\n%s\n' "$line"
   "$VENV/bin/opql" "$@"
 }
 
