@@ -6,7 +6,6 @@ These are imported by the command that needs them, so that `opql --help` and com
 import enum
 import functools
 import logging
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -335,18 +334,19 @@ def explore(
 
 
 @app.command()
-def mcp(kb: KB) -> None:
+def mcp(
+    kb: KB,
+    writable: Annotated[bool, typer.Option('--writable', help='Also offer a tool that adds a text.')] = False,
+) -> None:
     """Offer a knowledge base as tools of MCP.
 
     A client of the Model Context Protocol starts this, and talks to it on standard input and output.
     """
-    from opql_jax.kb.virtual_kb import VirtualKB
-
     try:
         from opql_jax.integrations import mcp_server
     except ImportError as error:
         raise InputError("opql mcp needs the package mcp: pip install 'opql_jax[mcp]'") from error
-    mcp_server.serve(VirtualKB.open(kb), os.path.basename(os.path.abspath(kb)))
+    mcp_server.serve(kb, writable)
 
 
 @app.command(

@@ -2,15 +2,20 @@
 
     opql mcp films.kb
 
-is the command that a client starts; it talks over standard input and output, and reads nothing but the knowledge base.
+is the command that a client starts; it talks over standard input and output, and reads nothing but the knowledge base. It changes that
+only if it is asked to with `--writable`.
 """
+
+import os
+import pathlib
+import secrets
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from opql_jax.core.errors import InputError
 from opql_jax.kb import paths
-from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.kb.current import Current
 
 _INSTRUCTIONS = (
     'Facts that were read in a collection of documents. `ask` answers questions of one or several hops with the sentences that they rest on;'
@@ -21,43 +26,60 @@ _INSTRUCTIONS = (
 _MOST = 50
 
 
-def serve(kb: VirtualKB, name: str) -> None:
-    """Serves a knowledge base until its client closes standard input."""
-    make_server(kb, name).run('stdio')
+def serve(folder: str | os.PathLike, writable: bool = False) -> None:
+    """Serves the newest version of a knowledge base until its client closes standard input; `writable` if clients may add text."""
+    make_server(Current(folder), writable).run('stdio')
 
 
-def make_server(kb: VirtualKB, name: str) -> MCPServer:
+def make_server(current: Current, writable: bool) -> MCPServer:
     """The server of a knowledge base of plain text, with its tools.
 
     What is wrong with a request is told to the client in the words of InputError.
     """
+    name = pathlib.Path(os.path.abspath(current.folder)).name
     server = MCPServer(name, instructions=_INSTRUCTIONS, log_level='WARNING')
 
     @server.tool()
     def ask(question: str, top: int = 5) -> list[dict]:
         """Answers a question in plain English, of one or several hops: entities with paths of facts and sentences, and the probability that each is right."""
         with _Told():
-            return _members(kb.ask(question), top)
+            return _members(current.kb().ask(question), top)
 
     @server.tool()
     def retrieve(question: str, k: int = 5) -> list[dict]:
         """The documents that together answer a question of one or several hops: id, title, text, score, and why they were found."""
         with _Told():
-            return [found._asdict() for found in kb.retrieve(question, _limited(k))]
+            return [found._asdict() for found in current.kb().retrieve(question, _limited(k))]
 
     @server.tool()
     def follow(entity: str, relation: str, inverse: bool = False, top: int = 5) -> list[dict]:
         """The entities that an entity has a relation to, as words say it ('directed', 'was born in'); `inverse` turns it round."""
         with _Told():
-            return _members(kb.entity(entity).follow(relation, inverse=inverse), top)
+            return _members(current.kb().entity(entity).follow(relation, inverse=inverse), top)
 
     @server.tool()
     def facts_of(entity: str, most: int = 20) -> list[dict]:
         """What was read about an entity: facts from it to others, each with its sentence and document."""
         with _Told():
+            kb = current.kb()
             (found,) = kb.entity(entity).entities
             facts, _ = paths.facts_about(kb, found, 0, _limited(most))
             return [fact.to_record() for fact in facts]
+
+    if writable:
+
+        @server.tool()
+        def add_text(title: str, text: str) -> str:
+            """Adds a document, whose title is the name of what it is about, and returns its id. What it says can be asked for from then on."""
+            from opql_jax.kb import change_text  # as it imports all that makes a knowledge base
+
+            document = f'added-{secrets.token_hex(4)}'
+            with _Told():
+                change = change_text.add_text(current.folder, [{'id': document, 'title': title, 'text': text}], processes=1)
+                if change.skipped:
+                    raise InputError('a document with this text is there already')
+                current.newest()
+                return document
 
     return server
 

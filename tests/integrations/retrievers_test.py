@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -51,7 +52,8 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
     assert [one.node.metadata['why'] for one in found] == [one.why for one in want]
 
 
-def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
+def talk(options, calls):
+    """What a client of `opql mcp` is told: the names of its tools, and of each call whether it failed and the texts that came."""
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
     from mcp import ClientSession, StdioServerParameters
@@ -60,28 +62,45 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     root = pathlib.Path(opql_jax.__file__).parents[1]
     program = StdioServerParameters(
         command=sys.executable,
-        args=['-m', 'opql_jax.cli', 'mcp', str(folder)],
+        args=['-m', 'opql_jax.cli', 'mcp', *map(str, options)],
         env={'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
     )
-    tools, told = [], {}
+    tools, told = [], []
 
     async def converse():
         async with stdio_client(program) as streams, ClientSession(*streams) as session:
             await session.initialize()
             tools.extend(tool.name for tool in (await session.list_tools()).tools)
-
-            async def call(name, **arguments):
+            for name, arguments in calls:
                 result = await session.call_tool(name, arguments)
-                told[name] = result.is_error, [content.text for content in result.content]
-
-            await call('ask', question=QUESTION)
-            await call('retrieve', question=QUESTION, k=2)
-            await call('follow', entity='Ingrid Solberg', relation='directed', top=3)
-            await call('facts_of', entity='Ingrid Solberg')
-            told['found'] = told.pop('follow')
-            await call('follow', entity='Ingrid Solberk', relation='directed')
+                told.append((result.is_error, [content.text for content in result.content]))
 
     anyio.run(converse)
+    return tools, told
+
+
+def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / 'films.kb')
+    text = {'title': 'Winter Tide', 'text': 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'}
+    facts = 'facts_of', {'entity': 'Winter Tide'}
+    tools, told = talk([copy, '--writable'], [facts, ('add_text', text), facts, ('add_text', text)])
+    assert tools[-1] == 'add_text' and [failed for failed, _ in told] == [True, False, False, True]
+    assert any(json.loads(fact)['target'] == 'Ingrid Solberg' for fact in told[2][1])
+    assert 'is there already' in told[3][1][0]
+    tools, ((failed, _),) = talk([copy], [('add_text', text)])
+    assert 'add_text' not in tools and failed
+
+
+def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
+    calls = {
+        'ask': ('ask', {'question': QUESTION}),
+        'retrieve': ('retrieve', {'question': QUESTION, 'k': 2}),
+        'found': ('follow', {'entity': 'Ingrid Solberg', 'relation': 'directed', 'top': 3}),
+        'facts_of': ('facts_of', {'entity': 'Ingrid Solberg'}),
+        'follow': ('follow', {'entity': 'Ingrid Solberk', 'relation': 'directed'}),
+    }
+    tools, answers = talk([folder], calls.values())
+    told = dict(zip(calls, answers))
     assert tools == ['ask', 'retrieve', 'follow', 'facts_of']
     records = {name: [json.loads(text) for text in texts] for name, (bad, texts) in told.items() if not bad}
     assert [record['entity'] for record in records['ask']] == kb.ask(QUESTION).names[:5]
