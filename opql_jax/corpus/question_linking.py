@@ -15,6 +15,8 @@ _TOKEN = re.compile(r'\S+')
 _FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(
     'am be been can could did do does had has have how is was were what who whom whose why will would'.split()
 )
+# Words that are written as names are, but for the first of a question.
+CAPITALISED = re.compile(r'(?!^)\b(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*')
 _NEVER_NAMES = frozenset('a an i the'.split())
 # What stands between two names that are joined.
 _AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)
@@ -66,12 +68,14 @@ class QuestionLinker:
         """The names in a question, by start, disjoint; the leftmost wins, and of those that start together the longest.
 
         Words in lower case are names only where nothing else in the question is one: 'the performer' is mostly no title. Of
-        these, single words count only where there is no longer name, and words such as 'is' never.
+        these, single words count only where there is no longer name, and words such as 'is' never. Where nothing else is found, the
+        first words of a name mean it if only one name begins so: Karsholm is Karsholm Airport.
         """
         found = self._disjoint(question, self._is_written_as_name)
         if not found:
             found = self._disjoint(question, lambda text, start, end: ' ' in text[start:end])
-        return found or self._disjoint(question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS)
+        found = found or self._disjoint(question, lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS)
+        return found or self._beginnings(question)
 
     def meanings(self, name: str) -> list[int]:
         """The entities that a name means, by id: one, or several that have it in the same way; none if it is unknown.
@@ -110,6 +114,15 @@ class QuestionLinker:
                         cut = end - (len(spelling) - len(text))
                         yield self._named(question, places[start], places[cut - 1] + 1, entities)
                         break
+
+    def _beginnings(self, question: str) -> list[Named]:
+        found = []
+        for match in CAPITALISED.finditer(question):
+            spelling = fold(match[0])
+            begun = {entity for other, how in self._entities.items() if other.startswith(f'{spelling} ') for entity in how}
+            if len(begun) == 1:
+                found.append(Named(*match.span(), list(begun)))
+        return found
 
     def _named(self, question: str, start: int, end: int, entities: dict[int, int]) -> Named:
         surface = question[start:end]

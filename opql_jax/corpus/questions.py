@@ -37,7 +37,8 @@ class Question:
     Attributes:
         id: unique in its file.
         text: the question.
-        topics: `(start, end)` of each topic in `text`, code points, half-open; at least one, by start, disjoint.
+        topics: `(start, end)` of each topic in `text`, code points, half-open, by start, disjoint; none in plain words that name
+            nothing, else at least one.
         entities: the entity id of each topic, -1 where it is unknown or not in the vocabulary.
         answers: entity ids, in the order given, each once.
         unknown_answers: the answers that the vocabulary does not have.
@@ -64,8 +65,8 @@ class Question:
 
     @property
     def topic_entity(self) -> int:
-        """The entity id of the first topic, or -1."""
-        return self.entities[0]
+        """The entity id of the first topic, -1 if it is unknown or there is none."""
+        return self.entities[0] if self.entities else -1
 
     @property
     def relations(self) -> tuple[str, ...]:

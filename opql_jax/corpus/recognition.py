@@ -144,6 +144,7 @@ def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
 POSSESSIVE = re.compile(r"['’]s?$")
+_TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}'
 
 
@@ -164,6 +165,8 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
         # "The Time Machine", but not "The film" or "the Time Machine".
         if (article := _ARTICLE.match(text, start, end)) and (text[start].islower() or begins_sentence(text, start)):
             start = article.end()
+        if tail := _TAIL.search(text, start, end):
+            end = tail.start()
         while start < end and text[start] in _EDGES:
             start += 1
         while start < end and text[end - 1] in _EDGES and not (text[end - 1] == '.' and _ABBREVIATION.search(text, start, end)):
@@ -241,14 +244,23 @@ def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
     titles = [
         Span(match.start(1), match.start(1) + len(match[1].rstrip(',.;')), 'work')
         for match in _QUOTED.finditer(text)
-        if len(match[1].split()) <= _TITLE_WORDS
+        if len(match[1].split()) <= _TITLE_WORDS and not _is_speech(match[1])
     ]
     return _disjoint(titles, spans)
 
 
+def _is_speech(quote: str) -> bool:
+    """Whether what stands in quotes is written as English sentences are, as in '"She is buried behind the chapel," Ida said'."""
+    words = re.findall(r'[^\W\d_]+', quote)
+    after = [word for word in words[1:] if len(word) > 3]
+    return sum(word[0].islower() for word in after) > len(after) / 2 and not _SENTENCE_WORDS.isdisjoint(
+        map(str.capitalize, words)
+    )
+
+
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ](?:[\w’'&.-]*\w)?"
 _RUN = re.compile(
-    rf"(?<![\w’'])(?:{_CAPITAL})(?: (?:(?:of|the|de|la|le|les|van|von|der|del|di|du|des|for|in|on|y|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*"
+    rf"(?<![\w’'])(?:{_CAPITAL})(?: (?:(?:of|the|de|la|le|les|van|von|der|del|di|du|des|for|in|on|y|et|und|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*"
 )
 _LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
 # Capitalised at the start of a sentence, and no names.
@@ -259,20 +271,20 @@ FUNCTION_WORDS = frozenset(
     ' Which While Who With Within Without You Your'.split()
 )
 
-
-# "Directed by X, the film ..." and "Set in Oslo, it ..." begin with no name.
-_OPENING = re.compile(
-    r'(?:[A-Z][a-z]+(?:ed|ing)|Written|Shot|Set|Made|Born|Built|Known|Told) (?:as|at|between|by|for|from|in|on|to|upon|with)\b'
-)
+_SENTENCE_WORDS = FUNCTION_WORDS | frozenset('Am Be Can Did Do Does Has Have Is Was Were Will Would'.split())
+# What follows the name of what a sentence is about.
+_ABOUT = re.compile(r'(?: [a-z-]+){0,2} (?:\(|(?:is|was|are|were) (?:an?|the)\b)')
+_WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")
 
 
 def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     """Runs of capitalised words that spaCy missed.
 
-    A single word at the start of a sentence is left out if the text has it in lower case, too, or if it is a participle before a
-    preposition.
+    A single word at the start of a sentence is a name only if it has a capital elsewhere, too, or the text or sentence is about it, as in
+    "Foulsyke is ...", unless the text has it in lower case.
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
+    inside = frozenset(match[0] for match in _WORD.finditer(text) if not begins_sentence(text, match.start()))
     ends = [0, *(span.end for span in spans)]
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
         for match in _RUN.finditer(text, gap, gap_end):
@@ -283,7 +295,9 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             begins = begins_sentence(text, start)
             while words and words[0] in FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
-            first = begins and len(words) == 1 and (words[0].lower() in lower or _OPENING.match(text, start))
+            alone = begins and len(words) == 1 and not (text[end : end + 1] == ' ' and end + 1 == gap_end)
+            alone &= not _ABBREVIATION.search(text, 0, start - 1)
+            first = alone and (words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end))
             if words and not first and end - start > 1:
                 runs.append(Span(start, end, UNKNOWN_KIND))
     return [_without_office(text, span) for span in _joined(text, [*spans, *runs])]

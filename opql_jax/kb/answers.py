@@ -48,7 +48,8 @@ class Answer(WeightedEntities):
     Attributes:
         entities: [n] entity ids, best first.
         weights: [n] float32, falling: the share of the weight that reached each entity; of a language model, its probability.
-        traces: for each topic of the question its hops; empty for a model without a memory.
+        traces: for each topic of the question its hops; after them, if that was looked at, one hop over what the sentences most like the
+            question say. Empty for a model without a memory.
         probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
             `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
         plans: for each topic the questions of one hop that its hops answered; empty where a trained model answers.
@@ -67,8 +68,8 @@ class Answer(WeightedEntities):
 
     @property
     def hops(self) -> tuple[Hop, ...]:
-        """The hops from the first topic, which is all there is of a follower."""
-        return self.traces[0]
+        """The hops from the first topic, which is all there is of a follower; none if nothing was found that has to do with the question."""
+        return self.traces[0] if self.traces else ()
 
     @property
     def is_sure(self) -> bool | None:
@@ -137,7 +138,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
         record['sure'] = answer.is_sure
     if answer.without_memory is not None:
         record['without_memory'] = [names[e] for e in answer.without_memory]
-    elif question.topic_entity < 0:
+    elif question.topic_entity < 0 and not len(answer.entities):
         record['error'] = 'the topic is not in the entity vocabulary'
     return record
 
@@ -155,9 +156,10 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
     lines = []
     if answer.probabilities is not None:
         lines.append(f'  {confidence(kb, answer)}')
-    for (start, end), hops in zip(question.topics, answer.traces):
+    starts = [f'[{question.text[start:end]}]' for start, end in question.topics] + ['sentences like the question']
+    for start, hops in zip(starts, answer.traces):
         if len(answer.traces) > 1:
-            lines.append(f'  [{question.text[start:end]}]')
+            lines.append(f'  {start}')
         for number, hop in enumerate(hops, 1):
             is_answer = answer.without_memory is None and number == len(hops)
             lines.append(f'  hop {number}{" (answer)" if is_answer else ""}')

@@ -13,7 +13,7 @@ from opql_jax.retrieval.words import words_of
 
 # Where a phrase may begin, and words at which it may end.
 _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
-_POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}?[a-z-]+)\b")
+_POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}[a-z-]+)\b")
 _WORD_END = re.compile(r"[\w'’.-]*\w")
 _QUESTION_WORDS = re.compile(
     r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had|can|will|would)\b',
@@ -24,7 +24,7 @@ _RELATIVE = r'\b(?:who|whom|that|which|whose|where)\b'
 _MOST_ENDS = 4
 _MOST_HOPS, _MOST_PLANS = 4, 10
 # What is left of a question must say more than these.
-_EMPTY = frozenset('it a an the of in on at to by for from with and or that this these those'.split())
+_EMPTY = frozenset('it a an the of in on at to by for from with and or that this these those name s'.split())
 
 
 class Step(NamedTuple):
@@ -111,7 +111,9 @@ def wanted(text: str) -> Wanted:
     """What a question asks for, by its question word and the noun after it."""
     if phrase := _HEAD.match(text):  # "the father of it" rather than a question
         text = f'which {phrase.group(1)}'
-    kinds = next((kinds for pattern, kinds in _WANTED if pattern.search(text)), ())
+    # The first question word asks: "Who paid for it when it began?"
+    found = [(match.start(), number) for number, (pattern, _) in enumerate(_WANTED) if (match := pattern.search(text))]
+    kinds = _WANTED[min(found)[1]][1] if found else ()
     asked = _ASKED.search(text)
     nouns = frozenset(_SYNONYMS.get(word, word) for word in words_of(asked[1])) if asked else frozenset()
     return Wanted(kinds, nouns, bool(_YEAR.search(text)))

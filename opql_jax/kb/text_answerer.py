@@ -24,6 +24,7 @@ from opql_jax.corpus.recognition import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
+from opql_jax.kb.closest_sentences import ClosestSentences
 from opql_jax.memory.format import Memory
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
@@ -112,6 +113,7 @@ class TextAnswerer:
         """Puts them together; the map is that of a knowledge base that was trained with questions."""
         self.map = question_map or QuestionMap.untrained(encoder.dim)
         self._encoder, self._memory, self._index = encoder, memory, index
+        self._closest = ClosestSentences(prepared, encoder, memory, index)
         titles = prepared.passages['title_entity'].to_numpy()
         about, first = np.unique(titles, return_index=True)
         self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
@@ -129,8 +131,18 @@ class TextAnswerer:
         return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {self.map.hash()}'
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Answers questions, from all of their topics; an unknown one, -1, leads nowhere."""
-        return [self.combine(question, paths) for question, paths in zip(questions, self.paths(questions))]
+        """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
+
+        Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
+        """
+        answers = []
+        for question, found in zip(questions, self.paths(questions)):
+            answer = self.combine(question, found)
+            if not self._may_answer(question_plans.wanted(question.text), answer.entities[:1]).any():
+                if path := self._search(question):
+                    answer = self.combine(question, [*found, [path]])
+            answers.append(answer)
+        return answers
 
     def paths(self, questions: Sequence[Question]) -> list[list[list[Path]]]:
         """What the plans of questions find: a list for each topic of each question."""
@@ -208,7 +220,7 @@ class TextAnswerer:
         topics, weights = np.array([entity]), np.ones(1, np.float32)
         entries, hops, worths = [], [], []
         for step in plan:
-            chosen_from = self._entries(step, relations[step], topics, weights, exclude)
+            chosen_from = self._entries(step, relations[step], topics, weights, exclude, onward=step is not plan[-1])
             if chosen_from is None:
                 return None
             hop, worth = self._hop(chosen_from)
@@ -219,14 +231,28 @@ class TextAnswerer:
         worth = float(np.mean(worths)) + (LONGER + self.map.longer) * (len(plan) - 1)
         return Path(plan, tuple(entries), tuple(hops), worth)
 
-    def _entries(self, step: question_plans.Step, relation, topics, weights, exclude) -> Entries | None:
-        """The entries of weighted topics that suit a step best."""
+    def _search(self, question: Question) -> Path | None:
+        """What the sentences most like a question say."""
+        step, wanted = question_plans.Step(question.text, (0, 0)), question_plans.wanted(question.text)
+        rows, cosines = self._closest.entries(question.text)
+        target = self._memory.target[rows]
+        keep = ~np.isin(target, question.entities) & self._may_answer(wanted, target)
+        rows, cosines, target = rows[keep], cosines[keep], target[keep]
+        if not len(rows):
+            return None
+        added = _KIND * self._fits(wanted, target) + _WORDS * self._shares_of_words(step, rows)
+        entries = Entries(rows, self._memory.topic[rows], target, cosines, added, np.zeros(len(rows)))
+        hop, worth = self._hop(entries)
+        return Path((step,), (entries,), (hop,), worth)
+
+    def _entries(self, step: question_plans.Step, relation, topics, weights, exclude, onward: bool) -> Entries | None:
+        """The entries of weighted topics that suit a step best; where the way goes on, none to a number, which leads anywhere."""
         offsets = self._memory.offsets
         rows = np.concatenate(
             [np.arange(offsets[topic], min(offsets[topic + 1], offsets[topic] + _ENTRIES)) for topic in topics]
         )
         target = self._memory.target[rows]
-        keep = ~np.isin(target, exclude)
+        keep = ~np.isin(target, exclude) & ~(onward & (self._kinds[target] == 'quantity'))
         rows, target = rows[keep], target[keep]
         if not len(rows):
             return None
@@ -266,6 +292,12 @@ class TextAnswerer:
         elif wanted.nouns:
             fits[[bool(wanted.nouns & self._defined_as(target)) for target in targets.tolist()]] = 1
         return fits.astype(np.float32)
+
+    def _may_answer(self, wanted: question_plans.Wanted, targets) -> np.ndarray:
+        """Whether entities are not of a kind that is always recognised, and not asked for: [n] bool."""
+        kinds, unasked = self._kinds[targets], [kind for kind in _UNASKED if kind not in wanted.kinds]
+        may = ~np.isin(kinds, unasked)
+        return may & np.isin(kinds, wanted.kinds) if wanted.kinds and wanted.kinds[0] in (*VALUES, CONCEPT) else may
 
     def _defined_as(self, entity: int) -> frozenset[str]:
         """The words by which the document about an entity says what it is."""

@@ -17,7 +17,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
-from opql_jax.corpus.question_linking import QuestionLinker
+from opql_jax.corpus.question_linking import CAPITALISED, QuestionLinker
 from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -33,16 +33,17 @@ from opql_jax.models import released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
+from opql_jax.retrieval.words import words_of
 
 if TYPE_CHECKING:
     from opql_jax.kb.change_text import Change
 
 # Questions answered together.
 _BATCH = 64
-# What may be a name, though the text does not have it.
-_CAPITALISED = re.compile(r'\b(?!(?:Who|Whom|Whose|What|Which|Where|When|Why|How|In|On|At)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*')
-# The same with what small words join, as in 'Harbour at Dusk'.
-_JOINED = re.compile(rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: [A-Z][\w-]*)+)+')
+# Names that small words join, as in 'Harbour at Dusk'.
+_JOINED = re.compile(rf'{CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: [A-Z][\w-]*)+)+')
+# Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
+_FEWEST_WORDS = 2
 
 
 class VirtualKB:
@@ -221,7 +222,8 @@ class VirtualKB:
         """Answers questions, which may be of different numbers of hops.
 
         A follower starts from the entity of the first topic, and answers nothing if that is unknown; a language model reads all
-        topics and links them itself. A released encoder starts from all topics, and takes as many hops as a question seems to need.
+        topics and links them itself. A released encoder starts from all topics, and takes as many hops as a question seems to need; where they
+        lead to nothing that is asked for, or the question has none, it looks at the sentences most like the question.
 
         Raises:
             InputError: a question is longer than the encoder reads, or has more hops than the model.
@@ -244,7 +246,8 @@ class VirtualKB:
         """Answers `text`, whose topic stands in square brackets; a released encoder finds its topics itself where there are none.
 
         Raises:
-            InputError: there are no brackets, or an unknown entity in them, of which it names the nearest; or no name is found.
+            InputError: there are no brackets, or an unknown entity in them, of which it names the nearest; or what seems to be a name is
+                none of the text.
         """
         return self.answer([self.question(text, hops)])[0]
 
@@ -293,12 +296,10 @@ class VirtualKB:
         return Retriever(index, self.prepared, self.memory, self._encoder, lambda text: self.linker.link(text))
 
     def _linked(self, text: str) -> Question:
-        """A question in plain words, with the names that it mentions for its topics."""
-        if not (found := self.linker.link(text)):
-            hint = (
-                self.vocab.did_you_mean([*_JOINED.findall(text), *_CAPITALISED.findall(text)])
-                or '. Questions are read in English'
-            )
+        """A question in plain words, with the names that it mentions for its topics; none if it has other words, none written as a name."""
+        found, names = self.linker.link(text), CAPITALISED.findall(text)
+        if not found and (names or len(words_of(text)) < _FEWEST_WORDS):
+            hint = self.vocab.did_you_mean([*_JOINED.findall(text), *names]) or '. Questions are read in English'
             raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
 

@@ -362,7 +362,7 @@ class IndexFolder:
     @functools.cached_property
     def passages_with_word(self) -> dict[str, int]:
         """The number of passages that have each word."""
-        counts = np.diff(self._array('word_starts')).tolist()
+        counts = np.diff(self.array('word_starts')).tolist()
         return dict(zip(self._table('words', _WORDS)['word'].to_pylist(), counts))
 
     def load(self) -> RetrievalIndex:
@@ -371,7 +371,7 @@ class IndexFolder:
         Raises:
             ManifestError: one of them is damaged.
         """
-        arrays = {name: self._array(name) for name in _ARRAYS}
+        arrays = {name: self.array(name) for name in _ARRAYS}
         passages, words = self._table('passages', _PASSAGES), self._table('words', _WORDS)
         stated = self.manifest
         lengths = (len(arrays['sentence_counts']), len(arrays['sentence_starts']), len(passages))
@@ -384,7 +384,8 @@ class IndexFolder:
     def _file(self, name: str) -> pathlib.Path:
         return checked_file(self._directory, name, self.manifest, FORMAT)
 
-    def _array(self, name: str) -> np.ndarray:
+    def array(self, name: str) -> np.ndarray:
+        """One of the arrays of the folder, by the name of its file; ManifestError if it is damaged."""
         array, (dtype, ndim) = files.read_array(self._file(f'{name}.npy')), _ARRAYS[name]
         if array.dtype != dtype or array.ndim != ndim:
             raise ManifestError(f'{self._directory / name}.npy: {array.dtype} with {array.ndim} dimensions; {FORMAT.advice}')

@@ -86,3 +86,18 @@ def test_any_string_is_a_question(question):
 def test_names_that_and_or_or_joins(question, pairs):
     found = joined(question, link_question(question, VOCAB))
     assert [(question[a.start : a.end], question[b.start : b.end]) for a, b in found] == pairs
+
+
+@pytest.mark.parametrize(
+    ('question', 'found'),
+    [
+        ('When did civil flights from Karsholm begin?', ['Karsholm Airport']),
+        ('When did Karsholm Airport open?', ['Karsholm Airport']),
+        ('Who wrote about New Orleans?', []),  # "New" goes on otherwise
+        ('Who flew to New?', []),  # two names begin so
+        ('Karsholm?', []),  # the first word of a question has a capital in any case
+    ],
+)
+def test_the_first_words_of_one_name_mean_it_where_nothing_else_is_named(question, found):
+    vocab = EntityVocab(list('abc'), ['Karsholm Airport', 'New York', 'New Delhi'], [[]] * 3, ['place'] * 3)
+    assert [vocab.names[entity] for named in link_question(question, vocab) for entity in named.entities] == found

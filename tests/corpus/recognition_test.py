@@ -111,9 +111,33 @@ def test_capitalised_words_that_were_missed_are_names():
     assert after(recognition.capitalised, 'It was a day of rain. Rain fell. However, Kuno stayed.') == ['Kuno']
 
 
-def test_a_participle_that_begins_a_sentence_is_no_name():
-    text = 'Directed by [Kuno], it won. Set in [Bern], it lost. Written in ink. Hastings in [May] was Redford at Ease.'
-    assert after(recognition.capitalised, text) == ['Kuno', 'Bern', 'Hastings', 'May', 'Redford', 'Ease']
+def test_a_word_with_a_capital_only_where_a_sentence_begins_is_no_name():
+    text = 'Directed by [Kuno], it won. Set in [Bern], it lost. Swabs were sent. Anyone in [May] was Redford at Ease.'
+    assert after(recognition.capitalised, text) == ['Kuno', 'Bern', 'May', 'Redford', 'Ease']
+    assert after(recognition.capitalised, 'Hastings fell. They saw Hastings.') == ['Hastings', 'Hastings']
+
+
+def test_a_word_that_begins_a_sentence_about_it_is_a_name():
+    text = 'Foulsyke is a village. Karsk fever was the worst. Savoy (1416) fell. Today was frequent.'
+    assert after(recognition.capitalised, text) == ['Foulsyke', 'Karsk', 'Savoy']
+    assert after(recognition.capitalised, 'then a [U.S.] Representative left.') == ['U.S. Representative']
+
+
+def test_speech_in_quotes_is_no_title():
+    assert after(recognition.quoted, '"She is buried behind the chapel," Ida said.') == []
+    assert after(recognition.quoted, 'She wrote "Gone with the Wind" and "Les amants de minuit", and "Toys".') == [
+        'Gone with the Wind',
+        'Les amants de minuit',
+        'Toys',
+    ]
+
+
+def test_a_name_does_not_end_with_a_function_word():
+    assert after(recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west') == [
+        'Hotel Miramar',
+        'Interstate 5',
+        'Bay',
+    ]
 
 
 def test_a_name_of_which_a_part_was_missed_is_whole():

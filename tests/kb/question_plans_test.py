@@ -20,6 +20,7 @@ def plans_of(question, **options):
         ('Where did the father of [Ada Lovelace] die?', ['the father of [Ada Lovelace]', 'Where did [it] die']),
         ("Where did [Ada Lovelace]'s father die?", ["[Ada Lovelace]'s father", 'Where did [it] die']),
         ('Where did [James]’ father die?', ['[James]’ father', 'Where did [it] die']),
+        ("Whom did [Manet]'s only formal pupil marry?", ["[Manet]'s only formal pupil", 'Whom did [it] marry']),
         ('Who is the wife of the director of [Inception]?', ['the director of [Inception]', 'Who is the wife of [it]']),
         ('who directed the films that star [Tom Hanks]', ['the films that star [Tom Hanks]', 'who directed [it]']),
         ('where was the man who founded [Apple] born', ['the man who founded [Apple]', 'where was [it] born']),
@@ -38,7 +39,14 @@ def test_phrases_may_lie_in_phrases():
 
 
 @pytest.mark.parametrize(
-    'question', ['who directed [Inception]?', 'when was the [Eiffel Tower] built', '[Ada]', 'who is [Ada]']
+    'question',
+    [
+        'who directed [Inception]?',
+        'when was the [Eiffel Tower] built',
+        '[Ada]',
+        'who is [Ada]',
+        "what was the name of [Ada]'s ship",
+    ],
 )
 def test_where_there_is_no_phrase_there_is_one_plan(question):
     assert plans_of(question) == [[question.rstrip('?')]]
@@ -94,6 +102,8 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         ('which country does it lie in', 'place'),
         ('what language do they speak', 'language'),
         ('Who wrote it', 'person'),
+        ('Who paid for it when it began', 'person'),
+        ('when did the man who wrote it die', 'date'),
         ('to whom was it sold', 'person'),
         ('which actor stars in it', 'person'),
         ('what company made it', 'organisation'),

@@ -1,0 +1,57 @@
+"""The facts of the sentences that are most like a question, whatever they are about: where following has no name to start from."""
+
+import functools
+
+import numpy as np
+
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.format import Memory
+from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.retrieval.index import IndexFolder
+
+# Sentences whose facts are looked at.
+_SENTENCES = 32
+# Vectors that are made float32 at a time.
+_BLOCK = 1 << 14
+
+
+class ClosestSentences:
+    """Finds memory entries by the sentence that mentions their target."""
+
+    def __init__(self, prepared: Prepared, encoder: TextEncoder, memory: Memory, index: IndexFolder):
+        """Takes the index of the passages of `prepared`, the memory of them, and the encoder of both."""
+        self._passages, self._encoder, self._memory, self._index = prepared.passages, encoder, memory, index
+
+    def entries(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+        """The rows [n] of the memory entries whose targets the sentences most like a question name, and the cosine [n] of it and these.
+
+        What only the title of a passage names, which stands before its first sentence, is not said by that.
+        """
+        cosines, first = self._cosines(self._encoder.encode_texts([question])[0]), self._first_sentence
+        best = np.sort(np.argsort(-cosines, kind='stable')[:_SENTENCES])
+        passages = np.unique(np.searchsorted(first, best, side='right') - 1)
+        rows = self._memory.rows(self._memory.read_from(passages))
+        mentions = self._memory.mentions(rows)
+        sentences, is_title = first[mentions['passage']], np.zeros(len(rows), bool)
+        for passage in passages:
+            here = mentions['passage'] == passage
+            (row,) = self._passages.slice(passage, 1).to_pylist()
+            sentences[here] += np.searchsorted(row['sentence_starts'], mentions['target_start'][here], side='right') - 1
+            if row['text'].startswith(prefix := f'{row["title"]}: '):
+                is_title[here] = mentions['target_start'][here] < len(prefix)
+        kept = np.isin(sentences, best) & ~is_title
+        return rows[kept], cosines[sentences[kept]]
+
+    def _cosines(self, vector: np.ndarray) -> np.ndarray:
+        """Those of all sentences and a vector [d] of unit length."""
+        vectors = self._vectors
+        blocks = (vectors[start : start + _BLOCK].astype(np.float32) @ vector for start in range(0, len(vectors), _BLOCK))
+        return np.concatenate([np.zeros(0, np.float32), *blocks])
+
+    @functools.cached_property
+    def _vectors(self) -> np.ndarray:
+        return self._index.array('sentence_vectors')
+
+    @functools.cached_property
+    def _first_sentence(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self._index.array('sentence_counts'), dtype=np.int64)])

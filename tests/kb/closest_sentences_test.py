@@ -1,0 +1,97 @@
+"""Questions that name nothing the text has, or whose names lead to nothing that is asked for: the sentences most like them answer."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip('spacy', reason='spaCy is not installed')
+
+import opql_jax
+from opql_jax.core.errors import InputError
+from opql_jax.kb.answers import format_answer, to_record
+from opql_jax.kb.closest_sentences import ClosestSentences
+from opql_jax.kb.index_text import index_text
+
+from trios import write
+
+TRIAL = (
+    'In the Brightside trial, 618 adults with at least six attacks a month were given velotrazine or placebo. '
+    'The study was coordinated by Paolo Reschi and carried out at eleven centres. '
+    'It lasted until 2019. '
+    'A report on hip fractures comes from Cork. '
+    'The study of fractures was paid for by the Larkin Fund.'
+)
+HANDBOOK = (
+    'Requests for leave are entered in Perch. '
+    'This page was last revised on 12 March 2024. '
+    'The review talk takes place in the Kiln Room in spring. '
+    'Laptops are given out by the Systems Group, whose head is Yusuf Amrani.'
+)
+
+
+@pytest.fixture(scope='module')
+def kb(tmp_path_factory):
+    root = tmp_path_factory.mktemp('sentences')
+    write(root / 'articles', {'Staff handbook': HANDBOOK})
+    (root / 'articles' / 'untitled.txt').write_text(TRIAL, encoding='utf-8')
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return opql_jax.open(root / 'kb')
+
+
+@pytest.mark.parametrize(
+    ('question', 'right'),
+    [
+        ('When was this page last revised?', '12 March 2024'),
+        ('Where does the review talk take place?', 'Kiln Room'),
+        ('In which system are requests for leave entered?', 'Perch'),
+    ],
+)
+def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(kb, question, right):
+    answer = kb.ask(question)
+    assert answer.question.topics == () and answer.names[0] == right
+    (path, *_) = answer.paths(right)
+    assert right in path[-1].sentence
+    record = to_record(kb, answer.question, answer, evidence=1)
+    assert 'error' not in record and right in record['traces'][0][0]['evidence'][0]['sentence']
+    assert right in format_answer(kb, answer.question, answer)
+
+
+def test_where_a_name_leads_to_nothing_that_is_asked_for_sentences_count_too(kb):
+    answer = kb.ask('Who coordinated the Brightside trial?')
+    assert answer.names[0] == 'Paolo Reschi'
+    assert len(answer.traces) == len(answer.question.topics) + 1
+    assert 'sentences like the question' in format_answer(kb, answer.question, answer)
+
+
+def test_numbers_and_dates_do_not_answer_who(kb):
+    values = {'618', 'six', 'eleven', '2019', '12 March 2024'}
+    assert values.isdisjoint(kb.ask('Who paid for the study of fractures?').names)
+
+
+def test_what_is_named_and_unknown_is_still_told(kb):
+    with pytest.raises(InputError, match='mentions no name'):
+        kb.ask('Who coordinated the Winterlight trial?')
+    with pytest.raises(InputError, match='mentions no name'):
+        kb.ask('who did it?')
+
+
+def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):
+    monkeypatch.setattr('opql_jax.kb.closest_sentences._SENTENCES', 2)
+    question, answerer = 'Where does the review talk take place?', kb.text_answerer
+    rows, cosines = ClosestSentences(kb.prepared, answerer._encoder, kb.memory, answerer._index).entries(question)
+    sentences = [
+        row['text'][start:end]
+        for row in kb.prepared.passages.to_pylist()
+        for start, end in itertools.pairwise([*row['sentence_starts'], len(row['text'])])
+    ]
+    vectors = answerer._index.load().vectors[len(kb.prepared.passages) :]
+    expected = dict(zip(sentences, vectors.astype(np.float64) @ answerer._encoder.encode_texts([question])[0], strict=True))
+    best = sorted(expected, key=expected.get)[-2:]
+    mentions, texts = kb.memory.mentions(rows), kb.prepared.passages['text'].to_pylist()
+    columns = (mentions[name].tolist() for name in ('passage', 'target_sentence_start', 'target_sentence_end'))
+    said = [texts[passage][start:end] for passage, start, end in zip(*columns)]
+    assert said and set(said) <= set(best)
+    np.testing.assert_allclose(cosines, [expected[text] for text in said], atol=1e-5)
+    names = {kb.vocab.names[entity] for entity in kb.memory.target[rows]}
+    assert 'Kiln Room' in names and 'Staff handbook' not in names  # which is the title alone
