@@ -221,6 +221,7 @@ class T5xModel:
             raise InputError(f'none of {", ".join(questions)} has a question with an answer, so training could not score it')
         self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
         self._params, origin = None, lineage.read_meta(init_from)
+        self._span_pair = trainer.pair_encoding(objective, init_from) == 'span_pair'
         if init_from or memory:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
@@ -235,7 +236,7 @@ class T5xModel:
             )
 
     def _starting_params(self, seed, init_from=None):
-        start = (init_from, self._config.bert_folder, seed, self._config.orthogonal_w_r)
+        start = (init_from, self._config.bert_folder, seed, self._config.orthogonal_w_r, self._span_pair)
         return self.task.init(state_lib.starting_params(self._encoder, self._prepared, *start))
 
     def get_initial_variables(self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None):

@@ -136,7 +136,8 @@ def train(
     optimizer = optimizer_of(config)
 
     def starting_params():
-        start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r)
+        span_pair = pair_encoding(objective, init_from) == 'span_pair'
+        start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r, span_pair)
         return task.init(state_lib.starting_params(encoder, prepared, *start))
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))

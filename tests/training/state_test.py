@@ -34,6 +34,33 @@ def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, rel
     jax.tree.map(np.testing.assert_array_equal, found, drawn)
 
 
+@pytest.mark.parametrize('relation_dim', [8, 80])
+def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(prepared_dir, relation_dim):
+    prepared = Prepared(prepared_dir)
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size()).clone(relation_dim=relation_dim)
+    params = state.init_params(module, len(prepared.vocab), seed=1)['encoder']
+    w_r = np.asarray(state.one_map(module, params, prepared))
+    assert w_r.shape == params['w_r']['kernel'].shape
+    variables = {'params': {**params, 'w_r': {'kernel': w_r}}}
+    topic, target = np.random.default_rng(0).normal(size=(2, 5, 2, module.hidden_size)).astype(np.float32)
+    both = [
+        module.apply(variables, topic, target, np.full(5, second), 'span_pair', method=module.relate_spans)
+        for second in (False, True)
+    ]
+    np.testing.assert_allclose(*both, atol=1e-5)
+    half = w_r[: module.hidden_size, : relation_dim // 2]
+    kept = min(relation_dim // 2, module.hidden_size)
+    np.testing.assert_allclose(half.T @ half, 0.02**2 * len(w_r) * np.diag(np.arange(relation_dim // 2) < kept), atol=1e-5)
+    # No other directions have more of the variance of the states.
+    special = prepared.special
+    rows = [passage.tokens for passage in prepared.records.read(np.arange(min(64, len(prepared.records))))]
+    states = np.concatenate(
+        [module.apply(variables, np.array([[special.cls, *row, special.sep]]), method=module.hidden)[0] for row in rows]
+    )
+    leading = np.linalg.eigvalsh(np.cov(states.T))[::-1][:kept]
+    np.testing.assert_allclose(np.var(states @ half, axis=0, ddof=1)[:kept], 0.02**2 * len(w_r) * leading, rtol=0.02, atol=1e-5)
+
+
 def test_a_checkpoint_brings_its_w_r(prepared_dir, tmp_path):
     tiny_training.write_untrained(prepared_dir, tmp_path / 'model')
     with pytest.raises(trainer.TrainingError, match='leave out orthogonal_w_r'):
