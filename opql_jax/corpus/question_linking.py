@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +17,11 @@ _TOKEN = re.compile(r'\S+')
 _FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(
     'am be been can could did do does had has have how is was were what who whom whose why will would'.split()
 )
-# Words that are written as names are, but for the first of a question.
-CAPITALISED = re.compile(r'(?!^)\b(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*')
+# Runs of words that are written as names are.
+_CAPITALISED = re.compile(r'\b(?!I\b)[^\W\d_a-zß-öø-ÿ][\w-]*(?: [^\W\d_a-zß-öø-ÿ][\w-]*)*')
+# What a question begins with, though it is no name.
+_ASKING = frozenset('whom whose which when where'.split())
+_OPENERS = frozenset('describe explain find give list name please show tell'.split())
 _NEVER_NAMES = frozenset('a an i the'.split())
 # What stands between two names that are joined.
 _AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)
@@ -37,6 +42,18 @@ def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:
     return [
         (left, right) for left, right in itertools.pairwise(names) if _AND_OR_OR.fullmatch(question[left.end : right.start])
     ]
+
+
+def written_as_names(question: str) -> list[tuple[int, int]]:
+    """The characters `[start, end)` of the words of a question that are written as names are, function words at its start aside."""
+    found = []
+    for match in _CAPITALISED.finditer(question):
+        start, words = match.start(), match[0].split(' ')
+        if not question[:start].strip(' "“‘¿(') and words[0].lower() in _FUNCTION_WORDS | _OPENERS | _ASKING:
+            start += len(words[0]) + 1
+        if start < match.end():
+            found.append((start, match.end()))
+    return found
 
 
 class QuestionLinker:
@@ -117,12 +134,19 @@ class QuestionLinker:
 
     def _beginnings(self, question: str) -> list[Named]:
         found = []
-        for match in CAPITALISED.finditer(question):
-            spelling = fold(match[0])
-            begun = {entity for other, how in self._entities.items() if other.startswith(f'{spelling} ') for entity in how}
+        for start, end in written_as_names(question):
+            beginning, begun = fold(question[start:end]) + ' ', set()
+            place = bisect.bisect_left(self._spellings, beginning)
+            while place < len(self._spellings) and self._spellings[place].startswith(beginning) and len(begun) < 2:
+                begun |= self._entities[self._spellings[place]].keys()
+                place += 1
             if len(begun) == 1:
-                found.append(Named(*match.span(), list(begun)))
+                found.append(Named(start, end, list(begun)))
         return found
+
+    @functools.cached_property
+    def _spellings(self) -> list[str]:
+        return sorted(self._entities)
 
     def _named(self, question: str, start: int, end: int, entities: dict[int, int]) -> Named:
         surface = question[start:end]

@@ -58,7 +58,15 @@ OPENAPI = {
         '/api/ask': _operation(
             'Answers a question, or a query of the query language, with the facts that each answer rests on.',
             [_QUESTION, _parameter('top', 'integer', 'answers', minimum=1, maximum=100, default=5)],
-            _list('answers', _ANSWER, sure={'type': 'boolean', 'description': 'whether the first is probably right'}),
+            _list(
+                'answers',
+                _ANSWER,
+                sure={'type': 'boolean', 'description': 'whether the first is probably right'},
+                by_sentences={
+                    'type': 'boolean',
+                    'description': 'whether sentences like the question were looked at, as no name leads to an answer; absent if not',
+                },
+            ),
         ),
         '/api/retrieve': _operation(
             'Finds the documents that together answer a question.',

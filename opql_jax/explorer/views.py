@@ -75,11 +75,15 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     }
     note = ''
     if isinstance(answer, Answer):
-        notes = [out_of_reach(text) or '']
+        notes = [out_of_reach(text)]
         if answer.is_sure is not None:  # what answers over plain text
             record['sure'] = answer.is_sure
-            unsure = 'The text may not say: none of these answers is sure.'
-            notes = [notes[0] or ('' if answer.is_sure or not found else unsure), *ambiguous_names(kb, answer.question)]
+            if not (notes[0] or answer.is_sure) and found:
+                notes.append('The text may not say: none of these answers is sure.')
+            notes += ambiguous_names(kb, answer.question)
+        if answer.is_by_sentences:
+            record['by_sentences'] = True
+            notes.append('No name in the question leads to an answer: these are of the sentences most like it.')
         note = '\n'.join(filter(None, notes))
     picture = path_graph.draw([one.path for one in found[:_DRAWN] if one.path])
     return Answered(found, picture, note, record)

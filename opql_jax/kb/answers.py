@@ -52,7 +52,7 @@ class Answer(WeightedEntities):
             question say. Empty for a model without a memory.
         probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
             `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
-        plans: for each topic the questions of one hop that its hops answered; empty where a trained model answers.
+        plans: for each of `traces` the questions of one hop that its hops answered; empty where a trained model answers.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
         kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
     """
@@ -68,8 +68,13 @@ class Answer(WeightedEntities):
 
     @property
     def hops(self) -> tuple[Hop, ...]:
-        """The hops from the first topic, which is all there is of a follower; none if nothing was found that has to do with the question."""
+        """The first of `traces`, which is all there is of a follower; no hops if there is none."""
         return self.traces[0] if self.traces else ()
+
+    @property
+    def is_by_sentences(self) -> bool:
+        """Whether the sentences most like the question were looked at, as no topic led to what is asked for."""
+        return self.question is not None and len(self.traces) > len(self.question.topics)
 
     @property
     def is_sure(self) -> bool | None:
@@ -113,7 +118,8 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
     """The JSON form of an answer, see `evaluation.predictions`.
 
     Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
-    gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does.
+    gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does;
+    `by_sentences` is there, and true, where `Answer.is_by_sentences` is.
 
     Args:
         kb: the knowledge base that answered.
@@ -136,10 +142,13 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
         for one, probability in zip(record['answers'], answer.probabilities.tolist()):
             one['probability'] = round(probability, 4)
         record['sure'] = answer.is_sure
+    if answer.is_by_sentences:
+        record['by_sentences'] = True
     if answer.without_memory is not None:
         record['without_memory'] = [names[e] for e in answer.without_memory]
     elif question.topic_entity < 0 and not len(answer.entities):
-        record['error'] = 'the topic is not in the entity vocabulary'
+        told = 'the topic is not in the entity vocabulary' if question.topics else 'no sentence says what is asked for'
+        record['error'] = told
     return record
 
 
@@ -158,7 +167,7 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
         lines.append(f'  {confidence(kb, answer)}')
     starts = [f'[{question.text[start:end]}]' for start, end in question.topics] + ['sentences like the question']
     for start, hops in zip(starts, answer.traces):
-        if len(answer.traces) > 1:
+        if len(answer.traces) > 1 or answer.is_by_sentences:
             lines.append(f'  {start}')
         for number, hop in enumerate(hops, 1):
             is_answer = answer.without_memory is None and number == len(hops)

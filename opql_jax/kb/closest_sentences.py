@@ -10,7 +10,7 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 
 # Sentences whose facts are looked at.
-_SENTENCES = 32
+SENTENCES = 32
 # Vectors that are made float32 at a time.
 _BLOCK = 1 << 14
 
@@ -23,12 +23,12 @@ class ClosestSentences:
         self._passages, self._encoder, self._memory, self._index = prepared.passages, encoder, memory, index
 
     def entries(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """The rows [n] of the memory entries whose targets the sentences most like a question name, and the cosine [n] of it and these.
+        """The memory entries whose targets are named by the sentences most like a question: rows [n], and cosines [n] of those sentences.
 
-        What only the title of a passage names, which stands before its first sentence, is not said by that.
+        A target that only the title of a passage names does not count, though the title stands before the first sentence.
         """
         cosines, first = self._cosines(self._encoder.encode_texts([question])[0]), self._first_sentence
-        best = np.sort(np.argsort(-cosines, kind='stable')[:_SENTENCES])
+        best = np.sort(np.argsort(-cosines, kind='stable')[:SENTENCES])
         passages = np.unique(np.searchsorted(first, best, side='right') - 1)
         rows = self._memory.rows(self._memory.read_from(passages))
         mentions = self._memory.mentions(rows)

@@ -161,6 +161,11 @@ _COMPARISON = re.compile(
 )
 
 
+def is_question(text: str) -> bool:
+    """Whether a text has one of the words by which English asks."""
+    return bool(_QUESTION_WORDS.search(text))
+
+
 def out_of_reach(text: str) -> str | None:
     """Why no entity that is followed to can answer a question, if so."""
     if _YES_OR_NO.match(text):

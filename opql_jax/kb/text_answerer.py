@@ -5,6 +5,9 @@ with something added where the target is what the step asks for, by its kind or 
 stand near it. Their softmax is the
 weight of the entries, and of their targets the weight of the next topics. A plan is worth the mean of the scores of its hops' best entries.
 The answers of all plans, of all topics, are added up by the softmax of these; what is shown of a topic is its best plan.
+
+Where no topic leads to what a question asks for, or it has none, the facts of the sentences most like it are scored in the same way, by the
+cosine of their vectors in place of that of relations.
 """
 
 import collections
@@ -24,7 +27,7 @@ from opql_jax.corpus.recognition import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.closest_sentences import ClosestSentences
+from opql_jax.kb.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.memory.format import Memory
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
@@ -128,7 +131,7 @@ class TextAnswerer:
     @property
     def settings(self) -> str:
         """What answers depend on besides parameters, memory and tokenizer."""
-        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {self.map.hash()}'
+        return f'{TOPICS} {KEPT} {SCALE} {_KIND} {_WORDS} {_ANYWHERE} {_COMMON} {_AFTER} {LONGER} {COMMIT} {SENTENCES} {self.map.hash()}'
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.

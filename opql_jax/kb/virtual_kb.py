@@ -17,13 +17,14 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
-from opql_jax.corpus.question_linking import CAPITALISED, QuestionLinker
+from opql_jax.corpus.question_linking import QuestionLinker, written_as_names
 from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import paths, query, query_language
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.entity_set import EntitySet
+from opql_jax.kb.question_plans import is_question
 from opql_jax.kb.retrieve import Retriever
 from opql_jax.kb.set_evaluation import SetEvaluator
 from opql_jax.kb.text_answerer import TextAnswerer
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
 # Questions answered together.
 _BATCH = 64
 # Names that small words join, as in 'Harbour at Dusk'.
-_JOINED = re.compile(rf'{CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: [A-Z][\w-]*)+)+')
+_JOINED = re.compile(
+    r'[A-Z][\w-]*(?: [A-Z][\w-]*)*(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: [A-Z][\w-]*)+)+'
+)
+# Unknown names of a question for which near ones are looked for.
+_NAMES = 3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -296,12 +301,20 @@ class VirtualKB:
         return Retriever(index, self.prepared, self.memory, self._encoder, lambda text: self.linker.link(text))
 
     def _linked(self, text: str) -> Question:
-        """A question in plain words, with the names that it mentions for its topics; none if it has other words, none written as a name."""
-        found, names = self.linker.link(text), CAPITALISED.findall(text)
-        if not found and (names or len(words_of(text)) < _FEWEST_WORDS):
-            hint = self.vocab.did_you_mean([*_JOINED.findall(text), *names]) or '. Questions are read in English'
+        """A question in plain words, with the names that it mentions for its topics.
+
+        There are none if it is English, has no word with a capital that the text lacks, and enough words to find sentences by.
+        """
+        if not (found := self.linker.link(text)) and not (is_question(text) and self._is_of_text(text)):
+            names = [text[slice(*span)] for span in written_as_names(text)[:_NAMES]]
+            hint = self.vocab.did_you_mean([*_JOINED.findall(text)[:_NAMES], *names]) or '. Questions are read in English'
             raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
+
+    def _is_of_text(self, text: str) -> bool:
+        assert self._index is not None  # `index_text` writes it
+        names = [word for start, end in written_as_names(text) for word in words_of(text[start:end])]
+        return len(words_of(text)) >= _FEWEST_WORDS and all(word in self._index.passages_with_word for word in names)
 
     @functools.cached_property
     def linker(self) -> QuestionLinker:

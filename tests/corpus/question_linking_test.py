@@ -95,7 +95,8 @@ def test_names_that_and_or_or_joins(question, pairs):
         ('When did Karsholm Airport open?', ['Karsholm Airport']),
         ('Who wrote about New Orleans?', []),  # "New" goes on otherwise
         ('Who flew to New?', []),  # two names begin so
-        ('Karsholm?', []),  # the first word of a question has a capital in any case
+        ('Karsholm opened when?', ['Karsholm Airport']),
+        ('Where is it?', []),
     ],
 )
 def test_the_first_words_of_one_name_mean_it_where_nothing_else_is_named(question, found):

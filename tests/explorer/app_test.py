@@ -179,6 +179,13 @@ def test_what_the_text_says_is_never_markup(client):
     assert STRANGE in words(client.get('/documents').text)
 
 
+def test_an_answer_by_sentences_says_so(client):
+    question = 'In which year did the bridge open to trains?'
+    assert 'of the sentences most like it' in words(client.get('/', params={'q': question}).text)
+    assert client.get('/api/ask', params={'q': question}).json()['by_sentences'] is True
+    assert 'by_sentences' not in client.get('/api/ask', params={'q': QUESTION}).json()
+
+
 def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them(client):
     page = client.get('/', params={'q': QUESTION})
     policy = page.headers['content-security-policy']
