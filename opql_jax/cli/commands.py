@@ -63,14 +63,17 @@ def _share(value: float) -> float:
     return value
 
 
-Sources = Annotated[list[str], typer.Argument(metavar='SOURCE', help='Files, or folders of files.', show_default=False)]
+Sources = Annotated[
+    list[str],
+    typer.Argument(metavar='SOURCE', help='Files, folders of files, or patterns in quotes: "**/*.md".', show_default=False),
+]
 MaxRejectFraction = Annotated[
     float,
     typer.Option(
         '--max_reject_fraction',
         metavar='SHARE',
         callback=_share,
-        help='Share of bad files, or lines of a file, above which nothing is made, from 0 to 1.',
+        help='Share of bad files, or lines, rows or articles of a file, above which nothing is made, from 0 to 1.',
     ),
 ]
 
@@ -88,7 +91,8 @@ def index(
 ) -> None:
     """Make a knowledge base of text.
 
-    Reads .txt, .md, .html and .jsonl files, and folders of them. A run that was killed goes on where it was.
+    Reads .txt, .md, .html, .jsonl and .parquet files, dumps of MediaWiki (.xml, .xml.bz2, .xml.gz), and folders of them. A run that was
+    killed goes on where it was.
     """
     from opql_jax.kb.index_text import index_text
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import glob
 import hashlib
 import importlib.metadata
+import itertools
 import logging
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import is_folder_of
 from opql_jax.core.processes import map_ordered
 from opql_jax.core.progress import logged
 from opql_jax.corpus import recognition, tables
@@ -26,12 +29,15 @@ from opql_jax.corpus.documents import Document, document_from_json, validate, wr
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
-from opql_jax.corpus.rejected import add_rejected, check_rejected, convert_lines
+from opql_jax.corpus.rejected import add_rejected, check_rejected
+from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
 
 _log = logging.getLogger(__name__)
 
-SUFFIXES = ('.txt', '.md', '.html', '.htm', '.jsonl')
+# Of files that are a document each.
+SUFFIXES = ('.txt', '.md', '.html', '.htm')
+_EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
 _PDF_ADVICE = 'convert PDFs to text first, as with `pdftotext FILE.pdf`'
 # Of a document, at most: its names are found by one process in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
@@ -66,10 +72,13 @@ class PlainText:
     """English text without entity links.
 
     A .txt, .md, .html or .htm file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
-    `{id, title, text}` a line, where the title may be missing; what else its lines have is ignored. PDFs are left out with a warning, and refused where there is nothing else.
+    `{id, title, text}` a line and a .parquet file one a row, where the title may be missing; other fields and columns are ignored. A dump
+    of MediaWiki (.xml, .xml.bz2 or .xml.gz) has one an article, with the id of its page. PDFs are left out with a warning, and refused
+    where there is nothing else.
 
     Attributes:
-        sources: files, and folders that are searched for files of these kinds.
+        sources: files, and folders or patterns such as 'articles/*.txt' and '**/*.md', which are searched for files of these kinds. Other
+            files are left out, and so are knowledge bases within them.
         model: of spaCy; None for the one that is installed.
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones, those that are no text in UTF-8, or not
             English. Documents whose text is that of an earlier one are left out and do not count.
@@ -87,33 +96,42 @@ class PlainText:
     cache: pathlib.Path | None = None
 
     @functools.cached_property
-    def _inside(self) -> dict[pathlib.Path, list[pathlib.Path]]:
-        """The files of each source, of all kinds; a large folder takes long to list."""
+    def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
+        """The folder that labels begin in and the files, of all kinds, of each source; a large folder takes long to list."""
         found = {}
-        for source in map(pathlib.Path, self.sources):
-            if not source.exists():
+        for source in self.sources:
+            path = pathlib.Path(source)
+            if path.is_dir():
+                found[source] = path.parent, _files(path.rglob('*'), path)
+            elif path.exists():
+                found[source] = path.parent, [path]
+            elif glob.has_magic(source):
+                folder = pathlib.Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+                found[source] = folder, _files(map(pathlib.Path, glob.glob(source, recursive=True)), folder)
+                if not found[source][1]:
+                    raise InputError(f'{source}: no file has a name of this pattern')
+            else:
                 raise InputError(f'{source}: no such file or folder')
-            found[source] = sorted(path for path in source.rglob('*') if path.is_file()) if source.is_dir() else [source]
         return found
 
     def files(self):
         """The files by the label that a document made of one has for its id."""
         found: dict[str, pathlib.Path] = {}
-        for source, inside in self._inside.items():
-            of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES]
+        for source, (folder, inside) in self._inside.items():
+            of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES or is_document_file(path)]
             if not of_kind:
                 raise InputError(
-                    f'{source}: no text to read: expected {", ".join(SUFFIXES)} {"in it" if source.is_dir() else "files"}'
+                    f'{source}: no text to read: expected {_EXPECTED} {"in it" if pathlib.Path(source).is_dir() else "files"}'
                     f'{f"; {_PDF_ADVICE}" if any(map(_is_pdf, inside)) else ""}'
                 )
             for path in of_kind:
-                label = path.relative_to(source.parent).as_posix()
+                label = path.relative_to(folder).as_posix()
                 if found.setdefault(label, path) != path:
                     raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
         return found
 
     def read(self, rejected_path):
-        if pdfs := sum(_is_pdf(path) for inside in self._inside.values() for path in inside):
+        if pdfs := sum(_is_pdf(path) for _, inside in self._inside.values() for path in inside):
             _log.warning('%s: %d PDF files are left out: %s', ', '.join(self.sources), pdfs, _PDF_ADVICE)
         documents = self.documents(rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
@@ -129,9 +147,8 @@ class PlainText:
         bad: list[tuple[str, str]] = []
         texts = 0
         for label, path in self.files().items():
-            if path.suffix.lower() == '.jsonl':
-                convert = lambda number, record: (f'{path.name}, line {number}', document_from_record(record))
-                read += convert_lines(path, convert, rejected_path, self.max_reject_fraction)
+            if path.suffix.lower() not in SUFFIXES:
+                read += read_document_file(path, document_from_record, rejected_path, self.max_reject_fraction)
                 continue
             texts += 1
             try:
@@ -228,12 +245,23 @@ def _recognition_version(model: str | None) -> str:
     return digest.hexdigest()
 
 
+def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
+    """The files among paths in a folder, but those of knowledge bases: one may be made in the folder whose text it holds."""
+
+    @functools.cache
+    def is_outside(inner: pathlib.Path) -> bool:
+        texts = [(text, format) for text in inner.glob('text*') for format in (tables.PREPARED, tables.PLAN)]
+        return not any(is_folder_of(*each) for each in texts) and (inner == folder or is_outside(inner.parent))
+
+    return sorted(path for path in set(paths) if path.is_file() and is_outside(path.parent))
+
+
 def _is_pdf(path: pathlib.Path) -> bool:
     return path.suffix.lower() == '.pdf'
 
 
 def document_from_record(record: object) -> Document:
-    """The document `{id, title, text}` of a line of a .jsonl file, about the entity of its title; InputError says what is wrong.
+    """The document of a record `{id, title, text}`, such as a line of a .jsonl file, about the entity of its title; InputError says what is wrong.
 
     Without a title it is about what its text begins by defining, and else about nothing, and called by its id.
     """

@@ -79,7 +79,7 @@ class Change:
         """Adds documents.
 
         Args:
-            *sources: files and folders, see `PlainText`, or documents `{id, title, text}`.
+            *sources: files, folders and patterns, see `PlainText`, or documents `{id, title, text}`.
             replace: whether a document takes the place of one with its id; else that is refused.
             max_reject_fraction: see `PlainText`.
 

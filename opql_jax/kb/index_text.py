@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import pathlib
+import shlex
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -72,10 +73,10 @@ def index_text(
     """Builds a knowledge base, or goes on where a killed run of the same stopped. One that has all of the text is left as it is.
 
     Args:
-        sources: text files and folders, see `PlainText`.
+        sources: text files, folders and patterns, see `PlainText`.
         kb: the folder that is written.
         encoder: the folder of a released encoder, or 'default'.
-        max_reject_fraction: share of bad files, or lines of a file, above which nothing is made, see `PlainText`.
+        max_reject_fraction: share of bad files, or lines, rows or articles of a file, above which nothing is made, see `PlainText`.
         processes: that recognise names; one per core if None.
         map_batches: does elsewhere what is done for each document and passage, see `corpus.spark.map_ordered`; on this machine if None.
 
@@ -120,7 +121,7 @@ def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
         again = ' --replace' if changed else ''
         raise InputError(
             f'{folder.path} was made of other text: the sources have {len(new)} new and {len(changed)} changed documents ({shown}).'
-            f' To take them in: opql add {folder.path} {" ".join(reader.sources)}{again}'
+            f' To take them in: opql add {folder.path} {shlex.join(reader.sources)}{again}'
         )
 
 

@@ -223,7 +223,7 @@ def test_a_text_without_any_name_is_told(tmp_path):
 def test_sources_that_hold_no_text_are_told(tmp_path):
     write(tmp_path, a__pdf=b'%PDF')
     with pytest.raises(
-        InputError, match=r'texts: no text to read: expected \.txt, \.md, .*\.jsonl in it; convert PDFs .*pdftotext'
+        InputError, match=r'texts: no text to read: expected \.txt, \.md, .*\.jsonl, .* in it; convert PDFs .*pdftotext'
     ):
         read(tmp_path)
     with pytest.raises(InputError, match='nowhere: no such file or folder'):

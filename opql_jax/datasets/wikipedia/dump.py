@@ -19,7 +19,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -52,6 +52,8 @@ PAGES = pa.schema(
 
 _PART = re.compile(r'\.xml(?:-p\d+p\d+)?(\.bz2|\.gz)?$')
 BATCH_PAGES = 1024
+# Bytes of a dump that have its outermost element.
+_BEGINNING = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -108,25 +110,39 @@ def part_files(path: str | os.PathLike) -> list[Path]:
     return parts
 
 
+def is_part(path: str | os.PathLike) -> bool:
+    """Whether a file has the name of a part of a dump and begins like one; one that is damaged there does, so that `pages` says so."""
+    if not _PART.search(Path(path).name):
+        return False
+    try:
+        with open(path, 'rb') as file:
+            return b'<mediawiki' in _decompressed(path, file).read(_BEGINNING)
+    except (EOFError, zlib.error, OSError):
+        return True
+
+
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     """Streams the pages of one part, each with the settings of its site; of several revisions of a page the last in the file.
 
     Raises:
         InputError: the part is truncated, damaged or no dump; names it and says where.
     """
-    decompress: dict[str, Callable] = {'.bz2': bz2.open, '.gz': gzip.open}
-    opened = decompress.get(Path(path).suffix, lambda file: file)
     last = 'before the first page'
     with open(path, 'rb') as file:
         where = lambda: f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
         try:
-            for site, page in _pages(opened(file)):
+            for site, page in _pages(_decompressed(path, file)):
                 last = f'after the page {page.title!r}'
                 yield site, page
         except (EOFError, zlib.error, OSError) as error:
             raise InputError(f'{path}: truncated or damaged {where()} ({error}); fetch it again') from error
         except ElementTree.ParseError as error:
             raise InputError(f'{path}: malformed, cut off or no MediaWiki dump {where()} ({error})') from error
+
+
+def _decompressed(path: str | os.PathLike, file: BinaryIO) -> Any:
+    opened: dict[str, Callable] = {'.bz2': bz2.open, '.gz': gzip.open}
+    return opened.get(Path(path).suffix, lambda file: file)(file)
 
 
 def _pages(source) -> Iterator[tuple[Site, Page]]:
@@ -209,12 +225,12 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
     file = folder / f'{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.parquet'
     if file.exists():
         return file, False
-    tables.write_table(file, _batches(_rows(pages(part), skip)), PAGES)
+    tables.write_table(file, _batches(rows(pages(part), skip)), PAGES)
     return file, True
 
 
-def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
-    """The columns of `PAGES` for each page of the main namespace."""
+def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
+    """Yields the columns of `PAGES` for each page of the main namespace; InputError where mwparserfromhell is not installed."""
     last_site: Site | None = None
     for site, page in site_pages:
         if site is not last_site:

@@ -1,0 +1,111 @@
+"""Reads files of many documents: JSON Lines, Parquet tables and MediaWiki dumps."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.rejected import add_rejected, check_rejected, convert_lines
+from opql_jax.datasets.wikipedia import dump
+from opql_jax.datasets.wikipedia.reader import Wikipedia
+
+_log = logging.getLogger(__name__)
+
+# Rows of a Parquet file that are in memory at a time beside the documents made of them.
+BATCH_ROWS = 256
+# Pages that list what a name may mean are no articles.
+_SKIPPED = dump.SkipPatterns(titles='* (disambiguation)', templates=Wikipedia.skip_templates)
+
+T = TypeVar('T')
+# Where each record of a file stands, and the record, or an error in place of one that cannot be read.
+Records = Iterator[tuple[str, object]]
+
+
+def is_document_file(path: pathlib.Path) -> bool:
+    """Whether a file is one of many documents: by its name, and XML also by its beginning."""
+    return path.suffix.lower() in ('.jsonl', '.parquet') or dump.is_part(path)
+
+
+def read_document_file(
+    path: pathlib.Path, convert: Callable[[object], T], rejected_path: str | os.PathLike, max_reject_fraction: float
+) -> list[tuple[str, T]]:
+    """The documents of a file in their order, each with its place, such as 'a.jsonl, line 3'.
+
+    Args:
+        path: a file for which `is_document_file` is true.
+        convert: makes a document of a record `{id, title, text}`; raises InputError for a bad record.
+        rejected_path: bad records are added to this file, see `rejected`.
+        max_reject_fraction: the share of bad records above which the file is refused.
+
+    Raises:
+        InputError: the file cannot be read, or too many records are bad.
+    """
+    suffix = path.suffix.lower()
+    if suffix == '.jsonl':
+        with_place = lambda number, record: (f'{path.name}, line {number}', convert(record))
+        return convert_lines(path, with_place, rejected_path, max_reject_fraction)
+    records, unit = (_rows(path), 'rows') if suffix == '.parquet' else (_articles(path), 'articles')
+    read: list[tuple[str, T]] = []
+    bad: list[tuple[str, str]] = []
+    for place, record in records:
+        try:
+            if isinstance(record, InputError):
+                raise record
+            read.append((f'{path.name}, {place}', convert(record)))
+        except InputError as error:
+            bad.append((place, str(error)))
+    add_rejected(rejected_path, [(f'{path.name}, {place}', reason) for place, reason in bad])
+    reasons = [f'{place}: {reason}' for place, reason in bad]
+    check_rejected(path, reasons, unit, len(read) + len(bad), max_reject_fraction, rejected_path)
+    return read
+
+
+def _rows(path: pathlib.Path) -> Records:
+    """The rows of a Parquet file, by their numbers from 1."""
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            found = file.schema_arrow.names
+            if any(found.count(name) != 1 for name in ('id', 'text')):
+                raise InputError(
+                    f'{path}: expected the columns id, text and, where there are titles, title, found {", ".join(found) or "none"}'
+                )
+            columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                for i in range(len(batch)):
+                    number += 1
+                    yield f'row {number}', _row(batch, i)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f'{path}: cannot be read as Parquet after row {number} ({error})') from error
+
+
+def _row(batch: pa.RecordBatch, i: int) -> object:
+    try:
+        return {name: batch[name][i].as_py() for name in batch.schema.names}
+    except UnicodeDecodeError as error:  # Parquet does not check what it calls a string
+        return InputError(f'not UTF-8 ({error})')
+
+
+def _articles(path: pathlib.Path) -> Records:
+    """The articles of a part of a dump, by their titles; says at the end what it left out."""
+    kinds: collections.Counter[str] = collections.Counter()
+    for id, title, kind, _, reason, text, _ in dump.rows(dump.pages(path), _SKIPPED):
+        if kind == 'article' and not text.strip():
+            kind = 'empty'
+        kinds[kind] += 1
+        if kind == 'article':
+            yield f'page {title!r}', {'id': id, 'title': title, 'text': text}
+        elif kind == 'rejected':
+            yield f'page {title!r}', InputError(reason)
+    _log.info(
+        '%s: %d articles; left out are %d without text, %d redirects and %d disambiguation pages',
+        *(path, kinds['article'], kinds['empty'], kinds['redirect'], kinds['skipped']),
+    )

@@ -1,0 +1,187 @@
+"""Files of many documents: tables and dumps are read like lines of JSON, and files are found by patterns."""
+
+import bz2
+import gzip
+import json
+import sys
+from xml.sax.saxutils import escape
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.datasets import document_files
+from opql_jax.datasets.plain_text import PlainText
+
+from trios import TRIOS, write
+
+ENGINE = TRIOS['engine']
+ADA, BYRON = ENGINE.documents['Ada Lovelace'], ENGINE.documents['Lord Byron']
+
+
+def read(tmp_path, *sources, max_reject_fraction=0.01):
+    reader = PlainText(tuple(map(str, sources)), max_reject_fraction=max_reject_fraction)
+    return reader.documents(tmp_path / 'rejected.jsonl')
+
+
+def rejected(tmp_path):
+    return {row['file']: row['reason'] for row in map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())}
+
+
+def table(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def dump(path, *pages):
+    """Writes pages `(title, wikitext)` or `(title, wikitext, namespace, redirect)` as a dump, compressed as the name says."""
+    xml = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><namespaces>'
+    xml += '<namespace key="0" case="first-letter" /></namespaces></siteinfo>'
+    for number, (title, text, *more) in enumerate(pages, 1):
+        namespace, redirect = (*more, *(0, '')[len(more) :])
+        target = f'<redirect title="{redirect}" />' if redirect else ''
+        xml += f'<page><title>{title}</title><ns>{namespace}</ns><id>{number}</id>{target}'
+        xml += f'<revision><id>{number}</id><text>{escape(text)}</text></revision></page>'
+    compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
+    path.write_bytes(compress(f'{xml}</mediawiki>'.encode()))
+    return path
+
+
+def test_a_row_is_read_like_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(document_files, 'BATCH_ROWS', 2)
+    titles = ['Ada Lovelace', None, '']
+    texts = [ADA, BYRON, f'It rained. {ADA}']
+    records = [{'id': id, 'title': title, 'text': text} for id, title, text in zip([7, 8, 9], titles, texts)]
+    (tmp_path / 'a.jsonl').write_text(''.join(json.dumps(record) + '\n' for record in records))
+    path = table(tmp_path / 'a.parquet', views=[1, 2, 3], text=texts, title=titles, id=[7, 8, 9])
+    assert read(tmp_path, path) == read(tmp_path, tmp_path / 'a.jsonl')
+    without_titles = table(tmp_path / 'b.parquet', id=['one', 'two'], text=pa.array(texts[:2]).dictionary_encode())
+    assert [(d.id, d.title) for d in read(tmp_path, without_titles)] == [
+        ('one', 'Ada Lovelace'),
+        ('two', 'George Gordon Byron'),
+    ]
+
+
+def test_bad_rows_are_told_by_their_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(document_files, 'BATCH_ROWS', 2)
+    latin = pa.array([b'Caf\xe9 of London'], pa.binary()).view(pa.string())
+    texts = pa.concat_arrays([pa.array([ADA, None, BYRON], pa.string()), latin])
+    path = table(tmp_path / 'a.parquet', id=pa.array([1, 2, None, 4]), text=texts)
+    with pytest.raises(InputError, match=r'a.parquet: 3 of 4 rows are bad.*: row 2: text: expected a string.*; row 3: id: exp'):
+        read(tmp_path, path)
+    (tmp_path / 'rejected.jsonl').unlink()
+    assert [d.id for d in read(tmp_path, path, max_reject_fraction=0.8)] == ['1']
+    reasons = rejected(tmp_path)
+    assert list(reasons) == [f'a.parquet, row {number}' for number in (2, 3, 4)] and 'not UTF-8' in reasons['a.parquet, row 4']
+
+
+def test_a_table_without_its_columns_and_a_damaged_one_are_told(tmp_path):
+    path = table(tmp_path / 'a.parquet', title=['Ada'], body=[ADA])
+    with pytest.raises(InputError, match=r'a\.parquet: expected the columns id, text and.* title, found title, body$'):
+        read(tmp_path, path)
+    whole = table(tmp_path / 'b.parquet', id=[1], text=[ADA]).read_bytes()
+    (tmp_path / 'b.parquet').write_bytes(whole[:-20])
+    with pytest.raises(InputError, match=r'b\.parquet: cannot be read as Parquet'):
+        read(tmp_path, tmp_path / 'b.parquet')
+
+
+def test_texts_and_ids_are_compared_over_files_of_all_kinds(tmp_path):
+    texts = tmp_path / 'texts'
+    texts.mkdir()
+    (texts / 'a.jsonl').write_text(json.dumps({'id': 1, 'title': 'Ada Lovelace', 'text': ADA}) + '\n')
+    table(texts / 'b.parquet', id=['1', '2'], text=[BYRON, ADA])
+    dump(texts / 'c.xml', ('Lord Byron', 'He lived in Greece.'), ('Babbage', ADA), ('Greece', 'Greece is in Europe.'))
+    assert [(d.id, d.title) for d in read(tmp_path, texts)] == [('1', 'Ada Lovelace'), ('3', 'Greece')]
+    id_of_first = "id: '1' was already used in a.jsonl, line 1 for another text, which is kept"
+    assert rejected(tmp_path) == {
+        'b.parquet, row 1': id_of_first,
+        'b.parquet, row 2': 'the text of a.jsonl, line 1',
+        "c.xml, page 'Lord Byron'": id_of_first,
+        "c.xml, page 'Babbage'": 'the text of a.jsonl, line 1',
+    }
+
+
+@pytest.mark.parametrize('name', ['wiki.xml', 'wiki.xml.bz2', 'wiki.xml.gz', 'wiki-pages-articles1.xml-p1p41242.bz2'])
+def test_the_articles_of_a_dump_are_documents(tmp_path, caplog, name):
+    path = dump(
+        tmp_path / name,
+        (
+            'Ada Lovelace',
+            "'''Ada Lovelace''' {{age|1815}} was the child of [[George Byron|Lord Byron]].\n== Life ==\nShe died in 1852.",
+        ),
+        ('Talk:Ada Lovelace', 'Was she?', 1),
+        ('Countess of Lovelace', '#REDIRECT [[Ada Lovelace]]', 0, 'Ada Lovelace'),
+        ('Ada', '* [[Ada Lovelace]]\n{{disambiguation}}'),
+        ('Table', '{{infobox|Ada}}'),
+    )
+    with caplog.at_level('INFO'):
+        [document] = read(tmp_path, path)
+    assert (document.id, document.title) == ('1', 'Ada Lovelace')
+    assert document.text == 'Ada Lovelace was the child of Lord Byron.\nShe died in 1852.'
+    assert '1 articles; left out are 1 without text, 1 redirects and 1 disambiguation pages' in caplog.text
+    assert rejected(tmp_path) == {}
+
+
+def test_a_damaged_dump_is_told_and_other_xml_is_no_text(tmp_path):
+    texts = tmp_path / 'texts'
+    write(texts, {'Ada Lovelace': ADA})
+    (texts / 'map.xml').write_text('<urlset></urlset>')
+    assert [d.id for d in read(tmp_path, texts)] == ['texts/ada lovelace.txt']
+    with pytest.raises(InputError, match=r'map\.xml: no text to read: expected .*MediaWiki dumps'):
+        read(tmp_path, texts / 'map.xml')
+    whole = dump(texts / 'wiki.xml.bz2', ('Ada Lovelace', ADA)).read_bytes()
+    for damaged in (whole[:-9], b'no bzip2'):
+        (texts / 'wiki.xml.bz2').write_bytes(damaged)
+        with pytest.raises(InputError, match=r'wiki\.xml\.bz2: truncated or damaged before the first page'):
+            read(tmp_path, texts)
+
+
+def test_a_dump_says_what_it_needs_and_nothing_else_needs_that(tmp_path, monkeypatch):
+    path = dump(tmp_path / 'wiki.xml', ('Ada Lovelace', ADA))
+    for module in [name for name in sys.modules if name.partition('.')[0] == 'mwparserfromhell']:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, 'mwparserfromhell', None)
+    with pytest.raises(InputError, match=r"needs mwparserfromhell: .*pip install -e '\.\[wiki\]'"):
+        read(tmp_path, path)
+    assert len(read(tmp_path, table(tmp_path / 'a.parquet', id=[1], text=[ADA]))) == 1
+
+
+def test_a_pattern_finds_files_by_their_names(tmp_path, monkeypatch):
+    write(tmp_path / 'notes', {'Ada Lovelace': ADA})
+    write(tmp_path / 'notes' / 'poets', {'Lord Byron': BYRON})
+    (tmp_path / 'notes' / 'a[1].txt').write_text('It rained in London.')
+    monkeypatch.chdir(tmp_path)
+    ids = lambda *sources: [d.id for d in read(tmp_path, *sources)]
+    assert ids('notes/*.txt') == ['a[1].txt', 'ada lovelace.txt']
+    assert ids('notes/[a]d*') == ['ada lovelace.txt']
+    assert ids('**/*.txt') == ['notes/a[1].txt', 'notes/ada lovelace.txt', 'notes/poets/lord byron.txt']
+    assert ids(f'{tmp_path}/**/lord?byron.txt') == ['notes/poets/lord byron.txt']
+    assert ids('notes/a[1].txt') == ['a[1].txt']  # a file of that name comes first
+    with pytest.raises(InputError, match=r'^notes/\*\.md: no file has a name of this pattern$'):
+        ids('notes/*.md')
+
+
+def test_the_command_reads_them_and_is_run_again(tmp_path, monkeypatch, capsys, caplog):
+    """In the folder that also gets the knowledge base, whose own tables are no text."""
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / 'ada.parquet', id=[70, 80], text=[ADA, None])
+    dump(tmp_path / 'wiki.xml.bz2', *((title, text) for title, text in ENGINE.documents.items() if text != ADA))
+    for sources in (['*.parquet', '*.bz2'], ['.'], ['**/*']):
+        with caplog.at_level('INFO'):
+            cli.main(['index', *sources, '--out', 'mine.kb', '--max_reject_fraction', '0.5'])
+        assert ('nothing to do' in caplog.text) == (sources != ['*.parquet', '*.bz2'])
+    table(tmp_path / 'more.parquet', id=['curie'], text=[TRIOS['radium'].documents['Marie Curie']])
+    with pytest.raises(
+        SystemExit, match=r"1 new and 0 changed documents \(curie\)\. To take them in: opql add .* '\*\.parquet'$"
+    ):
+        cli.main(['index', '*.parquet', '--out', 'mine.kb', '--max_reject_fraction', '0.5'])
+    capsys.readouterr()
+    cli.main(['add', 'mine.kb', '*.parquet', '--max_reject_fraction', '0.5', '--json'])
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts['added'], counts['skipped']) == (1, 1)
+    with opql_jax.open('mine.kb') as kb:
+        for asked in (*ENGINE.asked, TRIOS['radium'].asked[0]):
+            assert kb.ask(asked.question).names[0] == asked.answer
