@@ -14,7 +14,7 @@ import sys
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 
-# Exit codes, as docs/how-to/command_line.md lists them. What cannot be used ends with 1, Ctrl-C with 130, SIGTERM with 75.
+# Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM with 75, Ctrl-C with 130.
 USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 
 
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
         _keep_compiled_programs()
         preemption.exit_on_signals()
     if '' in arguments:
-        print('Error: an argument is empty: has a variable of the shell no value?', file=sys.stderr)
+        print('Error: an argument is empty: is a shell variable unset?', file=sys.stderr)
         sys.exit(USAGE)
     try:
         from opql_jax.cli.commands import app

@@ -89,6 +89,7 @@ class Prompt:
             self._take_newest()
             word, _, rest = line.partition(' ')
             if not word.startswith(':'):
+                self._answers = None  # if this is refused, there is nothing to explain
                 self._answers, text = self._in_thread(answer_text, self.kb, line, self._top)
                 print_lines(text)
             elif word == ':why':

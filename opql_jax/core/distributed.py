@@ -141,7 +141,7 @@ def put_local_shards(
 
 
 def gather(array, mesh: jax.sharding.Mesh):
-    """A row-split array in main memory, if rows of it lie on devices of other processes; any other array as it is."""
+    """An array whole in main memory, if parts of it lie on devices of other processes only; any other array as it is."""
     if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
         return array
     out, size = np.empty(array.shape, array.dtype), min(len(array), _GATHERED_ROWS)

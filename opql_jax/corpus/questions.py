@@ -173,7 +173,7 @@ def to_record(question: Question, vocab: EntityVocab) -> dict:
 
 
 def check_text(field: str, text: object) -> None:
-    """Raises InputError unless a text can be asked as a question: a string that is not blank, nor longer than any question is."""
+    """Raises InputError unless a text can be asked as a question: a string that is not blank, of at most `LONGEST` characters."""
     check_string(field, text)
     if len(text) > LONGEST:  # type: ignore[arg-type]
         raise InputError(f'{field} has {len(text):,} characters: ask it in at most {LONGEST:,}')  # type: ignore[arg-type]

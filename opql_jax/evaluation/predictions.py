@@ -4,7 +4,8 @@ Every model writes the same records, and whatever writes records of this form ca
 
     {"id": "q1", "question": "who directed [Up]?", "answers": [{"entity": "Pete Docter", "key": "Q1", "weight": 0.9}]}
 
-Records are in the order of the questions, or have ids that tell. `answers` are best first; without a `key` an answer is looked up by its name. Optional fields are `hops`, the number of hops;
+Records are in the order of the questions, or in any order if their ids are those of the questions. `answers` are best first; without a
+`key` an answer is looked up by its name. Optional fields are `hops`, the number of hops;
 `traces`, for each topic of the question a list of hops, each with the keys of the `entities` found there, best first, and, from a
 language model, `null`, the mass of its null entry; and `by`, which identifies the model, the memory and the settings.
 """
@@ -22,6 +23,7 @@ from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.core.progress import logged
+from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.questions import Question, bracketed
 
 _log = logging.getLogger(__name__)
@@ -156,7 +158,8 @@ def read_predictions(path) -> list[dict]:
         if line:
             try:
                 record = msgspec.json.decode(line)  # unlike json, without NaN and infinite numbers
-                record['id'], record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
+                _check_id(record['id'])
+                record['question'], [(a['entity'] + '', a['weight'] + 0.0) for a in record['answers']]
                 [key + '' for hops in record.get('traces', []) for hop in hops for key in hop['entities']]
             except (msgspec.DecodeError, KeyError, TypeError) as error:
                 raise PredictionError(f'{path}, line {number}: not a prediction ({type(error).__name__}: {error})') from error
@@ -164,9 +167,14 @@ def read_predictions(path) -> list[dict]:
     return records
 
 
+def _check_id(id: object) -> None:
+    if type(id) not in (str, int):
+        raise TypeError(f'id: expected a string or a whole number, found {shown(id)}')
+
+
 def in_order(records: list[dict], questions: list[Question]) -> list[dict]:
     """The predictions in the order of the questions, by id; as they are if their ids are not those of the questions."""
-    by_id = {record['id']: record for record in records}
+    by_id = {str(record['id']): record for record in records}
     ids = [question.id for question in questions]
     return [by_id[id] for id in ids] if len(records) == len(ids) and by_id.keys() == {*ids} else records
 

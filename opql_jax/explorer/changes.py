@@ -15,8 +15,6 @@ from opql_jax.corpus.documents import Document
 from opql_jax.explorer import views
 from opql_jax.kb import change_text
 
-# Bytes of a form: a text of a few hundred pages.
-_LONGEST_FORM = 1 << 20
 # Changes that can be taken back.
 _REMEMBERED = 20
 _LOOK_AGAIN = 'this page is of an earlier version: load it again'
@@ -61,14 +59,12 @@ class Changes:
 
     def add(self, title: str, text: str) -> str:
         """Adds a text, and returns the id of its document."""
-        if not title.strip():
-            raise InputError('title: missing: the name of what the text is about')
-        document = f'added-{secrets.token_hex(4)}'
+        document = change_text.sent_document(title, text)
         with self._change() as changed:
-            changed.add({'id': document, 'title': title.strip(), 'text': text})
+            changed.add(document)
             if changed.skipped:
                 raise InputError('a document with this text is there already')
-        return document
+        return document['id']
 
     def forget(self, document: str, digest: str) -> None:
         """Removes a document; `digest` is that of the text which was shown, see `views.Document`."""
@@ -139,8 +135,8 @@ class Changes:
         body = b''
         async for part in request.stream():
             body += part
-            if len(body) > _LONGEST_FORM:
-                raise InputError(f'the form has more than {_LONGEST_FORM:,} bytes: use `opql add` for long texts')
+            if len(body) > change_text.LONGEST_TEXT:
+                raise InputError(f'the form has more than {change_text.LONGEST_TEXT:,} bytes: use `opql add` for long texts')
         try:
             fields = {
                 name: values[0] for name, values in parse_qs(body.decode(), strict_parsing=True, max_num_fields=10).items()

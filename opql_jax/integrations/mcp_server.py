@@ -8,7 +8,7 @@ only if it is asked to with `--writable`.
 
 import os
 import pathlib
-import secrets
+import threading
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -67,19 +67,24 @@ def make_server(current: Current, writable: bool) -> MCPServer:
             return [fact.to_record() for fact in facts]
 
     if writable:
+        changing = threading.Lock()  # as tools run in threads, and a knowledge base has one writer
 
         @server.tool()
         def add_text(title: str, text: str) -> str:
             """Adds a document, whose title is the name of what it is about, and returns its id. What it says can be asked for from then on."""
             from opql_jax.kb import change_text  # as it imports all that makes a knowledge base
 
-            document = f'added-{secrets.token_hex(4)}'
             with _Told():
-                change = change_text.add_text(current.folder, [{'id': document, 'title': title, 'text': text}], processes=1)
+                document = change_text.sent_document(title, text)
+                with changing:
+                    change = change_text.add_text(current.folder, [document], processes=1)
                 if change.skipped:
                     raise InputError('a document with this text is there already')
-                current.newest()
-                return document
+                try:
+                    current.newest()
+                except (InputError, OSError) as error:
+                    raise InputError(f'{document["id"]} was added, but the new version cannot be opened: {error}') from None
+                return document['id']
 
     return server
 

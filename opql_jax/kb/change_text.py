@@ -16,6 +16,7 @@ import logging
 import os
 import pathlib
 import re
+import secrets
 from collections.abc import Collection, Iterator, Sequence
 
 from opql_jax.core import files, locks
@@ -39,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 # What documents were left out of those that were added, and why.
 REJECTED = 'rejected.jsonl'
+# Bytes of a text that a page or another program sends: a few hundred pages.
+LONGEST_TEXT = 1 << 20
 _SEGMENT = 'segment-[0-9][0-9][0-9][0-9][0-9]'
 # The formats of each kind of part, finished and unfinished, and the files of both. Others in their folders are left alone.
 _OWN: dict[str, tuple[tuple[FolderFormat, ...], tuple[str, ...]]] = {
@@ -203,6 +206,19 @@ def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict],
     with change(kb, **options) as changed:
         changed.add(*sources, replace=replace, **reject)
     return changed
+
+
+def sent_document(title: str, text: str) -> dict[str, str]:
+    """The document `{id, title, text}` of a text that a page or another program sends to be added, with a new id.
+
+    Raises:
+        InputError: the title is blank, or the text has more than `LONGEST_TEXT` bytes.
+    """
+    if not title.strip():
+        raise InputError('title: missing: the name of what the text is about')
+    if len(text.encode(errors='replace')) > LONGEST_TEXT:
+        raise InputError(f'the text has more than {LONGEST_TEXT:,} bytes: use `opql add` for long texts')
+    return {'id': f'added-{secrets.token_hex(4)}', 'title': title.strip(), 'text': text}
 
 
 def remove_text(

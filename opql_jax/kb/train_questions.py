@@ -35,7 +35,7 @@ QUESTION_MAP = 'question-map'
 MOST = 2000
 SCALE = Scale(text_answerer.SCALE, text_answerer.LONGER, text_answerer.COMMIT, text_answerer.TOPICS)
 _LOG_EVERY = 200
-# Questions that were left out, below which the probabilities of answers stay as they are: fewer would make them worse more often than better.
+# Questions that were left out, below which the probabilities of answers stay untrained: fewer would make them worse more often than better.
 _ENOUGH = 30
 
 
@@ -49,7 +49,7 @@ class Report:
         not_reached: whose answer is none of the best candidates of any plan.
         not_needed: beyond the number that is learnt from.
         before, after: on left-out questions; equal if nothing better than the untrained was found.
-        left_out: questions that the probabilities of answers were fitted to, also those whose answer was not reached; 0 if they stay.
+        left_out: questions that the probabilities of answers were fitted to, also those whose answer was not reached; 0 if these stay untrained.
         seconds: that it took, without opening the knowledge base.
     """
 
@@ -87,8 +87,8 @@ class Report:
         if self.left_out:
             lines.append(f'the probabilities of answers are fitted to {self.left_out:,} left-out questions')
         elif self.used:
-            low = '' if self.before == self.after else ' untrained, and may be too low'
-            lines.append(f'the probabilities of answers stay as they were{low}: to fit them takes {_ENOUGH} left-out questions')
+            low = '' if self.before == self.after else ', and may be too low'
+            lines.append(f'the probabilities of answers stay untrained{low}: to fit them takes {_ENOUGH} left-out questions')
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 
@@ -166,12 +166,12 @@ def learn(
     answerer = kb.text_answerer
     started = time.monotonic()
     learnt = untrained = answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
-    linked, unanswerable, counts = _linked(kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
+    linked, unlearnable, counts = _linked(kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most)
     found, reached = candidates(answerer, linked)
     before, after, left_out = None, None, 0
     if found is not None:
         learnt, before, after, maps = fit_question_map.fit(found, SCALE, seed)
-        others = [*unanswerable, *(linked[number] for number in sorted({*range(len(linked))} - {*reached}))]
+        others = [*unlearnable, *(linked[number] for number in sorted({*range(len(linked))} - {*reached}))]
         odds, right = _left_out(answerer, maps, [linked[number] for number in reached], others)
         if len(odds) >= _ENOUGH:
             left_out, learnt = len(odds), dataclasses.replace(learnt, log_odds=fit_added(odds, right))
@@ -190,13 +190,13 @@ def learn(
 
 
 def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[Answerable], list[Answerable], dict[str, int]]:
-    """The first questions in some order that can be learnt from, those before with no answer in the text; and why others cannot."""
+    """The first questions in some order that can be learnt from, those before that can only be asked, and counts of why others cannot be learnt from."""
     by_name = collections.defaultdict(set)
     for entity, (name, aliases) in enumerate(zip(kb.vocab.names, kb.vocab.aliases)):
         for spelling in (name, *aliases):
             by_name[fold(spelling)].add(entity)
     linked: list[Answerable] = []
-    unanswerable: list[Answerable] = []
+    unlearnable: list[Answerable] = []
     counts = {'no_topic': 0, 'no_answer': 0, 'not_needed': 0}
     for place in order:
         text, answers = pairs[place]
@@ -205,16 +205,16 @@ def _linked(kb: VirtualKB, pairs, order, most: int) -> tuple[list[Answerable], l
             continue
         try:
             question = kb.question(text)
-        except InputError:  # it mentions none
+        except InputError:  # it mentions none, but words that are written as one
             counts['no_topic'] += 1
             continue
         entities = set().union(*(by_name.get(fold(answer), set()) for answer in answers))
-        if entities:
+        if question.topics and entities:
             linked.append((question, entities))
         else:
-            counts['no_answer'] += 1
-            unanswerable.append((question, entities))
-    return linked, unanswerable, counts
+            counts['no_answer' if question.topics else 'no_topic'] += 1
+            unlearnable.append((question, entities))
+    return linked, unlearnable, counts
 
 
 def _left_out(
@@ -241,7 +241,7 @@ def _left_out(
                 assert answer.probabilities is not None  # what answers over plain text gives them
                 odds.append(log_odds(answer.probabilities[:1]))
                 right.append(int(answer.entities[0]) in answers)
-    return np.concatenate(odds), np.array(right)
+    return np.concatenate([np.zeros(0), *odds]), np.array(right)
 
 
 def candidates(answerer: TextAnswerer, linked: Sequence[Answerable]) -> tuple[Candidates | None, list[int]]:

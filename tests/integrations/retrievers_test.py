@@ -8,6 +8,8 @@ import sys
 import pytest
 
 import opql_jax
+from opql_jax.core.errors import InputError
+from opql_jax.kb.current import Current
 from opql_jax.kb.index_text import index_text
 
 import films
@@ -89,6 +91,67 @@ def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
     assert 'is there already' in told[3][1][0]
     tools, ((failed, _),) = talk([copy], [('add_text', text)])
     assert 'add_text' not in tools and failed
+
+
+@pytest.fixture
+def adds(folder, tmp_path):
+    """A writable copy of the knowledge base, and what adds texts `{title, text}` to it, all at once, as clients of its server may do."""
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    import anyio
+
+    from opql_jax.integrations.mcp_server import make_server
+
+    copy = shutil.copytree(folder, tmp_path / 'films.kb')
+    server = make_server(Current(copy), writable=True)
+
+    def add(*texts):
+        async def call():
+            async with anyio.create_task_group() as group:
+                for text in texts:
+                    group.start_soon(server.call_tool, 'add_text', text)
+
+        anyio.run(call)
+
+    return copy, add
+
+
+def titles(folder):
+    return set(opql_jax.open(folder).prepared.passages['title'].to_pylist())
+
+
+def tide(number):
+    return {'title': f'Winter Tide {number}', 'text': f'Winter Tide {number} is a film. It was directed by Ingrid Solberg.'}
+
+
+def test_texts_that_an_mcp_client_adds_at_once_are_all_added(adds):
+    folder, add = adds
+    add(*map(tide, range(3)))
+    assert {f'Winter Tide {number}' for number in range(3)} <= titles(folder)
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [({'title': ' '}, 'title: missing'), ({'text': 'x ' * (1 << 19) + 'x'}, 'more than 1,048,576 bytes: use `opql add`')],
+)
+def test_texts_without_a_title_and_long_ones_are_refused(adds, change, message):
+    folder, add = adds
+    before = titles(folder)
+    with pytest.raises(ExceptionGroup) as refused:
+        add(tide(0) | change)
+    assert message in str(refused.value.exceptions[0]) and titles(folder) == before
+
+
+def test_a_text_whose_version_cannot_be_opened_is_said_to_be_added(adds, monkeypatch):
+    def damaged(current):
+        raise InputError('memory-2: a file is damaged')
+
+    folder, add = adds
+    monkeypatch.setattr(Current, 'newest', damaged)
+    with pytest.raises(ExceptionGroup) as told:
+        add(tide(0))
+    (error,) = told.value.exceptions
+    assert 'was added, but the new version cannot be opened: memory-2: a file is damaged' in str(error)
+    assert 'Winter Tide 0' in titles(folder)
 
 
 def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):

@@ -12,8 +12,10 @@ from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb.answers import Answer
 from opql_jax.kb.calibration import log_odds
 from opql_jax.kb.index_text import index_text
+from opql_jax.kb.text_answerer import TextAnswerer
 from opql_jax.kb.train_questions import QUESTION_MAP, SCALE, candidates, train_questions
 from opql_jax.kb.verify import verify
 from opql_jax.models.question_map import QuestionMap
@@ -109,15 +111,16 @@ def test_training_scores_paths_as_the_answerer_does(trained):
 def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
     others = [
         {'id': 'topic', 'question': 'who knows', 'answers': ['Vienna']},
+        {'id': 'nothing', 'question': 'when were most of these persons born', 'answers': ['Vienna']},
         {'id': 'answer', 'question': 'the zorp of Anna Berg', 'answers': ['Atlantis']},
         {'id': 'far', 'question': 'the zorp of Anna Berg', 'answers': ['Ida Jung']},
     ]
     report = train_questions(kb, write(tmp_path / 'q.jsonl', [*rows(), *others]))
-    assert (report.no_topic, report.no_answer, report.not_reached, report.used) == (1, 1, 1, len(NAMES))
-    for words in ('1 mention no name', '1 have no answer', '1 have an answer that is not found'):
+    assert (report.no_topic, report.no_answer, report.not_reached, report.used) == (2, 1, 1, len(NAMES))
+    for words in ('2 mention no name', '1 have no answer', '1 have an answer that is not found'):
         assert words in str(report)
     none = train_questions(kb, write(tmp_path / 'none.jsonl', others))
-    assert none.used == 0 and 'nothing was learnt' in str(none)
+    assert none.used == 0 and none.no_topic == 2 and 'nothing was learnt' in str(none)
     assert train_questions(kb, tmp_path / 'q.jsonl', most=3).not_needed > 0
 
 
@@ -205,10 +208,7 @@ def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_
 
 def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(original, trained, tmp_path, monkeypatch):
     kb, few = trained
-    assert (
-        few.left_out == 0
-        and 'stay as they were untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
-    )
+    assert few.left_out == 0 and 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
     others = [{'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']} for i, name in enumerate(NAMES)]
     questions = write(tmp_path / 'q.jsonl', rows() + others)  # half of which have no right answer in the text
@@ -222,3 +222,23 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(o
     for answer, row in zip(answers, rows()):
         (before,) = log_odds(opened.ask(row['question']).probabilities[:1])
         assert log_odds(answer.probabilities[:1]) == pytest.approx(before + added, abs=1e-3)
+
+
+def test_questions_that_name_nothing_take_no_place_of_those_that_are_learnt_from_and_count_for_probabilities(
+    kb, tmp_path, monkeypatch
+):
+    nothing = [
+        {'id': f'n{i}', 'question': f'when were {i} of these persons born', 'answers': ['Vienna']} for i in range(len(NAMES))
+    ]
+    monkeypatch.setattr('opql_jax.kb.train_questions._ENOUGH', len(NAMES) + 1)
+    report = train_questions(kb, write(tmp_path / 'q.jsonl', rows() + nothing), most=len(NAMES))
+    assert report.used == len(NAMES) and report.not_reached == 0
+    assert report.no_topic > 0 and report.left_out > len(NAMES)
+
+
+def test_where_no_left_out_question_is_answered_the_probabilities_stay_untrained(kb, tmp_path, monkeypatch):
+    none = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), (), np.zeros(0, np.float32))
+    monkeypatch.setattr(TextAnswerer, 'answer', lambda self, questions: [none for _ in questions])
+    report = train_questions(kb, write(tmp_path / 'q.jsonl', rows()))
+    assert report.used == len(NAMES) and report.left_out == 0 and 'stay untrained' in str(report)
+    assert opql_jax.open(kb).text_answerer.map.log_odds == 0
