@@ -77,7 +77,7 @@ class PlainText:
     where there is nothing else.
 
     Attributes:
-        sources: files, and folders or patterns such as 'articles/*.txt' and '**/*.md', which are searched for files of these kinds. Other
+        sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are searched for files of these kinds. Other
             files are left out, and so are knowledge bases within them.
         model: of spaCy; None for the one that is installed.
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones, those that are no text in UTF-8, or not
