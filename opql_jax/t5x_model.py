@@ -221,7 +221,8 @@ class T5xModel:
             raise InputError(f'none of {", ".join(questions)} has a question with an answer, so training could not score it')
         self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
         self._params, origin = None, lineage.read_meta(init_from)
-        self._span_pair = trainer.pair_encoding(objective, init_from) == 'span_pair'
+        encoding = trainer.pair_encoding(objective, init_from)
+        self._span_pair = encoding == 'span_pair'
         if init_from or memory:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
@@ -230,7 +231,6 @@ class T5xModel:
         if config.model:
             described = lineage.describe_run(self.task, self._prepared, config.seed, origin, batch_size)
             run = {'lineage': described, 'text': config.text, 'memory': memory}
-            encoding = trainer.pair_encoding(objective, init_from)
             t5x_checkpoints.state_run(
                 config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
             )

@@ -17,11 +17,14 @@ _TOKEN = re.compile(r'\S+')
 _FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(
     'am be been can could did do does had has have how is was were what who whom whose why will would'.split()
 )
-# Runs of words that are written as names are.
-_CAPITALISED = re.compile(r'\b(?!I\b)[^\W\d_a-zß-öø-ÿ][\w-]*(?: [^\W\d_a-zß-öø-ÿ][\w-]*)*')
+# Runs of words that are written as names are, and such as small words join: 'Harbour at Dusk'.
+_CAPITAL = r'[^\W\d_a-zß-öø-ÿ][\w-]*'
+_CAPITALISED = re.compile(rf'\b(?!I\b){_CAPITAL}(?: {_CAPITAL})*')
+_JOINED = re.compile(rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: {_CAPITAL})+)+')
+# Unknown names of a question for which near ones are looked for.
+_NEAR = 3
 # What a question begins with, though it is no name.
-_ASKING = frozenset('whom whose which when where'.split())
-_OPENERS = frozenset('describe explain find give list name please show tell'.split())
+_OPENERS = _FUNCTION_WORDS | frozenset('describe explain find give list name please show tell'.split())
 _NEVER_NAMES = frozenset('a an i the'.split())
 # What stands between two names that are joined.
 _AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)
@@ -49,11 +52,18 @@ def written_as_names(question: str) -> list[tuple[int, int]]:
     found = []
     for match in _CAPITALISED.finditer(question):
         start, words = match.start(), match[0].split(' ')
-        if not question[:start].strip(' "“‘¿(') and words[0].lower() in _FUNCTION_WORDS | _OPENERS | _ASKING:
+        if not question[:start].strip(' "“‘¿(') and words[0].lower() in _OPENERS:
             start += len(words[0]) + 1
         if start < match.end():
             found.append((start, match.end()))
     return found
+
+
+def near_spellings(question: str, vocab: EntityVocab) -> str:
+    """The end of a message that a question names nothing of a vocabulary: what is spelt like its first names, '' if nothing is."""
+    spans = written_as_names(question)
+    joined_by_words = [match[0] for start, _ in spans if (match := _JOINED.match(question, start))]
+    return vocab.did_you_mean([*joined_by_words[:_NEAR], *(question[start:end] for start, end in spans[:_NEAR])])
 
 
 class QuestionLinker:

@@ -6,7 +6,7 @@ import bisect
 import itertools
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -43,6 +43,17 @@ class Passage(NamedTuple):
     text: str
     sentence_starts: list[int]
     mentions: list[Span]
+
+
+def title_before(title: str) -> str:
+    """What a passage begins with that does not mention the entity of its title, see `split_document`."""
+    return f'{title}: '
+
+
+def title_length(passage: Mapping) -> int:
+    """The characters of the title before a passage, a row of prepared `passages`; 0 if it is not there."""
+    before = title_before(passage['title'])
+    return len(before) if passage['text'].startswith(before) else 0
 
 
 def split_batch(
@@ -93,7 +104,7 @@ def split_document(
     """
     if max_tokens < 1:
         raise InputError(f'max_tokens: {max_tokens} is less than 1')
-    text, prefix = document.text, f'{document.title}: '
+    text, prefix = document.text, title_before(document.title)
     prefix_tokens = count_tokens(prefix)
     if not title_prefix or title_entity < 0 or prefix_tokens > max_tokens // 2:
         prefix, prefix_tokens = '', 0

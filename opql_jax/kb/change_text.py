@@ -27,6 +27,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document, read_documents
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.corpus.splitting import title_before
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, link_names
@@ -342,7 +343,7 @@ def _find_sentences(documents: Sequence[Document], asked: Sequence[str], only_wh
         whole, parts = [], []
         for document in documents:
             # A passage that does not mention what its document is about begins with its title.
-            plain = words.removeprefix(f'{document.title}: ')
+            plain = words.removeprefix(title_before(document.title))
             if plain not in ' '.join(document.text.split()):
                 continue
             for start, end in _sentences(document):

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from opql_jax.corpus.splitting import title_length
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.models.text_encoder import TextEncoder
@@ -37,8 +38,7 @@ class ClosestSentences:
             here = mentions['passage'] == passage
             (row,) = self._passages.slice(passage, 1).to_pylist()
             sentences[here] += np.searchsorted(row['sentence_starts'], mentions['target_start'][here], side='right') - 1
-            if row['text'].startswith(prefix := f'{row["title"]}: '):
-                is_title[here] = mentions['target_start'][here] < len(prefix)
+            is_title[here] = mentions['target_start'][here] < title_length(row)
         kept = np.isin(sentences, best) & ~is_title
         return rows[kept], cosines[sentences[kept]]
 

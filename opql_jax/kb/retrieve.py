@@ -15,6 +15,7 @@ from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
 from opql_jax.corpus.question_linking import Named, joined
 from opql_jax.corpus.questions import check_text
+from opql_jax.corpus.splitting import title_length
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
@@ -36,8 +37,8 @@ def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: Passa
     titles, texts, title_entities, starts, mentions = [], [], [], [], []
     for number, row in enumerate(prepared.passages.to_pylist()):
         # The index counts words of titles by itself.
-        prefix = f'{row["title"]}: '
-        cut = len(prefix) if row['text'].startswith(prefix) and len(prefix) < len(row['text']) else 0
+        cut = title_length(row)
+        cut = cut if cut < len(row['text']) else 0
         titles.append(row['title'])
         texts.append(row['text'][cut:])
         title_entities.append(row['title_entity'])

@@ -39,7 +39,7 @@ TOPICS, _ENTRIES, KEPT = 8, 20_000, 64
 # Cosines are multiplied by this before the softmax, as in training.
 SCALE = 20.0
 # The words of so many sentences are kept, some 10 MB.
-_SENTENCES = 1 << 13
+_CACHED = 1 << 13
 # What is added to the cosine of an entry whose target is what is asked for, as far as one can tell, and taken from that of the others.
 _KIND = 0.15
 # What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
@@ -122,8 +122,8 @@ class TextAnswerer:
         self._about = {int(e): int(p) for e, p in zip(about, first) if e >= 0}
         self._definitions: dict[int, frozenset[str]] = {}
         # The plans of a question, and the questions of a conversation, meet the same sentences again and again.
-        self._stems = functools.lru_cache(_SENTENCES)(self._stems_of)
-        self._nearness = functools.lru_cache(_SENTENCES)(self._nearness_in)
+        self._stems = functools.lru_cache(_CACHED)(self._stems_of)
+        self._nearness = functools.lru_cache(_CACHED)(self._nearness_in)
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
         self._kinds, self._texts = np.array(prepared.vocab.kinds), prepared.passages['text'].combine_chunks()
@@ -140,10 +140,9 @@ class TextAnswerer:
         """
         answers = []
         for question, found in zip(questions, self.paths(questions)):
-            answer = self.combine(question, found)
-            if not self._may_answer(question_plans.wanted(question.text), answer.entities[:1]).any():
-                if path := self._search(question):
-                    answer = self.combine(question, [*found, [path]])
+            answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
+            if not self._may_answer(wanted, answer.entities[:1]).any() and (path := self._search(question, wanted)):
+                answer = self.combine(question, [*found, [path]])
             answers.append(answer)
         return answers
 
@@ -234,9 +233,9 @@ class TextAnswerer:
         worth = float(np.mean(worths)) + (LONGER + self.map.longer) * (len(plan) - 1)
         return Path(plan, tuple(entries), tuple(hops), worth)
 
-    def _search(self, question: Question) -> Path | None:
+    def _search(self, question: Question, wanted: question_plans.Wanted) -> Path | None:
         """What the sentences most like a question say."""
-        step, wanted = question_plans.Step(question.text, (0, 0)), question_plans.wanted(question.text)
+        step = question_plans.Step(question.text, (0, 0))
         rows, cosines = self._closest.entries(question.text)
         target = self._memory.target[rows]
         keep = ~np.isin(target, question.entities) & self._may_answer(wanted, target)

@@ -6,7 +6,6 @@ import functools
 import gc
 import hashlib
 import os
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,7 +16,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
-from opql_jax.corpus.question_linking import QuestionLinker, written_as_names
+from opql_jax.corpus.question_linking import QuestionLinker, near_spellings, written_as_names
 from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -41,12 +40,6 @@ if TYPE_CHECKING:
 
 # Questions answered together.
 _BATCH = 64
-# Names that small words join, as in 'Harbour at Dusk'.
-_JOINED = re.compile(
-    r'[A-Z][\w-]*(?: [A-Z][\w-]*)*(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an|the))?(?: [A-Z][\w-]*)+)+'
-)
-# Unknown names of a question for which near ones are looked for.
-_NAMES = 3
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -305,9 +298,9 @@ class VirtualKB:
 
         There are none if it is English, has no word with a capital that the text lacks, and enough words to find sentences by.
         """
-        if not (found := self.linker.link(text)) and not (is_question(text) and self._is_of_text(text)):
-            names = [text[slice(*span)] for span in written_as_names(text)[:_NAMES]]
-            hint = self.vocab.did_you_mean([*_JOINED.findall(text)[:_NAMES], *names]) or '. Questions are read in English'
+        found = self.linker.link(text)
+        if not found and not (is_question(text) and self._is_of_text(text)):
+            hint = near_spellings(text, self.vocab) or '. Questions are read in English'
             raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
         return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
 
