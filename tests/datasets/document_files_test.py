@@ -70,7 +70,9 @@ def test_bad_rows_are_told_by_their_numbers(tmp_path, monkeypatch):
     latin = pa.array([b'Caf\xe9 of London'], pa.binary()).view(pa.string())
     texts = pa.concat_arrays([pa.array([ADA, None, BYRON], pa.string()), latin])
     path = table(tmp_path / 'a.parquet', id=pa.array([1, 2, None, 4]), text=texts)
-    with pytest.raises(InputError, match=r'a.parquet: 3 of 4 rows are bad.*: row 2: text: expected a string.*; row 3: id: exp'):
+    with pytest.raises(
+        InputError, match=r'a.parquet: 3 of 4 rows are bad.*: a.parquet, row 2: text: expected a string.*, row 3: id: exp'
+    ):
         read(tmp_path, path)
     (tmp_path / 'rejected.jsonl').unlink()
     assert [d.id for d in read(tmp_path, path, max_reject_fraction=0.8)] == ['1']

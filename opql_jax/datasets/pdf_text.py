@@ -1,0 +1,94 @@
+"""The text of a PDF file in paragraphs, without what its pages repeat (extra `pdf`)."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import logging
+import pathlib
+import re
+import statistics
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.name_resolution import fold
+
+# Of a page, the lines at its top and at its bottom that may be headers: those that are there on this many pages.
+_EDGE_LINES, _REPEATED_ON = 2, 3
+# A line that is shorter than this share of a usual one ends a paragraph; usual ones of prose have this many characters or more.
+_SHORT, _LEAST_USUAL = 0.7, 40
+_HYPHEN = '-\N{HYPHEN}\N{SOFT HYPHEN}'
+_LIGATURES = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ', ['ff', 'fi', 'fl', 'ffi', 'ffl', 'st', 'st'])))
+
+
+def check_installed() -> None:
+    """Raises InputError unless pypdf is there."""
+    if importlib.util.find_spec('pypdf') is None:
+        raise InputError("PDF files need pypdf: install the extra 'pdf', as in pip install -e '.[pdf]'")
+
+
+def read_pdf(path: pathlib.Path) -> tuple[str | None, str]:
+    """The title of a PDF file and its text, with a blank line between paragraphs.
+
+    The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc"): None unless the text says it, too. A first
+    paragraph that is the title is left out of the text.
+
+    Raises:
+        InputError: the file cannot be read, has a password, or no text.
+    """
+    import pypdf
+
+    # It warns of each oddity in a file, which it does not name.
+    logging.getLogger('pypdf').setLevel(logging.CRITICAL)
+    try:
+        with pypdf.PdfReader(path) as reader:
+            title = reader.metadata.title if reader.metadata else None
+            pages = [page.extract_text() for page in reader.pages]
+    except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
+        raise InputError('encrypted: take off the password first, as with `qpdf --decrypt`') from error
+    except Exception as error:  # of any kind, where a file is damaged
+        raise InputError(f'cannot be read as PDF: truncated or damaged ({error})') from error
+    if not any(map(str.strip, pages)):
+        raise InputError(
+            f'no text in {len(pages)} pages, which may be images of it: have it recognised first, as with `ocrmypdf`'
+        )
+    paragraphs = _paragraphs(_lines(pages))
+    text = '\n\n'.join(paragraphs)
+    if not title or f' {fold(title)} ' not in f' {fold(text)} ':
+        return None, text
+    if len(paragraphs) > 1 and fold(paragraphs[0]) == fold(title):
+        text = '\n\n'.join(paragraphs[1:])
+    return ' '.join(title.split()), text
+
+
+def _lines(pages: list[str]) -> list[str]:
+    """The lines of all pages without their headers, footers and numbers."""
+    by_page = [[line for line in map(str.strip, page.translate(_LIGATURES).splitlines()) if line] for page in pages]
+    numbered = lambda line: re.sub(r'\d+', '#', line)  # a header may hold the number of its page
+    at_edges = collections.Counter(
+        key for lines in by_page for key in set(map(numbered, lines[:_EDGE_LINES] + lines[-_EDGE_LINES:]))
+    )
+    is_header = lambda line: at_edges[numbered(line)] >= _REPEATED_ON or not any(map(str.isalpha, line))
+    for lines in by_page:
+        for edge in (0, -1):
+            for _ in range(_EDGE_LINES):
+                if lines and is_header(lines[edge]):
+                    lines.pop(edge)
+    return [line for lines in by_page for line in lines]
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """Lines joined into paragraphs, with the words that were divided at their ends."""
+    short = _SHORT * max([_LEAST_USUAL, statistics.median(map(len, lines))]) if lines else 0
+    paragraphs: list[str] = []
+    ended = True
+    for line in lines:
+        if ended:
+            paragraphs.append(line)
+        elif re.search(rf'\w[{_HYPHEN}]$', paragraphs[-1]):
+            # 'encyclo-', 'pedia', but 'Joliot-', 'Curie' and '1914-', '1918'
+            is_divided = line[0].islower() and paragraphs[-1][-2].isalpha()
+            paragraphs[-1] = (paragraphs[-1][:-1] if is_divided else paragraphs[-1]) + line
+        else:
+            paragraphs[-1] += f' {line}'
+        ended = len(line) < short and line[-1] not in _HYPHEN
+    return [paragraph.replace('\N{SOFT HYPHEN}', '') for paragraph in paragraphs]

@@ -1,0 +1,192 @@
+"""PDF files are read in paragraphs, and those that cannot be are told with what to do."""
+
+import io
+import json
+import sys
+from textwrap import wrap
+
+import pypdf
+import pytest
+
+import opql_jax
+from opql_jax import cli
+from opql_jax.core.errors import InputError
+from opql_jax.datasets.pdf_text import read_pdf
+from opql_jax.datasets.plain_text import PlainText
+
+from trios import TRIOS, write
+
+ENGINE = TRIOS['engine']
+ADA, BYRON = ENGINE.documents['Ada Lovelace'], ENGINE.documents['Lord Byron']
+
+
+def pdf(*pages, title=None):
+    """The bytes of a PDF whose pages have these lines."""
+    kids = ' '.join(f'{4 + 2 * i} 0 R' for i in range(len(pages)))
+    objects = [
+        '<< /Type /Catalog /Pages 2 0 R >>',
+        f'<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>',
+        '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>',
+    ]
+    for i, lines in enumerate(pages):
+        font = '/Resources << /Font << /F 3 0 R >> >>'
+        objects.append(f'<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * i} 0 R {font} >>')
+        shown = ''.join(f'<{line.encode("cp1252").hex()}> Tj T* ' for line in lines)
+        stream = f'BT /F 12 Tf 14 TL 72 720 Td {shown}ET'
+        objects.append(f'<< /Length {len(stream)} >>\nstream\n{stream}\nendstream')
+    objects.append(f'<< /Title ({title or ""}) >>')
+    data, starts = b'%PDF-1.4\n', []
+    for number, content in enumerate(objects, 1):
+        starts.append(len(data))
+        data += f'{number} 0 obj\n{content}\nendobj\n'.encode()
+    table = f'xref\n0 {len(objects) + 1}\n0000000000 65535 f \n' + ''.join(f'{start:010d} 00000 n \n' for start in starts)
+    trailer = f'trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info {len(objects)} 0 R >>\nstartxref\n{len(data)}\n%%EOF\n'
+    return data + (table + trailer).encode()
+
+
+def with_password(data, password, **options):
+    writer = pypdf.PdfWriter(io.BytesIO(data))
+    writer.encrypt(password, 'owner', algorithm='RC4-128', **options)
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+@pytest.fixture
+def texts(tmp_path):
+    folder = tmp_path / 'texts'
+    folder.mkdir()
+    return folder
+
+
+def read(tmp_path, *sources, max_reject_fraction=0.01):
+    reader = PlainText(tuple(map(str, sources)), max_reject_fraction=max_reject_fraction)
+    return reader.documents(tmp_path / 'rejected.jsonl')
+
+
+def test_lines_become_paragraphs_and_divided_words_whole(texts):
+    (texts / 'a.pdf').write_bytes(
+        pdf(
+            ['Two mathematicians', *wrap(ADA), *wrap(BYRON, 60)],
+            [
+                'The work of Irène Joliot-Curie and of others is told in an encyclo-',
+                'pedia of the sciences, and that of the physicist Irène Joliot-',
+                'Curie of 1914\N{EN DASH}1918 is told - as all of it is - by an inter-',
+                '\N{LEFT DOUBLE QUOTATION MARK}view\N{RIGHT DOUBLE QUOTATION MARK}.',
+            ],
+        )
+    )
+    title, text = read_pdf(texts / 'a.pdf')
+    assert title is None
+    assert text.split('\n\n') == [
+        'Two mathematicians',
+        ADA,
+        BYRON,
+        'The work of Irène Joliot-Curie and of others is told in an encyclopedia of the sciences, and that of the physicist Irène Joliot-Curie'
+        ' of 1914\N{EN DASH}1918 is told - as all of it is - by an inter-\N{LEFT DOUBLE QUOTATION MARK}view\N{RIGHT DOUBLE QUOTATION MARK}.',
+    ]
+
+
+def test_what_pages_repeat_at_their_edges_is_left_out(texts):
+    body = [f'Ada Lovelace wrote the note {name} on the Analytical Engine of Babbage.' for name in 'ABCD']
+    pages = [[f'Notes {n}', 'A Journal', body[n], 'A Journal', f'See note {n}', f'- {n + 1} -'] for n in range(4)]
+    pages[3][2:2] = ['Appendix']
+    (texts / 'a.pdf').write_bytes(pdf(*pages))
+    # In the middle of a page 'A Journal' is text; what is on two pages only is, too.
+    _, text = read_pdf(texts / 'a.pdf')
+    joined = 'A Journal\n\n'.join
+    assert text == joined([f'{line} ' for line in body[:3]] + [f'Appendix\n\n{body[3]} ']) + 'A Journal'
+    (texts / 'b.pdf').write_bytes(pdf(*pages[:2]))
+    assert read_pdf(texts / 'b.pdf')[1].count('Notes') == 2
+
+
+def test_a_page_that_is_read_over_its_end_goes_on(texts):
+    lines = wrap(ADA)
+    (texts / 'a.pdf').write_bytes(pdf([*lines[:2], '1'], [*lines[2:], '2']))
+    assert read_pdf(texts / 'a.pdf') == (None, ADA)
+
+
+@pytest.mark.parametrize(
+    'metadata, first_line, title',
+    [
+        ('Ada Lovelace', 'ADA LOVELACE', 'Ada Lovelace'),
+        ('Microsoft Word - draft2.doc', 'The Countess', 'The Countess'),
+        (None, 'Lines by nobody.', 'charles babbage'),
+        ('untitled', None, 'charles babbage'),
+    ],
+)
+def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_files(
+    tmp_path, texts, metadata, first_line, title
+):
+    (texts / 'charles_babbage.pdf').write_bytes(pdf([*([first_line] if first_line else []), *wrap(ADA)], title=metadata))
+    [document] = read(tmp_path, texts)
+    assert (document.id, document.title, document.title_entity) == ('texts/charles_babbage.pdf', title, title)
+    assert document.text.replace('Lines by nobody.\n\n', '') == ADA
+
+
+GOOD = pdf(wrap(ADA))
+BAD = {
+    'empty': (b'', 'cannot be read as PDF: truncated or damaged'),
+    'no PDF': (b'Ada Lovelace', 'cannot be read as PDF: truncated or damaged'),
+    'truncated at its end': (GOOD[:-7], 'cannot be read as PDF: truncated or damaged'),
+    'truncated in a page': (GOOD[: len(GOOD) // 2], 'cannot be read as PDF: truncated or damaged'),
+    'without pages': (
+        GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),
+        'cannot be read|no text in 0 p',
+    ),
+    'images': (pdf([], []), 'no text in 2 pages, which may be images of it: .*ocrmypdf'),
+    'with a password': (with_password(GOOD, 'secret'), 'encrypted: take off the password first, .*qpdf'),
+}
+
+
+@pytest.mark.parametrize('name', BAD)
+def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, name, caplog):
+    content, reason = BAD[name]
+    (texts / 'bad.PDF').write_bytes(content)
+    with pytest.raises(InputError, match=rf'1 of 1 files are bad.*texts/bad\.PDF: ({reason})'):
+        read(tmp_path, texts)
+    write(texts, {'Lord Byron': BYRON})
+    (tmp_path / 'rejected.jsonl').unlink()
+    assert [document.id for document in read(tmp_path, texts, max_reject_fraction=0.5)] == ['texts/lord byron.txt']
+    [row] = map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())
+    assert row['file'] == 'texts/bad.PDF' and '1 of 2 files are bad and left out' in caplog.text
+    assert not [record for record in caplog.records if record.name.startswith('pypdf')]
+
+
+def test_no_damage_ends_in_anything_but_a_message(texts):
+    path = texts / 'a.pdf'
+    for at in range(0, len(GOOD), 13):
+        path.write_bytes(GOOD[:at] + b'%<<' + GOOD[at + 3 :])
+        try:
+            read_pdf(path)
+        except InputError as error:
+            assert 'cannot be read as PDF' in str(error) or 'no text in' in str(error)
+
+
+def test_a_pdf_that_anyone_may_open_is_read_though_it_is_encrypted(texts):
+    (texts / 'a.pdf').write_bytes(with_password(GOOD, ''))
+    assert read_pdf(texts / 'a.pdf') == (None, ADA)
+
+
+def test_a_pdf_says_what_it_needs_and_nothing_else_needs_that(tmp_path, texts, monkeypatch):
+    write(texts, {'Lord Byron': BYRON})
+    monkeypatch.setitem(sys.modules, 'pypdf', None)
+    assert len(read(tmp_path, texts)) == 1
+    (texts / 'a.pdf').write_bytes(GOOD)
+    with pytest.raises(InputError, match=r"^PDF files need pypdf: .*pip install -e '\.\[pdf\]'$"):
+        read(tmp_path, texts)
+
+
+def test_the_command_reads_them_and_adds_more(tmp_path, texts, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (texts / 'ada.pdf').write_bytes(pdf(['Ada Lovelace', *wrap(ADA)], title='Ada Lovelace'))
+    cli.main(['index', 'texts', '--out', 'mine.kb'])
+    for title in ('Charles Babbage', 'Lord Byron'):
+        (texts / f'{title}.pdf').write_bytes(pdf([title, *wrap(ENGINE.documents[title])]))
+    capsys.readouterr()
+    cli.main(['add', 'mine.kb', 'texts', '--json'])
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts['added'], counts['skipped']) == (2, 1)
+    with opql_jax.open('mine.kb') as kb:
+        for asked in ENGINE.asked:
+            assert kb.ask(asked.question).names[0] == asked.answer
