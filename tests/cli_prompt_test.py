@@ -230,7 +230,7 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
         monkeypatch.setattr('builtins.input', typed)
         prompt.run(':forget 1')
         out = capsys.readouterr().out
-        assert read in out and ('1 documents cut' in out) == (said == 'y')
+        assert read in out and ('1 document cut' in out) == (said == 'y')
         assert any(read in text for text in VirtualKB.open(copy).prepared.passages['text'].to_pylist()) == (said != 'y')
     add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': 'Ida Rhodes was a mathematician, born in Kamianets.'}])
     prompt.run('Where was Ida Rhodes born?')

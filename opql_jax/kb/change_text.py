@@ -162,8 +162,12 @@ class Change:
         return {name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut', 'skipped')}
 
     def __str__(self) -> str:
-        said = [f'{count:,} documents {name}' for name, count in self.counts().items() if count and name != 'skipped']
-        said += [f'{self.skipped:,} were there already'] if self.skipped else []
+        said = [
+            f'{count:,} {"document" if count == 1 else "documents"} {name}'
+            for name, count in self.counts().items()
+            if count and name != 'skipped'
+        ]
+        said += [f'{self.skipped:,} {"was" if self.skipped == 1 else "were"} there already'] if self.skipped else []
         return ', '.join(said) or 'nothing to change'
 
 

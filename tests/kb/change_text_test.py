@@ -119,7 +119,7 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
         changed.add({'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'})
         changed.add({'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': 'Lord Byron lived in Venice.'}, replace=True)
         changed.remove(document='a/charles babbage.txt')
-    assert str(changed) == '1 documents added, 1 documents replaced, 1 documents removed'
+    assert str(changed) == '1 document added, 1 document replaced, 1 document removed'
     assert list(documents(half)) == ['a/ada lovelace.txt', 'a/lord byron.txt', 'new']
 
     # The parts of the version before are there as long as it is open, and then only what is a user's.
@@ -228,7 +228,7 @@ def test_the_commands(folder, half, capsys):
     cli.main(['add', str(half), str(folder / 'a')])
     assert '3 were there already' in capsys.readouterr().out
     cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
-    assert '1 documents removed' in capsys.readouterr().out
+    assert '1 document removed' in capsys.readouterr().out
     cli.main(['info', str(half), '--json'])
     told = json.loads(capsys.readouterr().out)
     assert (told['documents'], told['parts']['text'], told['rejected']) == (2, 'text-2', 0)
