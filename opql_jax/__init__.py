@@ -8,6 +8,14 @@ def open(kb, **options):
     return VirtualKB.open(kb, **options)
 
 
+def index(texts, out, **options):
+    """Builds a knowledge base of texts or a table of them in the folder `out`, and opens it; see `index_documents`."""
+    from opql_jax.kb.index_documents import index_documents  # as above
+
+    index_documents(texts, out, **options)
+    return open(out)
+
+
 def load_encoder(folder='default'):
     """Opens a relation encoder that any English text can use, by default the one that ships with the package: a `TextEncoder`."""
     from opql_jax.models.text_encoder import TextEncoder  # as above

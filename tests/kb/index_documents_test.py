@@ -1,0 +1,74 @@
+"""Texts that are in memory become the same knowledge base as files of them."""
+
+import pathlib
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+pytest.importorskip('spacy', reason='spaCy is not installed')
+
+import opql_jax
+from opql_jax.core.errors import InputError
+from opql_jax.kb.index_text import index_text
+
+TEXTS = [
+    'Ada Lovelace was an English mathematician. She was the daughter of Lord Byron.',
+    'Lord Byron was an English poet. He died in Missolonghi in 1824.',
+]
+TITLES = ['Ada Lovelace', 'Lord Byron']
+
+
+def documents(kb):
+    table = kb.prepared.passages
+    return list(zip(table['doc_id'].to_pylist(), table['title'].to_pylist(), table['text'].to_pylist()))
+
+
+@pytest.fixture(scope='module')
+def of_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('files')
+    for number, (title, text) in enumerate(zip(TITLES, TEXTS)):
+        (folder / f'{number}.txt').write_text(f'{title}\n\n{text}')
+    index_text([str(folder)], folder / 'kb', processes=1)
+    return opql_jax.open(folder / 'kb')
+
+
+@pytest.mark.parametrize(
+    'texts',
+    [
+        [{'id': 0, 'title': TITLES[0], 'text': TEXTS[0], 'year': 1815}, TEXTS[1]],
+        pd.DataFrame({'text': TEXTS, 'year': [1815, 1824]}),
+        pa.table({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, 8]}),
+    ],
+    ids=['a list', 'a DataFrame', 'a table with titles and ids'],
+)
+def test_texts_in_memory_say_what_files_say(texts, tmp_path, of_files):
+    kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
+    assert [row[1:] for row in documents(kb)] == [row[1:] for row in documents(of_files)]
+    question = 'Where did the father of Ada Lovelace die?'
+    assert kb.ask(question).names[0] == of_files.ask(question).names[0] == 'Missolonghi'
+
+
+def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
+    file = tmp_path / 'ada.txt'
+    file.write_text(TEXTS[0])
+    texts = [{'id': 'byron', 'text': TEXTS[1]}, file, 'Charles Babbage was a friend of Ada Lovelace.']
+    kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
+    assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
+
+
+@pytest.mark.parametrize(
+    'texts, message',
+    [
+        ([], 'texts: there is none'),
+        ([TEXTS[0], 3], 'text 1: expected a string'),
+        ([{'title': 'Ada'}], 'text: missing'),
+        (pd.DataFrame({'body': TEXTS}), 'no column "text", but body'),
+        ('missing.txt', 'no such file'),
+        (pathlib.Path('missing.txt'), 'no such file'),
+    ],
+)
+def test_what_is_no_text_is_refused(texts, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
+    assert not (tmp_path / 'kb' / 'manifest.json').exists()
