@@ -18,6 +18,8 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import shown
 
 UNKNOWN_KIND = 'name'
+# Of what only the title of a document names, and no text: 'A guide for visitors'.
+TITLE_KIND = 'title'
 
 
 class EntityVocab:
@@ -30,7 +32,8 @@ class EntityVocab:
         keys: unique identifiers, as the links of documents carry them.
         names: the name of each, for people.
         aliases: further spellings of each name.
-        kinds: what each is: 'person', 'place', 'date' or another value of `recognition.KINDS`; UNKNOWN_KIND if nothing tells.
+        kinds: what each is: 'person', 'place', 'date' or another value of `recognition.KINDS`; TITLE_KIND if only a title names
+            it, and UNKNOWN_KIND if nothing tells.
         id_of_key: the id of each key.
         spellings: the id that each name or alias means.
     """

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import bisect
 import collections
+import dataclasses
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from opql_jax.corpus.concepts import CONCEPT, name_of
 from opql_jax.corpus.definitions import defined_kind
 from opql_jax.corpus.documents import Document, Mention
-from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
+from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
+from opql_jax.corpus.pronouns import pronouns
 from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span, begins_sentence
 
 _BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
@@ -28,8 +30,8 @@ _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
 _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"})
-# Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
-_SHORTENED = frozenset({'person', UNKNOWN_KIND})
+# Kinds of what may be a person. Their names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
+_PERSONS = frozenset({'person', UNKNOWN_KIND})
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
 # Characters around a mention in which the word in brackets of a title is looked for.
@@ -93,14 +95,26 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         if about is not None and (kind := defined_kind(document.text)):
             kinds_by_definition[about] = kind
         resolved.append(Document(document.id, document.title, document.text, tuple(mentions), about))
+    kind_of = {
+        key: kinds_by_definition.get(key) or (_most_frequent(counts) if counts else TITLE_KIND) for key, counts in kinds.items()
+    }
+    resolved = [with_pronouns(document, kind_of) for document in resolved]
     names, aliases = [], []
-    kind_of = lambda key: kinds_by_definition.get(key) or _most_frequent(kinds[key])
     for key, counts in spellings.items():
         # Its full forms before the short ones.
         forms = sorted(counts, key=lambda form: (fold(form) != key, -counts[form], form))
         names.append(titles.name.get(key) or forms[0])
         aliases.append([form for form in forms if form != names[-1]])
-    return EntityVocab(list(spellings), names, aliases, list(map(kind_of, spellings))), resolved
+    return EntityVocab(list(spellings), names, aliases, [kind_of[key] for key in spellings]), resolved
+
+
+def with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
+    """A document with whom its pronouns mean, unless it may be about a person, of whom all that it names is taken to be said anyway."""
+    mentions, about = document.mentions or (), document.title_entity
+    if about is not None and kinds[about] in _PERSONS:
+        return document
+    found = pronouns(document.text, mentions, kinds)
+    return dataclasses.replace(document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start)))
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
@@ -175,7 +189,7 @@ class _Names:
         short_for: dict[str, set[str]] = collections.defaultdict(set)
         for name, kind in names.items():
             words = name.split()
-            if len(words) > 1 and kind in _SHORTENED:
+            if len(words) > 1 and kind in _PERSONS:
                 short_for[words[-1]].add(name)
                 short_for[words[0]].add(name)
             elif len(words) > 1 and words[-1] in _FORMS:
@@ -184,7 +198,7 @@ class _Names:
             long = short_for.get(name, set()) - {name}
             # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
             longest = max(long, key=len, default='')
-            if longest and kind in _SHORTENED | {'organisation'} and all(f' {other} ' in f' {longest} ' for other in long):
+            if longest and kind in _PERSONS | {'organisation'} and all(f' {other} ' in f' {longest} ' for other in long):
                 self._long[name] = longest
         for before, after in zip(spans, spans[1:]):
             between = document.text[before.end : after.start]

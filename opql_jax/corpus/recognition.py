@@ -145,7 +145,7 @@ Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
 POSSESSIVE = re.compile(r"['’]s?$")
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
-_EDGES = ' \t\r\n"“”‘’\',;:.()[]{}'
+_EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 
 def begins_sentence(text: str, start: int) -> bool:

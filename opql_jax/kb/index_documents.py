@@ -49,7 +49,9 @@ def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathL
 
 def _record(number: int, text: Any) -> dict[str, Any]:
     if not isinstance(text, str | dict):
-        raise InputError(f'texts: text {number}: expected a string, a document {{id, title, text}} or a path, found {shown(text)}')
+        raise InputError(
+            f'texts: text {number}: expected a string, a document {{id, title, text}} or a path, found {shown(text)}'
+        )
     record = {'text': text} if isinstance(text, str) else text
     return {'id': str(number)} | {name: record[name] for name in ('id', 'title', 'text') if record.get(name) is not None}
 

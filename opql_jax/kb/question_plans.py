@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
+from opql_jax.corpus.entities import TITLE_KIND
 from opql_jax.retrieval.words import words_of
 
 # Where a phrase may begin, and words at which it may end.
@@ -145,7 +146,7 @@ _WANTED = tuple(
         (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),
         (_NOUN % 'languages?', ('language', 'group')),
         (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
-        (_NOUN % WORK, ('work',)),
+        (_NOUN % WORK, ('work', TITLE_KIND)),
         (_NOUN % GROUP, ('organisation', 'group', 'person')),
         (r'\bwhere\b|' + _NOUN % PLACE, ('place', 'organisation')),
         (r'\bwho(?:m|se)?\b|' + _NOUN % PERSON, ('person', 'organisation', 'group')),

@@ -21,7 +21,7 @@ import numpy as np
 
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
-from opql_jax.corpus.entities import UNKNOWN_KIND
+from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.recognition import VALUES
 from opql_jax.data.prepared import Prepared
@@ -53,7 +53,7 @@ LONGER = 0.04
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
 # Kinds that no question is answered by unless it asks for them.
-_UNASKED = (*sorted(VALUES), 'group', CONCEPT)
+_UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 _YEAR = re.compile(r'\d{4}')
 
 

@@ -138,13 +138,20 @@ def test_values_are_entities_as_they_are_written():
     assert mentions == [('1815', '1815'), ('1852', '1852')]
 
 
+def test_a_pronoun_is_a_mention_of_whom_it_means_unless_the_text_is_about_a_person():
+    text = '[Ada Lovelace] met [Byron]. Her mother was [Annabella].'
+    for title, expected in (('A story', [('Her', 'Ada Lovelace')]), ('Byron', [])):
+        [mentions] = read((title, text), kinds=dict.fromkeys(('Ada Lovelace', 'Byron', 'Annabella'), 'person'))
+        assert [mention for mention in mentions if mention[0] == 'Her'] == expected
+
+
 def test_an_entity_is_of_the_known_kind_that_most_of_its_mentions_have():
     kinds = {'Ada Lovelace': 'place', 'Lovelace': 'person', 'Byron': 'work', 'BYRON': 'person', '1815': 'date'}
     text = '[Lovelace] and [Lovelace], [Countess], met [Byron], [BYRON] in [1815].'
     vocab, _ = resolve_marked(('Ada Lovelace', text), ('B', '[Countess] [Countess] [Ada Lovelace]'), kinds=kinds)
     # Byron's two are as frequent; B is a title that no text mentions.
     assert dict(zip(vocab.names, vocab.kinds, strict=True)) == {
-        'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person', '1815': 'date',
+        'Ada Lovelace': 'person', 'B': 'title', 'Countess': 'name', 'BYRON': 'person', '1815': 'date',
     }  # fmt: skip
 
 
@@ -165,7 +172,7 @@ def test_what_a_document_is_about_has_the_kind_that_it_defines():
     vocab, _ = resolve_marked(
         ('Laura', '[Laura] is a film.'), ('B', '[Laura] by [Otto].'), kinds={'Laura': 'person', 'Otto': 'person'}
     )
-    assert dict(zip(vocab.names, vocab.kinds)) == {'Laura': 'work', 'B': 'name', 'Otto': 'person'}
+    assert dict(zip(vocab.names, vocab.kinds)) == {'Laura': 'work', 'B': 'title', 'Otto': 'person'}
 
 
 def test_a_concept_is_no_name_that_is_spelled_like_it():

@@ -1,0 +1,85 @@
+"""Whom pronouns mean. Names are marked as `[name]`; a mark is `[name|kind]` where it is not a person's."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opql_jax.corpus.documents import Mention
+from opql_jax.corpus.pronouns import pronouns
+
+_MARKED = re.compile(r'\[([^\]|]+)(?:\|([a-z]+))?\]')
+
+
+def read(marked):
+    """The text without marks, its mentions, and the kinds of what they name."""
+    text, mentions, kinds, at = '', [], {}, 0
+    for match in _MARKED.finditer(marked):
+        text += marked[at : match.start()]
+        mentions.append(Mention(len(text), len(text) + len(match[1]), match[1]))
+        kinds.setdefault(match[1], match[2] or 'person')
+        text += match[1]
+        at = match.end()
+    return text + marked[at:], mentions, kinds
+
+
+def meant(marked):
+    """Each pronoun that means something, with what it means."""
+    text, mentions, kinds = read(marked)
+    return [(text[found.start : found.end], found.entity) for found in pronouns(text, mentions, kinds)]
+
+
+@pytest.mark.parametrize(
+    'marked, expected',
+    [
+        ('[Ada] was born in [London|place]. Her mother came from [Ulm|place].', [('Her', 'Ada')]),
+        ('[Ada] met [Karl Brandt]. She left.', [('She', 'Ada')]),  # what a sentence names first
+        ('[Ada] wrote. She met [Karl]. He left.', [('She', 'Ada'), ('He', 'Karl')]),  # Ada is 'she'
+        ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
+        ('[Sir Hugh] saw [Ann]. She waved.', [('She', 'Ann')]),
+        ('[Ada] slept. It rained. She left for [Bath|place].', [('She', 'Ada')]),  # some sentences back
+        ('[Ada] slept. It rained. It blew. It froze. She left.', []),  # too far
+        ('It rained. He left.', []),  # nobody
+        # A sentence that names somebody needs no pronoun for them, and of several the first is enough.
+        ('[Ada] left, as she was ill.', []),
+        ('[Ada] was ill. She left because she was ill.', [('She', 'Ada')]),
+        # Objects are left open.
+        ('[Ada] left. [Tom|place] saw her in [Bath|place]. They saw him.', []),
+        # So are things.
+        ('[Acme|organisation] grew. Its chief executive is [Piers].', []),
+    ],
+)
+def test_a_pronoun_means_what_was_named_first_before(marked, expected):
+    assert meant(marked) == expected
+
+
+_WORDS = st.sampled_from(
+    [
+        '[Ada]',
+        '[Karl]',
+        '[Acme|organisation]',
+        '[Ulm|place]',
+        '[His House|work]',
+        'he',
+        'She',
+        'her',
+        'its',
+        'The town',
+        'saw',
+        '.',
+        '\n',
+    ]
+)
+
+
+@given(st.lists(_WORDS, max_size=30))
+def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(words):
+    text, mentions, kinds = read(' '.join(words).replace(' .', '.'))
+    found = pronouns(text, mentions, kinds)
+    assert found == sorted(found, key=lambda mention: mention.start)
+    for each in found:
+        assert all(each.end <= other.start or other.end <= each.start for other in [*mentions, *found] if other is not each)
+        assert any(other.entity == each.entity and other.start < each.start for other in mentions)
+        word = text[each.start : each.end].lower()
+        assert kinds[each.entity] == 'person' and word in ('he', 'she', 'her', 'his')
