@@ -1,13 +1,14 @@
 """The explorer as an application: pages for people, `/api/…` for programs. Pages need no JavaScript, and load nothing from elsewhere."""
 
+import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import TypeVar
 from urllib.parse import urlencode
 
+import anyio.to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -23,6 +24,10 @@ from opql_jax.explorer.snippets import snippets
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
 
+# Pages that are made at a time; others wait. Python runs one thread at a time, so more of them are no faster, and each change,
+# which is one thread, too, would take that much longer.
+PAGES_AT_ONCE = 2 * (os.cpu_count() or 1)
+
 T = TypeVar('T')
 
 
@@ -32,6 +37,8 @@ class Explorer:
     def __init__(self, folder: str | os.PathLike, writable: bool = False, needs_token: bool = False, local: bool = True):
         self._current = Current(folder)
         self._changes = Changes(folder) if writable else None
+        # Changes take no place of a page, however many wait for each other.
+        self._changing = anyio.CapacityLimiter(1)
         self._map: tuple[VirtualKB, list[views.Point]] | None = None
         self._folder = pathlib.Path(os.path.abspath(folder))
         self._title, self._needs_token, self._local = self._folder.name, needs_token, local
@@ -67,7 +74,7 @@ class Explorer:
             Mount('/static', StaticFiles(directory=STATIC)),
         ]
 
-    # ---- Pages: each runs in a thread of its own ----
+    # ---- Pages: each runs in a thread ----
 
     def ask(self, request: Request) -> Response:
         kb, text = self._current.kb(), request.query_params.get('q', '').strip()
@@ -141,9 +148,9 @@ class Explorer:
 
     async def _change(self, function: Callable[..., T], *arguments) -> T:
         """The result of a change, once the new version is open, so that the next page shows it."""
-        result = await run_in_threadpool(function, *arguments)
+        result = await anyio.to_thread.run_sync(function, *arguments, limiter=self._changing)
         try:
-            await run_in_threadpool(self._current.newest)
+            await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
             raise HTTPException(503, f'The change was made, but the new version cannot be opened: {error}') from error
         return result
@@ -197,7 +204,15 @@ def make_app(
     """
     explorer = Explorer(folder, writable, needs_token=token is not None, local=set(hosts) <= set(guard.LOOPBACK))
     handlers = {InputError: explorer.refused, HTTPException: explorer.failed}
-    return guard.Guard(Starlette(routes=explorer.routes(), exception_handlers=handlers), hosts, token, rate)  # type: ignore[arg-type]
+    app = Starlette(routes=explorer.routes(), exception_handlers=handlers, lifespan=limited_pages)  # type: ignore[arg-type]
+    return guard.Guard(app, hosts, token, rate)
+
+
+@contextlib.asynccontextmanager
+async def limited_pages(app: Starlette) -> AsyncIterator[None]:
+    """Within it, `PAGES_AT_ONCE` threads make pages."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = PAGES_AT_ONCE
+    yield
 
 
 def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, writable: bool = False) -> None:

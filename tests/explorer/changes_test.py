@@ -1,8 +1,11 @@
 """Pages change what they show, and nothing else: a text is added, a document or a sentence is forgotten, and it comes back."""
 
+import asyncio
 import html
 import re
 import shutil
+import threading
+import time
 
 import pytest
 
@@ -16,10 +19,11 @@ from opql_jax.kb.index_text import index_text
 import films
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
-pytest.importorskip('httpx', reason='httpx is not installed')
+httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
 from opql_jax.explorer import app
+from opql_jax.explorer.changes import Changes
 
 QUERY = {'q': 'Ingrid Solberg . directed', 'top': 50}
 TEXT = 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
@@ -163,3 +167,34 @@ def test_a_page_that_was_left_open_over_an_update_changes_nothing_else(client, f
     told = client.post('/undo', data=forms(newer, '/undo')[0])
     assert told.status_code == 400 and "'holm' was changed by another program since: nothing was taken back" in words(told)
     assert documents(folder) == there
+
+
+def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(folder, monkeypatch):
+    """And no more of them than that."""
+    monkeypatch.setattr(app, 'PAGES_AT_ONCE', 2)
+    go_on, making, most = threading.Event(), [], []
+    monkeypatch.setattr(Changes, 'add', lambda *_: go_on.wait(60) and 'lind')
+    show = app.views.documents
+
+    def shown(*arguments):
+        making.append(1)
+        most.append(len(making))
+        time.sleep(0.05)
+        making.pop()
+        return show(*arguments)
+
+    monkeypatch.setattr(app.views, 'documents', shown)
+    explorer = app.make_app(folder, writable=True)
+
+    async def run():
+        transport = httpx.ASGITransport(explorer)
+        async with app.limited_pages(None), httpx.AsyncClient(transport=transport, base_url='http://localhost') as client:
+            fields = forms(await client.get('/documents'), '/add')[0]
+            changes = [asyncio.create_task(client.post('/add', data=fields | {'title': 'A', 'text': 'B'})) for _ in range(5)]
+            pages = await asyncio.wait_for(asyncio.gather(*(client.get('/documents') for _ in range(12))), 30)
+            assert not any(change.done() for change in changes)
+            go_on.set()
+            return pages + await asyncio.gather(*changes)
+
+    assert [response.status_code for response in asyncio.run(run())] == [200] * 12 + [303] * 5
+    assert max(most) == 2
