@@ -1,7 +1,7 @@
 """The entity table E over the devices of a mesh, softmax cross-entropy over all of its rows (paper §2, L_el), and attention.
 
 Rows are split over all devices, padded with zero rows to a multiple of their number. Each device scores its own rows chunk
-by chunk with an online log-sum-exp, forward and again backward, so that no array [mentions, n_entities] exists. Devices
+by chunk forward and again backward, so that no array [mentions, n_entities] exists. Devices
 exchange numbers per mention, [M], and vectors of mentions, [M, d_e]; never E or its gradient.
 """
 
