@@ -18,7 +18,7 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import shown
 
 UNKNOWN_KIND = 'name'
-# Of what only the title of a document names, and no text: 'A guide for visitors'.
+# Of what only the title of a document names, in words of which some are in lower case: 'The Guide for Visitors'.
 TITLE_KIND = 'title'
 
 

@@ -30,8 +30,8 @@ _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.
 _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th', 'æ': 'ae', 'œ': 'oe', 'ı': 'i', '’': "'"})
-# Kinds of what may be a person. Their names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
-_PERSONS = frozenset({'person', UNKNOWN_KIND})
+# Kinds whose names are shortened to one of their words, as those of organisations and places are not: Google is not Google Maps.
+_SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
 # Characters around a mention in which the word in brackets of a title is looked for.
@@ -95,8 +95,11 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         if about is not None and (kind := defined_kind(document.text)):
             kinds_by_definition[about] = kind
         resolved.append(Document(document.id, document.title, document.text, tuple(mentions), about))
+    # Nothing but its title names it, and that has words in lower case: 'The Guide for Visitors', unlike 'Ada Lovelace'.
+    is_heading = lambda key: not kinds[key] and any(word[0].islower() for word in titles.name.get(key, '').split())
     kind_of = {
-        key: kinds_by_definition.get(key) or (_most_frequent(counts) if counts else TITLE_KIND) for key, counts in kinds.items()
+        key: kinds_by_definition.get(key) or (TITLE_KIND if is_heading(key) else _most_frequent(counts))
+        for key, counts in kinds.items()
     }
     resolved = [with_pronouns(document, kind_of) for document in resolved]
     names, aliases = [], []
@@ -111,7 +114,8 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
 def with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
     """A document with whom its pronouns mean, unless it may be about a person, of whom all that it names is taken to be said anyway."""
     mentions, about = document.mentions or (), document.title_entity
-    if about is not None and kinds[about] in _PERSONS:
+    kind = None if about is None else kinds[about]
+    if kind == 'person' or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions)):
         return document
     found = pronouns(document.text, mentions, kinds)
     return dataclasses.replace(document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start)))
@@ -189,7 +193,7 @@ class _Names:
         short_for: dict[str, set[str]] = collections.defaultdict(set)
         for name, kind in names.items():
             words = name.split()
-            if len(words) > 1 and kind in _PERSONS:
+            if len(words) > 1 and kind in _SHORTENED:
                 short_for[words[-1]].add(name)
                 short_for[words[0]].add(name)
             elif len(words) > 1 and words[-1] in _FORMS:
@@ -198,7 +202,7 @@ class _Names:
             long = short_for.get(name, set()) - {name}
             # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
             longest = max(long, key=len, default='')
-            if longest and kind in _PERSONS | {'organisation'} and all(f' {other} ' in f' {longest} ' for other in long):
+            if longest and kind in _SHORTENED | {'organisation'} and all(f' {other} ' in f' {longest} ' for other in long):
                 self._long[name] = longest
         for before, after in zip(spans, spans[1:]):
             between = document.text[before.end : after.start]

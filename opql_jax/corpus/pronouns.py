@@ -1,34 +1,41 @@
-"""Whom the pronouns of a text mean: 'her' of "Her mother came from Ulm" after a sentence about Ada Lovelace.
+"""Resolves 'he', 'she', 'his' and 'her' to the persons they refer to: in "Her mother came from Ulm" after a sentence about Ada Lovelace, to her.
 
-Rules, which would rather say nothing than something wrong: 'he', 'she', 'his' and a 'her' before a noun mean the person whom their
-sentence names first, else the one whom the sentence before names first, and so on backwards. A person who was 'she' once is not 'he'
-later. What 'it', 'they', 'him' and 'her' as an object mean is left open.
+Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun, refers to the person whom its sentence
+names first, else to the one whom the sentence before names first, and so on backwards; not to one whom the last pronoun of the other
+gender referred to, nor to one whom a title or a pronoun that could mean nobody else has told the other gender of. A text that says 'he' or
+'she' before it names anybody is about somebody whom it does not name, and nothing in it is resolved. 'It', 'they', 'him' and 'her' as an
+object are left open.
 """
 
 import bisect
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
 from opql_jax.corpus.documents import Mention
+from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
 
-_PRONOUN = re.compile(r'\b(?:(?P<he>he|his)|she|her(?= (?P<behind>[a-z]+)\b))\b', re.IGNORECASE)
+# Not 'he or she' and 'his/her', which are nobody's.
+_PRONOUN = re.compile(
+    r'\b(?<!/)(?<!\bor )(?:(?P<he>[Hh]e|[Hh]is)|[Ss]he|[Hh]er(?= (?P<behind>[a-z]+)\b))\b(?!/)(?! or (?:s?he|his|her)\b)'
+)
 # Words after 'her' that go on after an object, as in "saw her in London".
 _BEHIND_OBJECT = frozenset(
     'a about an and as at because before but by during for from if in into of on or since so that the then there this to until when where'
     ' which while who with after again away back home not off out over up'.split()
 )
-# In a name or right before it.
+# What a name begins with, or stands right before it.
 _TITLE = re.compile(
-    r'\b(?:(?P<he>Mr|Sir|Lord|King|Prince|Duke|Count|Baron|Father|Brother|Uncle)|(?:Mrs|Ms|Miss|Lady|Queen|Princess|Duchess|Countess'
-    r'|Baroness|Dame|Mother|Sister|Aunt))\b'
+    r'(?:(?P<he>Mr|Sir|Lord|King|Prince|Duke|Count|Baron|Father|Brother|Uncle)|Mrs|Ms|Miss|Lady|Queen|Princess|Duchess|Countess'
+    r'|Baroness|Dame|Mother|Sister|Aunt)\b\.?'
 )
 # Sentences back in which a person is looked for.
 _SENTENCES = 3
 
 
 def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -> list[Mention]:
-    """The pronouns that mean persons whom their sentence does not name before.
+    """The pronouns that refer to persons whom their sentence does not name before.
 
     Args:
         text: any text.
@@ -39,31 +46,45 @@ def pronouns(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]) -
         A mention for each person and sentence at most, by start. None overlaps those given.
     """
     named = [mention for mention in mentions if kinds[mention.entity] == 'person']
-    starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions]) if named else []
-    sentence = lambda at: bisect.bisect_right(starts, at)
-    of_sentence: dict[int, dict[str, None]] = {}  # the persons whom a sentence means, in the order of the text
+    found_pronouns = list(_PRONOUN.finditer(text)) if named else []
+    if not found_pronouns or found_pronouns[0].start() < named[0].start:
+        return []
+    starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
+    sentence_number = lambda at: bisect.bisect_right(starts, at)
+    of_sentence: dict[int, dict[str, None]] = {}  # the persons whom a sentence refers to, in the order of the text
     is_he: dict[str, bool] = {}
     for mention in named:
-        if title := _TITLE.search(text, max(0, mention.start - 10), mention.end):
+        if title := _title(text, mention):
             is_he.setdefault(mention.entity, title['he'] is not None)
+    last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
     ends = [mention.end for mention in mentions]
-    found: list[Mention] = []
-    before = 0
-    for pronoun in _PRONOUN.finditer(text) if named else ():
-        while before < len(named) and named[before].start < pronoun.start():
-            of_sentence.setdefault(sentence(named[before].start), {})[named[before].entity] = None
-            before += 1
-        i = bisect.bisect_right(ends, pronoun.start())
-        if (i < len(mentions) and mentions[i].start < pronoun.end()) or pronoun['behind'] in _BEHIND_OBJECT:
+    resolved: list[Mention] = []
+    next_named = 0
+    for pronoun in found_pronouns:
+        while next_named < len(named) and named[next_named].start < pronoun.start():
+            of_sentence.setdefault(sentence_number(named[next_named].start), {})[named[next_named].entity] = None
+            next_named += 1
+        overlapping = bisect.bisect_right(ends, pronoun.start())
+        if overlapping < len(mentions) and mentions[overlapping].start < pronoun.end():
             continue
-        he, here = pronoun['he'] is not None, sentence(pronoun.start())
-        for place in range(here, here - 1 - _SENTENCES, -1):
-            among = [person for person in of_sentence.get(place, ()) if is_he.get(person, he) == he]
-            if among:
-                if len(among) == 1:
-                    is_he[among[0]] = he
-                if among[0] not in of_sentence.get(here, ()):
-                    found.append(Mention(pronoun.start(), pronoun.end(), among[0]))
-                    of_sentence.setdefault(here, {})[among[0]] = None
+        is_name = pronoun[0][0].isupper() and not begins_sentence(text, pronoun.start())  # 'the bundle of His'
+        if is_name or pronoun['behind'] in _BEHIND_OBJECT:
+            continue
+        he, current = pronoun['he'] is not None, sentence_number(pronoun.start())
+        may_be = lambda person, he=he: is_he.get(person, he) == he and person != last.get(not he)
+        for number in range(current, current - 1 - _SENTENCES, -1):
+            candidates = list(itertools.islice(filter(may_be, of_sentence.get(number, ())), 2))
+            if candidates:
+                person = last[he] = candidates[0]
+                if len(candidates) == 1:
+                    is_he[person] = he
+                if person not in of_sentence.get(current, ()):
+                    resolved.append(Mention(pronoun.start(), pronoun.end(), person))
+                    of_sentence.setdefault(current, {})[person] = None
                 break
-    return found
+    return resolved
+
+
+def _title(text: str, mention: Mention) -> re.Match[str] | None:
+    before = re.search(r'(\w+\.?) $', text[max(0, mention.start - 12) : mention.start])
+    return _TITLE.match(text, mention.start, mention.end) or (_TITLE.fullmatch(before[1]) if before else None)

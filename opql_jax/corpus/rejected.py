@@ -71,7 +71,7 @@ def convert_records(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """What `convert` makes of records that are no lines of a file, such as rows of a table, each with where it stands.
+    """What `convert` makes of records that are no lines of a file, such as rows of a table and whole files, each with where it stands.
 
     Args:
         source: what holds the records, for messages.

@@ -17,7 +17,9 @@ _EDGE_LINES, _REPEATED_ON = 2, 3
 # A line that is shorter than this share of a usual one ends a paragraph; usual ones of prose have this many characters or more.
 _SHORT, _LEAST_USUAL = 0.7, 40
 _HYPHEN = '-\N{HYPHEN}\N{SOFT HYPHEN}'
-_LIGATURES = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ', ['ff', 'fi', 'fl', 'ffi', 'ffl', 'st', 'st'])))
+# Ligatures, and NUL, which stands for glyphs without a letter.
+_REPLACED = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ\0', ['ff', 'fi', 'fl', 'ffi', 'ffl', 'st', 'st', ' '])))
+_PAGE_NUMBER = re.compile(r'[-–—|\s]*(?:\d+|[ivxlc]+)(?:\s*/\s*\d+)?[-–—|\s]*')
 
 
 def check_installed() -> None:
@@ -42,9 +44,12 @@ def read_pdf(path: pathlib.Path) -> tuple[str | None, str]:
     try:
         with pypdf.PdfReader(path) as reader:
             title = reader.metadata.title if reader.metadata else None
+            title = title if isinstance(title, str) else None
             pages = [page.extract_text() for page in reader.pages]
     except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
         raise InputError('encrypted: take off the password first, as with `qpdf --decrypt`') from error
+    except OSError as error:
+        raise InputError(f'cannot be read: {error}') from error
     except Exception as error:  # of any kind, where a file is damaged
         raise InputError(f'cannot be read as PDF: truncated or damaged ({error})') from error
     if not any(map(str.strip, pages)):
@@ -62,12 +67,12 @@ def read_pdf(path: pathlib.Path) -> tuple[str | None, str]:
 
 def _lines(pages: list[str]) -> list[str]:
     """The lines of all pages without their headers, footers and numbers."""
-    by_page = [[line for line in map(str.strip, page.translate(_LIGATURES).splitlines()) if line] for page in pages]
+    by_page = [[line for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line] for page in pages]
     numbered = lambda line: re.sub(r'\d+', '#', line)  # a header may hold the number of its page
     at_edges = collections.Counter(
         key for lines in by_page for key in set(map(numbered, lines[:_EDGE_LINES] + lines[-_EDGE_LINES:]))
     )
-    is_header = lambda line: at_edges[numbered(line)] >= _REPEATED_ON or not any(map(str.isalpha, line))
+    is_header = lambda line: at_edges[numbered(line)] >= _REPEATED_ON or _PAGE_NUMBER.fullmatch(line)
     for lines in by_page:
         for edge in (0, -1):
             for _ in range(_EDGE_LINES):
@@ -79,16 +84,20 @@ def _lines(pages: list[str]) -> list[str]:
 def _paragraphs(lines: list[str]) -> list[str]:
     """Lines joined into paragraphs, with the words that were divided at their ends."""
     short = _SHORT * max([_LEAST_USUAL, statistics.median(map(len, lines))]) if lines else 0
-    paragraphs: list[str] = []
+    paragraphs: list[
+        list[str]
+    ] = []  # each of pieces, which are joined at last: a table may be one paragraph of thousands of lines
     ended = True
     for line in lines:
+        end = paragraphs[-1][-1][-2:] if paragraphs else ''
         if ended:
-            paragraphs.append(line)
-        elif re.search(rf'\w[{_HYPHEN}]$', paragraphs[-1]):
+            paragraphs.append([line])
+        elif re.fullmatch(rf'\w[{_HYPHEN}]', end):
             # 'encyclo-', 'pedia', but 'Joliot-', 'Curie' and '1914-', '1918'
-            is_divided = line[0].islower() and paragraphs[-1][-2].isalpha()
-            paragraphs[-1] = (paragraphs[-1][:-1] if is_divided else paragraphs[-1]) + line
+            if line[0].islower() and end[0].isalpha():
+                paragraphs[-1][-1] = paragraphs[-1][-1][:-1]
+            paragraphs[-1].append(line)
         else:
-            paragraphs[-1] += f' {line}'
+            paragraphs[-1] += [' ', line]
         ended = len(line) < short and line[-1] not in _HYPHEN
-    return [paragraph.replace('\N{SOFT HYPHEN}', '') for paragraph in paragraphs]
+    return [''.join(pieces).replace('\N{SOFT HYPHEN}', '') for pieces in paragraphs]

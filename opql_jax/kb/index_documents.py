@@ -1,18 +1,21 @@
-"""Makes a knowledge base of texts that are in memory: a list of them, or a table."""
+"""Builds a knowledge base from texts that are in memory: a list of them, or a table."""
 
 import json
+import numbers
 import os
 import pathlib
+import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.kb.index_text import index_text
+
+_FIELDS = ('id', 'title', 'text')
 
 
 def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathLike, **options) -> None:
@@ -30,36 +33,58 @@ def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathL
     """
     if isinstance(texts, str | os.PathLike):
         return index_text([os.fspath(texts)], kb, **options)
+    texts = _listed(texts)
+    sources = [os.fspath(each) for each in texts if isinstance(each, os.PathLike)]
+    records = [(number, _record(number, each)) for number, each in enumerate(texts) if not isinstance(each, os.PathLike)]
+    taken = {str(record['id']) for _, record in records if 'id' in record}
+    for number, record in records:
+        while 'id' not in record:
+            if str(number) not in taken:
+                record['id'] = str(number)
+            number += len(texts)
     with tempfile.TemporaryDirectory() as folder:
-        if hasattr(texts, '__arrow_c_stream__'):
-            file = pathlib.Path(folder, 'texts.parquet')
-            _write_table(pa.table(texts), file)
-            return index_text([os.fspath(file)], kb, **options)
-        texts = list(texts)
-        sources = [os.fspath(each) for each in texts if isinstance(each, os.PathLike)]
-        records = [_record(number, each) for number, each in enumerate(texts) if not isinstance(each, os.PathLike)]
+        file = pathlib.Path(folder, f'{pathlib.Path(folder).name}.jsonl')
         if records:
-            file = pathlib.Path(folder, 'texts.jsonl')
-            file.write_text('\n'.join(map(json.dumps, records)), encoding='utf-8')
+            file.write_text('\n'.join(json.dumps(record) for _, record in records), encoding='utf-8')
             sources.append(os.fspath(file))
-        if not sources:
-            raise InputError('texts: there is none: give a list of strings or documents, a table, or a path')
-        return index_text(sources, kb, **options)
+        try:
+            return index_text(sources, kb, **options)
+        except InputError as error:
+            message = re.sub(
+                r'To take them in: .*',
+                'To take them in: with opql_jax.open(kb).update() as change: change.add(...)',
+                str(error),
+            )
+            raise InputError(message.replace(os.fspath(file), 'texts').replace(file.name, 'texts')) from error
+
+
+def _listed(texts: Any) -> list[Any]:
+    if isinstance(texts, Mapping | Set | bytes) or not (isinstance(texts, Iterable) or hasattr(texts, '__arrow_c_stream__')):
+        raise InputError(f'texts: expected a list of strings or documents, a table, or a path, found {shown(texts)}')
+    if hasattr(texts, '__arrow_c_stream__'):
+        try:
+            table = pa.table(texts)
+            if 'text' not in table.column_names:
+                raise InputError(f'texts: the table has no column "text", but {", ".join(table.column_names) or "none"}')
+            texts = table.select([name for name in _FIELDS if name in table.column_names]).to_pylist()
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise InputError(f'texts: the table cannot be read: {error}') from error
+    if not (listed := list(texts)):
+        raise InputError('texts: empty: give a list of strings or documents, a table, or a path')
+    return listed
 
 
 def _record(number: int, text: Any) -> dict[str, Any]:
+    """The fields of a text that are there: a table has None, or NaN, where there is nothing."""
     if not isinstance(text, str | dict):
         raise InputError(
             f'texts: text {number}: expected a string, a document {{id, title, text}} or a path, found {shown(text)}'
         )
     record = {'text': text} if isinstance(text, str) else text
-    return {'id': str(number)} | {name: record[name] for name in ('id', 'title', 'text') if record.get(name) is not None}
-
-
-def _write_table(table: pa.Table, file: pathlib.Path) -> None:
-    if 'text' not in table.column_names:
-        raise InputError(f'texts: the table has no column "text", but {", ".join(table.column_names) or "none"}')
-    table = table.select([name for name in ('id', 'title', 'text') if name in table.column_names])
-    if 'id' not in table.column_names:
-        table = table.append_column('id', pa.array(map(str, range(len(table)))))
-    pq.write_table(table, file)
+    record = {name: record[name] for name in _FIELDS if record.get(name) is not None and record[name] == record[name]}
+    if isinstance(record.get('id'), numbers.Real) and float(record['id']).is_integer():
+        record['id'] = int(record['id'])
+    for name, value in record.items():
+        if not isinstance(value, str | int):
+            raise InputError(f'texts: text {number}: {name}: expected a string, found {shown(value)}')
+    return record

@@ -29,7 +29,7 @@ class Member(NamedTuple):
     Attributes:
         name: of the entity.
         weight: in 0 .. 1.
-        kind: 'person', 'place' or another value of `recognition.KINDS`; UNKNOWN_KIND if the text does not tell.
+        kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text does not tell.
         id: its row in the vocabulary.
         probability: that it is a right answer; None in a set, and where a trained model answers.
     """

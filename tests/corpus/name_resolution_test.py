@@ -145,13 +145,23 @@ def test_a_pronoun_is_a_mention_of_whom_it_means_unless_the_text_is_about_a_pers
         assert [mention for mention in mentions if mention[0] == 'Her'] == expected
 
 
+@pytest.mark.parametrize(
+    'title, kind', [('A guide for visitors', 'title'), ('The Book of Tides', 'title'), ('Tom Reeve', 'name')]
+)
+def test_a_title_that_no_text_names_is_a_title_unless_all_of_its_words_have_capitals(title, kind):
+    vocab, _ = resolve_marked((title, 'Born in [Walworth].'))
+    assert vocab.kinds[vocab.names.index(title)] == kind
+    vocab, _ = resolve_marked((title, f'[{title}] is by [Otto].'))
+    assert vocab.kinds[vocab.names.index(title)] == 'name'
+
+
 def test_an_entity_is_of_the_known_kind_that_most_of_its_mentions_have():
     kinds = {'Ada Lovelace': 'place', 'Lovelace': 'person', 'Byron': 'work', 'BYRON': 'person', '1815': 'date'}
     text = '[Lovelace] and [Lovelace], [Countess], met [Byron], [BYRON] in [1815].'
     vocab, _ = resolve_marked(('Ada Lovelace', text), ('B', '[Countess] [Countess] [Ada Lovelace]'), kinds=kinds)
     # Byron's two are as frequent; B is a title that no text mentions.
     assert dict(zip(vocab.names, vocab.kinds, strict=True)) == {
-        'Ada Lovelace': 'person', 'B': 'title', 'Countess': 'name', 'BYRON': 'person', '1815': 'date',
+        'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person', '1815': 'date',
     }  # fmt: skip
 
 
@@ -172,7 +182,7 @@ def test_what_a_document_is_about_has_the_kind_that_it_defines():
     vocab, _ = resolve_marked(
         ('Laura', '[Laura] is a film.'), ('B', '[Laura] by [Otto].'), kinds={'Laura': 'person', 'Otto': 'person'}
     )
-    assert dict(zip(vocab.names, vocab.kinds)) == {'Laura': 'work', 'B': 'title', 'Otto': 'person'}
+    assert dict(zip(vocab.names, vocab.kinds)) == {'Laura': 'work', 'B': 'name', 'Otto': 'person'}
 
 
 def test_a_concept_is_no_name_that_is_spelled_like_it():

@@ -34,7 +34,10 @@ def meant(marked):
     'marked, expected',
     [
         ('[Ada] was born in [London|place]. Her mother came from [Ulm|place].', [('Her', 'Ada')]),
-        ('[Ada] met [Karl Brandt]. She left.', [('She', 'Ada')]),  # what a sentence names first
+        (
+            '[Ada] met [Karl Brandt]. She left. He stayed.',
+            [('She', 'Ada'), ('He', 'Karl Brandt')],
+        ),  # whom a sentence names first
         ('[Ada] wrote. She met [Karl]. He left.', [('She', 'Ada'), ('He', 'Karl')]),  # Ada is 'she'
         ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
         ('[Sir Hugh] saw [Ann]. She waved.', [('She', 'Ann')]),
@@ -44,6 +47,14 @@ def meant(marked):
         # A sentence that names somebody needs no pronoun for them, and of several the first is enough.
         ('[Ada] left, as she was ill.', []),
         ('[Ada] was ill. She left because she was ill.', [('She', 'Ada')]),
+        # Titles stand before names or at their beginning.
+        ('The King saw [Ann]. She waved.', [('She', 'Ann')]),
+        ('[Billie Jean King] won. She retired.', [('She', 'Billie Jean King')]),
+        # Somebody whom the text does not name.
+        ('She was born in [London|place]. Her mother was [Anne]. She wrote.', []),
+        # Nobody, and no pronouns.
+        ('[Piers] leads. Each employee sends his or her report. He or she may appeal, and his/her team too.', []),
+        ('[Piers] leads. The bundle of His is in the heart.', []),
         # Objects are left open.
         ('[Ada] left. [Tom|place] saw her in [Bath|place]. They saw him.', []),
         # So are things.

@@ -64,6 +64,7 @@ def test_a_sentence_is_read_whole():
         ('the [Association (AAC] said', ['Association']),
         ('He saw [The Time Machine] there', ['The Time Machine']),
         ('[The Time Machine] is a book', ['Time Machine']),
+        ('[## Later] and [*Hamlet*]', ['Later', 'Hamlet']),
     ],
 )
 def test_what_surrounds_a_name_is_no_part_of_it(text, names):

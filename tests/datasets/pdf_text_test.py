@@ -102,8 +102,22 @@ def test_what_pages_repeat_at_their_edges_is_left_out(texts):
 
 def test_a_page_that_is_read_over_its_end_goes_on(texts):
     lines = wrap(ADA)
-    (texts / 'a.pdf').write_bytes(pdf([*lines[:2], '1'], [*lines[2:], '2']))
+    (texts / 'a.pdf').write_bytes(pdf([*lines[:2], '- 1 -'], [*lines[2:], '2 / 2']))
     assert read_pdf(texts / 'a.pdf') == (None, ADA)
+
+
+def test_a_year_that_ends_a_page_is_text_and_a_page_may_be_one_paragraph_of_many_lines(texts):
+    lines = ['Of all that Ada Lovelace wrote, most was written in the years until', '1843.']
+    (texts / 'a.pdf').write_bytes(pdf(lines * 3000))
+    assert read_pdf(texts / 'a.pdf')[1] == '\n\n'.join([' '.join(lines)] * 3000)
+    (texts / 'a.pdf').write_bytes(pdf(lines[:1] * 6000))
+    assert read_pdf(texts / 'a.pdf')[1] == ' '.join(lines[:1] * 6000)
+
+
+def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none(texts):
+    data = pdf(['Ada\0Lovelace wrote notes.'], title='Ada').replace(b'/Title (Ada)', b'/Title 12345')
+    (texts / 'a.pdf').write_bytes(data)
+    assert read_pdf(texts / 'a.pdf') == (None, 'Ada Lovelace wrote notes.')
 
 
 @pytest.mark.parametrize(
@@ -154,13 +168,16 @@ def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, nam
 
 
 def test_no_damage_ends_in_anything_but_a_message(texts):
-    path = texts / 'a.pdf'
-    for at in range(0, len(GOOD), 13):
+    path, refused = texts / 'a.pdf', []
+    places = range(0, len(GOOD), 13)
+    for at in places:
         path.write_bytes(GOOD[:at] + b'%<<' + GOOD[at + 3 :])
         try:
             read_pdf(path)
         except InputError as error:
             assert 'cannot be read as PDF' in str(error) or 'no text in' in str(error)
+            refused.append(at)
+    assert 0 < len(refused) < len(places)
 
 
 def test_a_pdf_that_anyone_may_open_is_read_though_it_is_encrypted(texts):

@@ -2,8 +2,8 @@
 
 import pathlib
 
+import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 pytest.importorskip('spacy', reason='spaCy is not installed')
@@ -36,11 +36,11 @@ def of_files(tmp_path_factory):
 @pytest.mark.parametrize(
     'texts',
     [
-        [{'id': 0, 'title': TITLES[0], 'text': TEXTS[0], 'year': 1815}, TEXTS[1]],
+        [{'id': np.int64(1), 'title': TITLES[0], 'text': TEXTS[0], 'year': 1815}, TEXTS[1]],
         pd.DataFrame({'text': TEXTS, 'year': [1815, 1824]}),
-        pa.table({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, 8]}),
+        pd.DataFrame({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, None]}),
     ],
-    ids=['a list', 'a DataFrame', 'a table with titles and ids'],
+    ids=['a list', 'a DataFrame', 'a DataFrame with gaps'],
 )
 def test_texts_in_memory_say_what_files_say(texts, tmp_path, of_files):
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
@@ -57,12 +57,24 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
 
 
+def test_other_texts_are_added_and_not_indexed_again(of_files):
+    with pytest.raises(InputError, match=r'To take them in: with opql_jax.open\(kb\)\.update'):
+        opql_jax.index(['Grace Hopper was born in New York City.'], out=of_files.folder.path, processes=1)
+
+
 @pytest.mark.parametrize(
     'texts, message',
     [
-        ([], 'texts: there is none'),
+        ([], 'texts: empty'),
+        (pd.DataFrame({'text': []}), 'texts: empty'),
+        ({'Ada': TEXTS[0]}, 'texts: expected a list'),
+        ({*TEXTS}, 'texts: expected a list'),
+        (None, 'texts: expected a list'),
+        (pd.DataFrame({'text': ['a', 1]}), 'texts: the table cannot be read'),
+        ([{'id': ['a'], 'text': TEXTS[0]}], 'text 0: id: expected a string'),
+        ([{'id': '', 'text': TEXTS[0]}], r'^texts: 1 of 1 lines'),
         ([TEXTS[0], 3], 'text 1: expected a string'),
-        ([{'title': 'Ada'}], 'text: missing'),
+        ([{'title': 'Ada'}], 'text'),
         (pd.DataFrame({'body': TEXTS}), 'no column "text", but body'),
         ('missing.txt', 'no such file'),
         (pathlib.Path('missing.txt'), 'no such file'),
