@@ -9,11 +9,11 @@ devices over D times those of one. Replicated work shows in both.
 
 **Read from the program.** `received_bytes` is what one device receives in a step of the strong batch. It equals
 
-    4 (D - 1) / D * (S + 2 (P + n d_r + n C (d_e + 4) + 6 + 2 s) + n (d_r + C d_e + C + 2)) + n (D - 1) / D
+    4 (D - 1) / D * (S + 2 (P + n d_r + n C (d_e + 6) + 6 + 2 s) + n (d_r + C d_e + C + 2)) + n (D - 1) / D
 
 bytes, or the benchmark stops with an error. The terms are the S of the encoder's parameters that are split, in s arrays, which are
 gathered; the sums over devices of the gradient of its P parameters (of its positions only as many as a row is long), of that of n
-relations, of L_el's four numbers and gradient for each of n C mentions, where a sum is a scatter and a gather, of 6 scalars, and of the
+relations, of L_el's six numbers and gradient for each of n C mentions, where a sum is a scatter and a gather, of 6 scalars, and of the
 norms of the s gradients, to clip and to log them; then the gathered relations, mention vectors, ids and flags. The entity table and
 its gradient stay where they are: the number of entities does not occur. `bucketed_over_formula`, for the most devices, is what they
 receive if the rows come in two buckets, over the formula: compiled for CPUs, each bucket's gradient is summed over devices by itself.
@@ -71,7 +71,7 @@ def formula_bytes(encoder, rows: int, length: int, devices: int, bytes_of_split:
     `bytes_of_split` are those of a parameter that is split: 4 to gather it and 8 to sum its gradient.
     """
     split, whole = parameters(encoder, devices)
-    summed = sum(whole) + rows * encoder.relation_dim + rows * CONTEXT * (encoder.entity_dim + 4) + 6 + 2 * len(split)
+    summed = sum(whole) + rows * encoder.relation_dim + rows * CONTEXT * (encoder.entity_dim + 6) + 6 + 2 * len(split)
     gathered = rows * (encoder.relation_dim + CONTEXT * encoder.entity_dim + CONTEXT + 2)
     unread = (encoder.max_length - length) * encoder.hidden_size  # of the positions, which have no gradient
     received = bytes_of_split * sum(split) - 8 * unread + 4 * (2 * summed + gathered) + rows
