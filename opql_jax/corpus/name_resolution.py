@@ -101,7 +101,7 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
         key: kinds_by_definition.get(key) or (TITLE_KIND if is_heading(key) else _most_frequent(counts))
         for key, counts in kinds.items()
     }
-    resolved = [with_pronouns(document, kind_of) for document in resolved]
+    resolved = [_with_pronouns(document, kind_of) for document in resolved]
     names, aliases = [], []
     for key, counts in spellings.items():
         # Its full forms before the short ones.
@@ -111,7 +111,7 @@ def resolve(documents: Iterable[Document], spans: Iterable[Sequence[Span]]) -> t
     return EntityVocab(list(spellings), names, aliases, [kind_of[key] for key in spellings]), resolved
 
 
-def with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
+def _with_pronouns(document: Document, kinds: Mapping[str, str]) -> Document:
     """A document with whom its pronouns mean, unless it may be about a person, of whom all that it names is taken to be said anyway."""
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]

@@ -1,4 +1,4 @@
-"""Resolves 'he', 'she', 'his' and 'her' to the persons they refer to: in "Her mother came from Ulm" after a sentence about Ada Lovelace, to her.
+"""Resolves 'he', 'she', 'his' and 'her' to persons: "Her mother came from Ulm" is about Ada Lovelace after a sentence that names her.
 
 Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun, refers to the person whom its sentence
 names first, else to the one whom the sentence before names first, and so on backwards; not to one whom the last pronoun of the other

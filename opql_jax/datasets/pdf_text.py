@@ -84,9 +84,8 @@ def _lines(pages: list[str]) -> list[str]:
 def _paragraphs(lines: list[str]) -> list[str]:
     """Lines joined into paragraphs, with the words that were divided at their ends."""
     short = _SHORT * max([_LEAST_USUAL, statistics.median(map(len, lines))]) if lines else 0
-    paragraphs: list[
-        list[str]
-    ] = []  # each of pieces, which are joined at last: a table may be one paragraph of thousands of lines
+    # Each of pieces, which are joined at last: a table may be one paragraph of thousands of lines.
+    paragraphs: list[list[str]] = []
     ended = True
     for line in lines:
         end = paragraphs[-1][-1][-2:] if paragraphs else ''

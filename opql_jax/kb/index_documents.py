@@ -64,11 +64,12 @@ def _listed(texts: Any) -> list[Any]:
     if hasattr(texts, '__arrow_c_stream__'):
         try:
             table = pa.table(texts)
-            if 'text' not in table.column_names:
-                raise InputError(f'texts: the table has no column "text", but {", ".join(table.column_names) or "none"}')
-            texts = table.select([name for name in _FIELDS if name in table.column_names]).to_pylist()
+            names = table.column_names
+            texts = table.select([name for name in _FIELDS if name in names]).to_pylist()
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise InputError(f'texts: the table cannot be read: {error}') from error
+        if 'text' not in names:
+            raise InputError(f'texts: the table has no column "text", but {", ".join(names) or "none"}')
     if not (listed := list(texts)):
         raise InputError('texts: empty: give a list of strings or documents, a table, or a path')
     return listed

@@ -17,10 +17,10 @@ from jax import lax
 
 from opql_jax.memory.follow import Queries, rankable, relation_values
 from opql_jax.memory.selection import SearchFilter, permitted, top_of
-from opql_jax.memory.sharding import ShardedMemory, platform_of
+from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel.collectives import QueryLayout
 from opql_jax.parallel.entity_table import pad_rows
-from opql_jax.parallel.mesh import MESH_AXES, ROWS
+from opql_jax.parallel.mesh import MESH_AXES, ROWS, platform_of
 
 # Of the scores of a chunk, or of its keys, on a device where these are not fused with their reduction.
 _CHUNK_BYTES = 1 << 26

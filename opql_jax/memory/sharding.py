@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.memory.follow import relation_bits
-from opql_jax.parallel.mesh import ROWS
+from opql_jax.parallel.mesh import ROWS, platform_of
 
 MODES = ('exact', 'approx')
 # The factored search keeps the maxima of buckets of rows, at most of so many; rows of a device are a multiple of it.
@@ -140,8 +140,3 @@ def _leading_directions(relations):
     sample /= np.maximum(size, _LONG * np.median(size) if len(sample) else 0) + np.finfo(np.float32).tiny
     _, directions = np.linalg.eigh(sample.T @ sample)  # the longest come last
     return directions[:, -max(1, relations.shape[1] * 3 // 8) :]
-
-
-def platform_of(mesh: Mesh) -> str:
-    """The kind of the mesh's devices: 'cpu', 'gpu' or 'tpu'."""
-    return mesh.devices.flat[0].platform

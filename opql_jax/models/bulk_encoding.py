@@ -19,7 +19,7 @@ from jax.sharding import Mesh, PartitionSpec
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.parallel.mesh import make_mesh, replicate
+from opql_jax.parallel.mesh import make_mesh, platform_of, replicate
 
 # Finer than in training, where every length has a place in every batch. Each length that occurs is compiled once.
 LENGTHS = tuple(range(16, max(batching.BUCKET_LENGTHS) + 1, 8))
@@ -63,7 +63,7 @@ class BatchedEncoder:
             options: how rows are batched.
         """
         mesh = options.mesh or make_mesh(local=True)
-        on_cpu = mesh.devices.flat[0].platform == 'cpu'
+        on_cpu = platform_of(mesh) == 'cpu'
         self._lengths = np.sort(options.lengths)
         self._num_devices = mesh.shape['data']
         self._tokens = options.tokens_per_device or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)

@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.parallel.collectives import QueryLayout, owned
-from opql_jax.parallel.mesh import MESH_AXES, ROWS
+from opql_jax.parallel.mesh import MESH_AXES, ROWS, platform_of
 from opql_jax.parallel.row_scan import DEFAULT_CHUNK, MASKED, scan_rows, scan_with_reference
 
 _WHOLE = PartitionSpec()
@@ -203,7 +203,7 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
     """
     if chunk is None:
         # To a TPU each operation of a chunk costs a microsecond, and it writes no scores but the rounded probabilities of a chunk.
-        chunk = DEFAULT_CHUNK if layout.mesh.devices.flat[0].platform == 'cpu' else 16384
+        chunk = DEFAULT_CHUNK if platform_of(layout.mesh) == 'cpu' else 16384
     if chunk < 1:
         raise InputError(f'chunk must be at least 1, not {chunk}')
     return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk)

@@ -40,6 +40,11 @@ def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> M
     return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * 2)
 
 
+def platform_of(mesh: Mesh) -> str:
+    """The kind of the mesh's devices: 'cpu', 'gpu' or 'tpu'."""
+    return mesh.devices.flat[0].platform
+
+
 def replicate(tree, mesh: Mesh):
     """Places every array of `tree` whole on each device."""
     return jax.tree.map(lambda x: distributed.put(x, NamedSharding(mesh, PartitionSpec())), tree)
