@@ -1,4 +1,4 @@
-"""The reader of plain text: files and folders of it, in which names are recognised (extra `text`)."""
+"""The reader of plain text: files and folders of it and documents in memory, in which names are recognised (extra `text`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import glob
 import hashlib
 import importlib.metadata
 import itertools
+import json
 import logging
+import numbers
+import os
 import pathlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -77,7 +80,7 @@ class PlainText:
 
     Attributes:
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are searched for files of these kinds. Other
-            files are left out, and so are knowledge bases within them.
+            files are left out, and so are knowledge bases within them. Also records `{id, title, text}` that are in memory, which come last.
         model: of spaCy; None for the one that is installed.
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones, those that are no text in UTF-8, or not
             English. Documents whose text is that of an earlier one are left out and do not count.
@@ -87,18 +90,31 @@ class PlainText:
     """
 
     paths: ClassVar = ('sources', 'processes', 'map_batches', 'cache')
-    sources: tuple[str, ...]
+    sources: tuple[str | os.PathLike | dict[str, Any], ...]
     model: str | None = None
     max_reject_fraction: float = 0.01
     processes: int | None = 1
     map_batches: MapBatches | None = None
     cache: pathlib.Path | None = None
 
+    def __str__(self) -> str:
+        return ', '.join([*self.on_disk, *(['texts'] if self.in_memory else [])])
+
+    @property
+    def on_disk(self) -> list[str]:
+        """The files, folders and patterns among the sources."""
+        return [os.fspath(source) for source in self.sources if not isinstance(source, dict)]
+
+    @property
+    def in_memory(self) -> dict[str, dict[str, Any]]:
+        """The records among the sources, by what messages call them: their places, from 0."""
+        return {f'text {i}': source for i, source in enumerate(self.sources) if isinstance(source, dict)}
+
     @functools.cached_property
     def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
         """The folder that labels begin in and the files, of all kinds, of each source; a large folder takes long to list."""
         found = {}
-        for source in self.sources:
+        for source in self.on_disk:
             path = pathlib.Path(source)
             if path.is_dir():
                 found[source] = path.parent, _files(path.rglob('*'), path)
@@ -114,8 +130,8 @@ class PlainText:
         return found
 
     def files(self):
-        """The files by the label that a document made of one has for its id."""
-        found: dict[str, pathlib.Path] = {}
+        """The files by the label that a document made of one has for its id, and all records as 'texts'."""
+        found: dict[str, Any] = {}
         for source, (folder, inside) in self._inside.items():
             of_kind = [path for path in inside if path.suffix.lower() in SUFFIXES or is_document_file(path)]
             if not of_kind:
@@ -126,27 +142,31 @@ class PlainText:
                 label = path.relative_to(folder).as_posix()
                 if found.setdefault(label, path) != path:
                     raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
+        if self.in_memory:
+            found['texts'] = json.dumps(self.in_memory, default=str).encode()
         return found
 
     def read(self, rejected_path):
         documents = self.documents(rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
         parts = self.cache or rejected_path.parent / tables.PARTS
-        return link_names(documents, parts, ', '.join(self.sources), self.model, self.processes, self.map_batches)
+        return link_names(documents, parts, str(self), self.model, self.processes, self.map_batches)
 
     def questions(self, vocab, rejected_path):
         return {}
 
     def documents(self, rejected_path: pathlib.Path) -> list[Document]:
         """All documents, each text and each id once. Bad ones are added to `rejected_path`."""
-        files = self.files()
+        files = {label: content for label, content in self.files().items() if not isinstance(content, bytes)}
         singles = {label: path for label, path in files.items() if path.suffix.lower() in SUFFIXES}
         if any(path.suffix.lower() == '.pdf' for path in singles.values()):
             pdf_text.check_installed()
         rejecting = rejected_path, self.max_reject_fraction
-        read = convert_records(', '.join(self.sources), singles.items(), _from_file, 'files', *rejecting)
+        read = convert_records(', '.join(self.on_disk), singles.items(), _from_file, 'files', *rejecting)
         for path in [path for label, path in files.items() if label not in singles]:
             read += read_document_file(path, document_from_record, *rejecting)
+        from_record = lambda _, record: document_from_record(record)
+        read += convert_records('texts', self.in_memory.items(), from_record, 'texts', *rejecting)
         documents: list[Document] = []
         copies: list[tuple[str, str]] = []
         others: list[tuple[str, str]] = []
@@ -239,18 +259,29 @@ def _files(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> list[pathlib.
     return sorted(path for path in set(paths) if path.is_file() and is_outside(path.parent))
 
 
+def document_fields(record: dict[str, Any]) -> dict[str, Any]:
+    """The id, title and text of a record, as far as they are there: tables have None, NaN or NA where nothing is, and ids such as 7.0."""
+    is_there = lambda value: isinstance(value, str | list | dict) or str(value) not in ('None', 'nan', 'NaT', '<NA>')
+    fields: dict[str, Any] = {
+        name: record[name] for name in ('id', 'title', 'text') if name in record and is_there(record[name])
+    }
+    number = fields.get('id')
+    if isinstance(number, numbers.Integral) or (isinstance(number, float) and number.is_integer()):
+        fields['id'] = str(int(number))
+    return fields
+
+
 def document_from_record(record: object) -> Document:
     """The document of a record `{id, title, text}`, such as a line of a .jsonl file, about the entity of its title; InputError says what is wrong.
 
     Without a title it is about what its text begins by defining, and else about nothing, and called by its id.
     """
-    if isinstance(record, dict) and record.get('title') in (None, ''):
-        about = subject(record['text']) if isinstance(record.get('text'), str) else None
-        document = document_from_json({**record, 'title': about or str(record.get('id'))})
-    else:
-        document = document_from_json(record)
-        about = document.title
-    document = dataclasses.replace(document, mentions=None, title_entity=about)
+    about = None
+    if isinstance(record, dict):
+        record = document_fields(record)
+        about = record.get('title') or (subject(record['text']) if isinstance(record.get('text'), str) else None)
+        record['title'] = about or record.get('id')
+    document = dataclasses.replace(document_from_json(record), title_entity=about)
     validate(document)
     _check_text(document.text)
     return document

@@ -4,6 +4,7 @@ Every data set of this folder has one.
 """
 
 import dataclasses
+import hashlib
 import pathlib
 from collections.abc import Collection
 from typing import ClassVar, Protocol
@@ -24,8 +25,8 @@ class Reader(Protocol):
 
     paths: ClassVar[tuple[str, ...]]
 
-    def files(self) -> dict[str, pathlib.Path]:
-        """All files that the other two methods read, by a label of each."""
+    def files(self) -> dict[str, pathlib.Path | bytes]:
+        """All that the other two methods read, by a label of each: files, or the bytes of what is in memory."""
         ...
 
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
@@ -41,12 +42,17 @@ class Reader(Protocol):
 
 
 def identity(reader) -> dict:
-    """What prepared data depend on: the reader's class and options, and the sha256 of every file it reads, wherever it lies."""
-    files = {label: pathlib.Path(path) for label, path in reader.files().items()}
-    for path in files.values():
-        if not path.is_file():
-            raise InputError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
-    return {**_described(reader), 'files': {label: storage.sha256(path) for label, path in files.items()}}
+    """What prepared data depend on: the reader's class and options, and the sha256 of all that it reads, wherever it lies."""
+    return {**_described(reader), 'files': {label: _sha256(content) for label, content in reader.files().items()}}
+
+
+def _sha256(content: str | pathlib.Path | bytes) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    path = pathlib.Path(content)
+    if not path.is_file():
+        raise InputError(f'{path}: {"is a folder, a file is needed" if path.is_dir() else "no such file"}')
+    return storage.sha256(path)
 
 
 def _described(reader) -> dict:

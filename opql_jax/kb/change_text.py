@@ -83,17 +83,14 @@ class Change:
         """Adds documents.
 
         Args:
-            *sources: files, folders and patterns, see `PlainText`, or documents `{id, title, text}`.
+            *sources: files, folders and patterns, and documents `{id, title, text}`, see `PlainText`.
             replace: whether a document takes the place of one with its id; else that is refused.
             max_reject_fraction: see `PlainText`.
 
         Raises:
             InputError: bad sources, or a document whose id is that of another text.
         """
-        paths = tuple(os.fspath(source) for source in sources if not isinstance(source, dict))
-        documents = [document_from_record(source) for source in sources if isinstance(source, dict)]
-        if paths:
-            documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(self._rejected)
+        documents = PlainText(sources, max_reject_fraction=max_reject_fraction).documents(self._rejected)
         texts = {document.text for document in self.documents.values()}
         for document in documents:
             before = self.documents.get(document.id)
@@ -217,13 +214,15 @@ def sent_document(title: str, text: str) -> dict[str, str]:
     """The document `{id, title, text}` of a text that a page or another program sends to be added, with a new id.
 
     Raises:
-        InputError: the title is blank, or the text has more than `LONGEST_TEXT` bytes.
+        InputError: the title or the text is blank, the text is not English, or it has more than `LONGEST_TEXT` bytes.
     """
     if not title.strip():
         raise InputError('title: missing: the name of what the text is about')
     if len(text.encode(errors='replace')) > LONGEST_TEXT:
         raise InputError(f'the text has more than {LONGEST_TEXT:,} bytes: use `opql add` for long texts')
-    return {'id': f'added-{secrets.token_hex(4)}', 'title': title.strip(), 'text': text}
+    document = {'id': f'added-{secrets.token_hex(4)}', 'title': title.strip(), 'text': text}
+    document_from_record(document)  # or says what is wrong with it
+    return document
 
 
 def remove_text(

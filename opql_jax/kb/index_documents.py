@@ -1,11 +1,6 @@
 """Builds a knowledge base from texts that are in memory: a list of them, or a table."""
 
-import json
-import numbers
 import os
-import pathlib
-import re
-import tempfile
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -13,9 +8,8 @@ import pyarrow as pa
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
+from opql_jax.datasets.plain_text import document_fields
 from opql_jax.kb.index_text import index_text
-
-_FIELDS = ('id', 'title', 'text')
 
 
 def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathLike, **options) -> None:
@@ -32,30 +26,21 @@ def index_documents(texts: str | os.PathLike | Iterable[Any], kb: str | os.PathL
         InputError: there is no text among them, one is of another form, and what `index_text` raises.
     """
     if isinstance(texts, str | os.PathLike):
-        return index_text([os.fspath(texts)], kb, **options)
-    texts = _listed(texts)
-    sources = [os.fspath(each) for each in texts if isinstance(each, os.PathLike)]
-    records = [(number, _record(number, each)) for number, each in enumerate(texts) if not isinstance(each, os.PathLike)]
-    taken = {str(record['id']) for _, record in records if 'id' in record}
-    for number, record in records:
-        while 'id' not in record:
+        return index_text([texts], kb, **options)
+    sources = _listed(texts)
+    for number, each in enumerate(sources):
+        if isinstance(each, str | dict):
+            sources[number] = {'text': each} if isinstance(each, str) else document_fields(each)
+        elif not isinstance(each, os.PathLike):
+            form = 'a string, a document {id, title, text} or a path'
+            raise InputError(f'texts: text {number}: expected {form}, found {shown(each)}')
+    taken = {str(each.get('id')) for each in sources if isinstance(each, dict)}
+    for number, each in enumerate(sources):
+        while isinstance(each, dict) and 'id' not in each:
             if str(number) not in taken:
-                record['id'] = str(number)
-            number += len(texts)
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder, f'{pathlib.Path(folder).name}.jsonl')
-        if records:
-            file.write_text('\n'.join(json.dumps(record) for _, record in records), encoding='utf-8')
-            sources.append(os.fspath(file))
-        try:
-            return index_text(sources, kb, **options)
-        except InputError as error:
-            message = re.sub(
-                r'To take them in: .*',
-                'To take them in: with opql_jax.open(kb).update() as change: change.add(...)',
-                str(error),
-            )
-            raise InputError(message.replace(os.fspath(file), 'texts').replace(file.name, 'texts')) from error
+                each['id'] = str(number)
+            number += len(sources)
+    return index_text(sources, kb, **options)
 
 
 def _listed(texts: Any) -> list[Any]:
@@ -65,7 +50,7 @@ def _listed(texts: Any) -> list[Any]:
         try:
             table = pa.table(texts)
             names = table.column_names
-            texts = table.select([name for name in _FIELDS if name in names]).to_pylist()
+            texts = table.select([name for name in ('id', 'title', 'text') if name in names]).to_pylist()
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise InputError(f'texts: the table cannot be read: {error}') from error
         if 'text' not in names:
@@ -73,19 +58,3 @@ def _listed(texts: Any) -> list[Any]:
     if not (listed := list(texts)):
         raise InputError('texts: empty: give a list of strings or documents, a table, or a path')
     return listed
-
-
-def _record(number: int, text: Any) -> dict[str, Any]:
-    """The fields of a text that are there: a table has None, or NaN, where there is nothing."""
-    if not isinstance(text, str | dict):
-        raise InputError(
-            f'texts: text {number}: expected a string, a document {{id, title, text}} or a path, found {shown(text)}'
-        )
-    record = {'text': text} if isinstance(text, str) else text
-    record = {name: record[name] for name in _FIELDS if record.get(name) is not None and record[name] == record[name]}
-    if isinstance(record.get('id'), numbers.Real) and float(record['id']).is_integer():
-        record['id'] = int(record['id'])
-    for name, value in record.items():
-        if not isinstance(value, str | int):
-            raise InputError(f'texts: text {number}: {name}: expected a string, found {shown(value)}')
-    return record

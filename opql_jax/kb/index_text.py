@@ -62,7 +62,7 @@ class Parts:
 
 
 def index_text(
-    sources: Sequence[str],
+    sources: Sequence[str | os.PathLike | dict],
     kb: str | os.PathLike,
     *,
     encoder: str | os.PathLike = 'default',
@@ -73,7 +73,7 @@ def index_text(
     """Builds a knowledge base, or goes on where a killed run of the same stopped. One that has all of the text is left as it is.
 
     Args:
-        sources: text files, folders and patterns, see `PlainText`.
+        sources: text files, folders and patterns, and documents `{id, title, text}`, see `PlainText`.
         kb: the folder that is written.
         encoder: the folder of a released encoder, or 'default'.
         max_reject_fraction: share of bad files, or lines, rows or articles of a file, above which nothing is made, see `PlainText`.
@@ -85,7 +85,7 @@ def index_text(
             changes.
     """
     reader = PlainText(
-        tuple(map(os.fspath, sources)),
+        tuple(sources),
         max_reject_fraction=max_reject_fraction,
         processes=processes,
         map_batches=map_batches,
@@ -104,7 +104,7 @@ def index_text(
         made = make_parts(reader, folder, parts, used)
         folder.write(text=parts.text, model=ENCODER, memory=parts.memory, retrieval=parts.retrieval)
         if not made:
-            _log.info('%s has the text of %s already: nothing to do', folder.path, ', '.join(reader.sources))
+            _log.info('%s has the text of %s already: nothing to do', folder.path, reader)
 
 
 def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
@@ -118,10 +118,13 @@ def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
     changed = [document.id for document in documents if document.id in known and document != known[document.id]]
     if new or changed:
         shown = ', '.join((new + changed)[:3]) + (', …' if len(new + changed) > 3 else '')
-        again = ' --replace' if changed else ''
+        if reader.in_memory:
+            add = f'with opql_jax.open(kb).update() as change: change.add(...{", replace=True" if changed else ""})'
+        else:
+            add = f'opql add {folder.path} {shlex.join(reader.on_disk)}{" --replace" if changed else ""}'
         raise InputError(
             f'{folder.path} was made of other text: the sources have {len(new)} new and {len(changed)} changed documents ({shown}).'
-            f' To take them in: opql add {folder.path} {shlex.join(reader.sources)}{again}'
+            f' To take them in: {add}'
         )
 
 

@@ -98,7 +98,11 @@ def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     for wrong, said in (
         (lambda: add_text(half, [tmp_path / 'a']), "'a/charles babbage.txt' is there with another text.*--replace"),
         (lambda: add_text(half, [tmp_path / 'nothing']), 'no such file'),
-        (lambda: add_text(half, [{'id': 'x', 'title': 'X'}]), 'text: missing'),
+        (lambda: add_text(half, [{'id': 'x', 'title': 'X'}]), '^texts: text 0: text: missing$'),
+        (
+            lambda: add_text(half, [folder / 'b', {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']}, {'text': 'y'}]),
+            'text 2: id: missing',
+        ),
         (lambda: remove_text(half, ['a/charles babage.txt']), "unknown document.*did you mean 'a/charles babbage.txt'"),
         (lambda: remove_text(half, entities=['Charles Babage']), "unknown entity.*did you mean 'Charles Babbage'"),
         (lambda: remove_text(half, list(documents(half))), 'no document would be left'),

@@ -36,7 +36,7 @@ def of_files(tmp_path_factory):
 @pytest.mark.parametrize(
     'texts',
     [
-        [{'id': np.int64(1), 'title': TITLES[0], 'text': TEXTS[0], 'year': 1815}, TEXTS[1]],
+        [{'id': np.int64(1), 'title': TITLES[0], 'text': TEXTS[0], 'mentions': 3}, {'title': pd.NA, 'text': TEXTS[1]}],
         pd.DataFrame({'text': TEXTS, 'year': [1815, 1824]}),
         pd.DataFrame({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, None]}),
     ],
@@ -57,9 +57,35 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
 
 
+def test_a_run_that_was_cut_off_goes_on_and_the_same_texts_are_not_made_again(tmp_path, caplog):
+    """The text is finished, and its passages are not encoded yet."""
+    begun = []
+
+    def map_batches(stage, batches):
+        begun.append(stage.func.__name__)
+        if begun.count('encode_batch') == 1:
+            raise KeyboardInterrupt
+        return map(stage, batches)
+
+    with pytest.raises(KeyboardInterrupt):
+        opql_jax.index(TEXTS, out=tmp_path / 'kb', map_batches=map_batches)
+    with pytest.raises(InputError, match='was prepared with another file texts'):
+        opql_jax.index(TEXTS[:1], out=tmp_path / 'kb', map_batches=map_batches)
+    before = len(begun)
+    kb = opql_jax.index(TEXTS, out=tmp_path / 'kb', map_batches=map_batches)
+    assert begun[before:] == ['encode_batch'] and [row[0] for row in documents(kb)] == ['0', '1']
+    with caplog.at_level('INFO'):
+        opql_jax.index(pd.DataFrame({'text': TEXTS}), out=tmp_path / 'kb', map_batches=map_batches)
+    assert begun[before:] == ['encode_batch'] and 'has the text of texts already: nothing to do' in caplog.text
+
+
 def test_other_texts_are_added_and_not_indexed_again(of_files):
-    with pytest.raises(InputError, match=r'To take them in: with opql_jax.open\(kb\)\.update'):
+    add = r'To take them in: with opql_jax.open\(kb\)\.update\(\) as change: change.add\(\.\.\.'
+    with pytest.raises(InputError, match=rf'{add}\)$'):
         opql_jax.index(['Grace Hopper was born in New York City.'], out=of_files.folder.path, processes=1)
+    id = documents(of_files)[0][0]
+    with pytest.raises(InputError, match=rf'{add}, replace=True\)$'):
+        opql_jax.index([{'id': id, 'text': 'Ada Lovelace was born in London.'}], out=of_files.folder.path, processes=1)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +98,10 @@ def test_other_texts_are_added_and_not_indexed_again(of_files):
         (None, 'texts: expected a list'),
         (pd.DataFrame({'text': ['a', 1]}), 'texts: the table cannot be read'),
         ([{'id': ['a'], 'text': TEXTS[0]}], 'text 0: id: expected a string'),
-        ([{'id': '', 'text': TEXTS[0]}], r'^texts: 1 of 1 lines'),
-        ([TEXTS[0], 3], 'text 1: expected a string'),
+        ([{'id': '', 'text': TEXTS[0]}], '^texts: text 0: id: expected a string'),
+        ([TEXTS[0], 3], '^texts: text 1: expected a string'),
+        ([TEXTS[0], TEXTS[1], ' '], r'^texts: 1 of 3 texts are bad.*: text 2: text: expected a string that is not blank'),
+        ([{'id': object(), 'text': TEXTS[0]}], '^texts: text 0: id: expected a string'),
         ([{'title': 'Ada'}], 'text'),
         (pd.DataFrame({'body': TEXTS}), 'no column "text", but body'),
         ('missing.txt', 'no such file'),
