@@ -6,7 +6,7 @@ import re
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import object_list_field, read_json, string_field, string_list_field
 from opql_jax.datasets.entity_resolution import EntityResolver, find_topics
-from opql_jax.datasets.question_records import convert_records, question_record
+from opql_jax.datasets.question_records import question_record, to_question_records
 
 _SPARQL_MID = re.compile(r'\bns:([mg]\.\w+)')
 
@@ -38,4 +38,4 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     questions = read_json(path)
     if not isinstance(questions, list):
         raise InputError(f'{path}: expected a JSON list of questions, found {type(questions).__name__}')
-    return convert_records(path, enumerate(questions, 1), convert)
+    return to_question_records(path, enumerate(questions, 1), convert)

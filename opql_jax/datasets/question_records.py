@@ -66,7 +66,7 @@ class Coverage:
         return '\n'.join(lines)
 
 
-def convert_records(
+def to_question_records(
     path: str | os.PathLike,
     records: Iterable[tuple[int, object]],
     convert: Callable[[dict], dict],

@@ -6,7 +6,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import object_list_field, read_json, read_json_lines, string_field, string_list_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.entity_resolution import EntityResolver, find_name, find_topics, names_of
-from opql_jax.datasets.question_records import convert_records, question_record
+from opql_jax.datasets.question_records import question_record, to_question_records
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
@@ -42,7 +42,7 @@ def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get('Questions'), list):
         raise InputError(f'{path}: expected a JSON object with a list of Questions')
-    return convert_records(path, enumerate(content['Questions'], 1), convert)
+    return to_question_records(path, enumerate(content['Questions'], 1), convert)
 
 
 def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
@@ -64,4 +64,4 @@ def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
         relations = RELATION_SEPARATOR.join(string_list_field(record, 'relations'))
         return question_record(string_field(record, 'qId'), text, topics, answers, type=relations)
 
-    return convert_records(path, read_json_lines(path), convert, separator=':')
+    return to_question_records(path, read_json_lines(path), convert, separator=':')
