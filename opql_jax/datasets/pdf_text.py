@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import importlib.util
 import logging
 import pathlib
 import re
 import statistics
+from collections.abc import Iterator
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.name_resolution import fold
@@ -16,6 +18,8 @@ from opql_jax.corpus.name_resolution import fold
 _EDGE_LINES, _REPEATED_ON = 2, 3
 # A line that is shorter than this share of a usual one ends a paragraph; usual ones of prose have this many characters or more.
 _SHORT, _LEAST_USUAL = 0.7, 40
+# A title is on one of the first pages, in a few lines.
+_TITLE_PAGES, _TITLE_LINES = 2, 4
 _HYPHEN = '-\N{HYPHEN}\N{SOFT HYPHEN}'
 # Ligatures, and NUL, which stands for glyphs without a letter.
 _REPLACED = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ\0', ['ff', 'fi', 'fl', 'ffi', 'ffl', 'st', 'st', ' '])))
@@ -31,20 +35,18 @@ def check_installed() -> None:
 def read_pdf(path: pathlib.Path) -> tuple[str | None, str]:
     """The title of a PDF file and its text, with a blank line between paragraphs.
 
-    The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc"): None unless the text says it, too. A first
-    paragraph that is the title is left out of the text.
+    The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc", "Report"): None unless the first pages
+    say it, too, see `_say`. Where the text begins with it, it is left out there.
 
     Raises:
         InputError: the file cannot be read, has a password, or no text.
     """
     import pypdf
 
-    # It warns of each oddity in a file, which it does not name.
-    logging.getLogger('pypdf').setLevel(logging.CRITICAL)
     try:
-        with pypdf.PdfReader(path) as reader:
+        with _without_warnings(), pypdf.PdfReader(path) as reader:
             title = reader.metadata.title if reader.metadata else None
-            title = title if isinstance(title, str) else None
+            title = title.strip() if isinstance(title, str) else ''
             pages = [page.extract_text() for page in reader.pages]
     except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
         raise InputError('encrypted: take off the password first, as with `qpdf --decrypt`') from error
@@ -58,11 +60,36 @@ def read_pdf(path: pathlib.Path) -> tuple[str | None, str]:
         )
     paragraphs = _paragraphs(_lines(pages))
     text = '\n\n'.join(paragraphs)
-    if not title or f' {fold(title)} ' not in f' {fold(text)} ':
+    if not title or not _say(pages[:_TITLE_PAGES], title):
         return None, text
-    if len(paragraphs) > 1 and fold(paragraphs[0]) == fold(title):
-        text = '\n\n'.join(paragraphs[1:])
-    return ' '.join(title.split()), text
+    after_title = '\n\n'.join(paragraphs[_begin_with(paragraphs, title) :])
+    return ' '.join(title.split()), after_title or text
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Silences pypdf, which warns of each oddity in a file, and does not name it."""
+    logger = logging.getLogger('pypdf')
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _say(pages: list[str], title: str) -> bool:
+    """Whether pages have a title in lines of its own, or in a sentence as it is written, unless it is one word, which may be a common one."""
+    lines = [line for page in pages for line in map(str.strip, page.translate(_REPLACED).splitlines()) if line]
+    if any(_begin_with(lines[i : i + _TITLE_LINES], title) for i in range(len(lines))):
+        return True
+    words = r'\s+'.join(map(re.escape, title.split()))
+    return len(title.split()) > 1 and re.search(rf'(?<!\w){words}(?!\w)', ' '.join(lines)) is not None
+
+
+def _begin_with(lines: list[str], title: str) -> int:
+    """How many lines, or paragraphs, at the beginning are a title; 0 if none."""
+    return next((n for n in range(1, _TITLE_LINES + 1) if fold(' '.join(lines[:n])) == fold(title)), 0)
 
 
 def _lines(pages: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import sys
 from textwrap import wrap
 
@@ -127,12 +128,19 @@ def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none
         ('Microsoft Word - draft2.doc', 'The Countess', 'The Countess'),
         (None, 'Lines by nobody.', 'charles babbage'),
         ('untitled', None, 'charles babbage'),
+        ('Notes on the Analytical Engine', 'Notes on the\nANALYTICAL ENGINE', 'Notes on the Analytical Engine'),
+        ('Ada Lovelace', None, 'Ada Lovelace'),  # in a sentence of the text
+        # What the text says, but not as a title, and is none.
+        (' ', None, 'charles babbage'),
+        ('writer', None, 'charles babbage'),
+        ('English Mathematician', None, 'charles babbage'),
+        ('charles_babbage.pdf', None, 'charles babbage'),
     ],
 )
 def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_files(
     tmp_path, texts, metadata, first_line, title
 ):
-    (texts / 'charles_babbage.pdf').write_bytes(pdf([*([first_line] if first_line else []), *wrap(ADA)], title=metadata))
+    (texts / 'charles_babbage.pdf').write_bytes(pdf([*(first_line or '').splitlines(), *wrap(ADA)], title=metadata))
     [document] = read(tmp_path, texts)
     assert (document.id, document.title, document.title_entity) == ('texts/charles_babbage.pdf', title, title)
     assert document.text.replace('Lines by nobody.\n\n', '') == ADA
@@ -157,7 +165,7 @@ BAD = {
 def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, name, caplog):
     content, reason = BAD[name]
     (texts / 'bad.PDF').write_bytes(content)
-    with pytest.raises(InputError, match=rf'1 of 1 files are bad.*texts/bad\.PDF: ({reason})'):
+    with pytest.raises(InputError, match=rf'^\S+: texts/bad\.PDF: ({reason})'):
         read(tmp_path, texts)
     write(texts, {'Lord Byron': BYRON})
     (tmp_path / 'rejected.jsonl').unlink()
@@ -165,6 +173,7 @@ def test_what_has_no_text_is_told_with_its_name_and_counted(tmp_path, texts, nam
     [row] = map(json.loads, (tmp_path / 'rejected.jsonl').read_text().splitlines())
     assert row['file'] == 'texts/bad.PDF' and '1 of 2 files are bad and left out' in caplog.text
     assert not [record for record in caplog.records if record.name.startswith('pypdf')]
+    assert logging.getLogger('pypdf').level == logging.NOTSET  # as a program that uses pypdf itself has it
 
 
 def test_no_damage_ends_in_anything_but_a_message(texts):
