@@ -12,7 +12,7 @@ import platform
 import sys
 
 from opql_jax.core import preemption
-from opql_jax.core.errors import InputError, Preempted
+from opql_jax.core.errors import InputError, Preempted, told
 
 # Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM with 75, Ctrl-C with 130.
 USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
@@ -49,10 +49,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Before the command, where the options of all commands stand.
         if '--debug' in arguments[:1]:
             raise
-        if isinstance(error, OSError) and error.strerror:
-            sys.exit(f'error: {f"{error.filename}: " if error.filename else ""}{error.strerror}')
         if isinstance(error, InputError | OSError):
-            sys.exit(f'error: {error}')
+            sys.exit(f'error: {told(error)}')
         print(f'internal error: {type(error).__name__}: {error}; `opql --debug …` shows where', file=sys.stderr)
         sys.exit(INTERNAL_ERROR)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
@@ -14,7 +15,7 @@ from typing import TypeVar
 
 from opql_jax.cli.display import answer_text, print_answer, print_json, print_lines
 from opql_jax.core import preemption
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, told
 from opql_jax.kb.current import Current
 from opql_jax.kb.paths import target_sentence
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -43,7 +44,7 @@ def answer_lines(kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool) -
             if as_json:
                 print_json({'question': text, 'error': str(error)})
             else:
-                print_lines(f'  {error}')
+                print_lines(f'  {told(error)}')
 
 
 def run_prompt(folder: str, top: int) -> None:
@@ -99,7 +100,7 @@ class Prompt:
             else:
                 print(HELP)
         except (InputError, OSError) as error:
-            print_lines(f'  {error}')
+            print_lines(f'  {told(error)}')
 
     def completions(self, line: str) -> list[str]:
         """The lines that begin as this one does, with the name at its end completed."""
@@ -197,4 +198,9 @@ def _edit_lines(prompt: Prompt):
     readline.set_completer(complete)
     readline.parse_and_bind('tab: complete')
     readline.set_history_length(1000)
-    return lambda: readline.append_history_file(1, history)
+
+    def keep() -> None:
+        with contextlib.suppress(OSError):  # a full disk
+            readline.append_history_file(1, history)
+
+    return keep

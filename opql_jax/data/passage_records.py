@@ -4,6 +4,7 @@ One record is a little-endian int32 array `[n_tokens, n_mentions, tokens..., sta
 Record i is row i of `passages.parquet`.
 """
 
+import errno
 import os
 from collections.abc import Iterable
 
@@ -72,7 +73,9 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
             finally:
                 writer.close()
         except RuntimeError as error:  # of the writer, on a full disk
-            raise OSError(f'{path}: cannot be written ({error})') from error
+            # It has no number of the system's error, only the words for it.
+            number = errno.ENOSPC if os.strerror(errno.ENOSPC) in str(error) else errno.EIO
+            raise OSError(number, f'cannot be written ({error})', os.fspath(path)) from error
     return count
 
 

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, told
 from opql_jax.explorer import guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
@@ -148,11 +148,14 @@ class Explorer:
 
     async def _change(self, function: Callable[..., T], *arguments) -> T:
         """The result of a change, once the new version is open, so that the next page shows it."""
-        result = await anyio.to_thread.run_sync(function, *arguments, limiter=self._changing)
+        try:
+            result = await anyio.to_thread.run_sync(function, *arguments, limiter=self._changing)
+        except OSError as error:  # a full disk
+            raise HTTPException(507, told(error)) from error
         try:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
-            raise HTTPException(503, f'The change was made, but the new version cannot be opened: {error}') from error
+            raise HTTPException(503, f'The change was made, but the new version cannot be opened: {told(error)}') from error
         return result
 
     # ---- For programs ----
@@ -182,7 +185,7 @@ class Explorer:
     def _error(self, request: Request, message: str, status: int) -> Response:
         if request.url.path.startswith('/api/'):
             return JSONResponse({'error': message}, status)
-        refused = 'Nothing was changed' if request.method == 'POST' and status == 400 else 'That could not be answered'
+        refused = 'Nothing was changed' if request.method == 'POST' and status in (400, 507) else 'That could not be answered'
         heading = 'The new version cannot be shown' if status == 503 else refused
         return self._page('error.html', status, heading=heading, message=message, question=request.query_params.get('q', ''))
 

@@ -13,7 +13,7 @@ import threading
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, told
 from opql_jax.kb import paths
 from opql_jax.kb.current import Current
 
@@ -83,7 +83,9 @@ def make_server(current: Current, writable: bool) -> MCPServer:
                 try:
                     current.newest()
                 except (InputError, OSError) as error:
-                    raise InputError(f'{document["id"]} was added, but the new version cannot be opened: {error}') from None
+                    raise InputError(
+                        f'{document["id"]} was added, but the new version cannot be opened: {told(error)}'
+                    ) from None
                 return document['id']
 
     return server
@@ -110,5 +112,5 @@ class _Told:
         return self
 
     def __exit__(self, kind, error, traceback):
-        if isinstance(error, InputError):
-            raise ToolError(str(error)) from None
+        if isinstance(error, InputError | OSError):
+            raise ToolError(told(error)) from None

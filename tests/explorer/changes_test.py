@@ -17,6 +17,7 @@ from opql_jax.kb.current import Current
 from opql_jax.kb.index_text import index_text
 
 import films
+from full_disk import limit_of_files
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
 httpx = pytest.importorskip('httpx', reason='httpx is not installed')
@@ -198,3 +199,14 @@ def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(f
 
     assert [response.status_code for response in asyncio.run(run())] == [200] * 12 + [303] * 5
     assert max(most) == 2
+
+
+def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(client, folder):
+    (ours,) = forms(client.get('/documents'), '/add')
+    form, before = ours | {'title': 'Winter Tide', 'text': TEXT}, documents(folder)
+    for size in (10, 10_000, 100_000):  # bytes that a file may have: of the lock, a table and the records
+        with limit_of_files(size):
+            page = client.post('/add', data=form)
+        assert page.status_code == 507 and 'Nothing was changed' in words(page) and str(folder) in words(page)
+        assert documents(folder) == before and 'Winter Tide' not in names(client)
+    assert client.post('/add', data=form).status_code == 200 and 'Winter Tide' in names(client)

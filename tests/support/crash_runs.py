@@ -11,7 +11,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.change_text import add_text
+from opql_jax.kb.index_text import index_text as index
 from opql_jax.kb.question_sets import write_answers
+from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
@@ -21,6 +24,7 @@ import tiny_training
 import tiny_updates
 from graph_kb import QUESTIONS, ring
 from memory_tables import digest_of_tree, make_table
+from trios import TRIOS
 
 NOTHING = None
 
@@ -61,6 +65,33 @@ prepare = types.SimpleNamespace(
     run=lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl'),
     state=_prepared_state,
     content=digest_of_tree,
+)
+
+# A knowledge base of plain text: made, and changed.
+
+_DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in TRIOS['engine'].documents.items()]
+
+
+def _text_state(folder):
+    try:
+        kb = VirtualKB.open(folder)
+    except InputError:
+        return NOTHING
+    with kb:
+        _file_digests(kb.prepared.directory, kb.prepared.manifest)
+        _file_digests(kb.memory.directory, kb.memory.manifest)
+        return [kb.identity, kb.prepared.passages['text'].to_pylist()]
+
+
+index_text, change_text = (
+    types.SimpleNamespace(before=before, run=run, state=_text_state, content=_text_state)
+    for before, run in (
+        (_nothing, lambda folder: index(_DOCUMENTS, folder, processes=1)),
+        (
+            lambda before: index(_DOCUMENTS[1:], before, processes=1),
+            lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1),
+        ),
+    )
 )
 
 # A memory: built, and changed in three ways.

@@ -1,0 +1,26 @@
+"""Errors are told in a line that names the file, and says what to do."""
+
+import errno
+
+import pytest
+
+from opql_jax.core.errors import InputError, told
+
+FULL = 'No space left on device: make room there, and do the same again'
+
+
+@pytest.mark.parametrize(
+    'error, line',
+    [
+        (InputError('a.txt: empty'), 'a.txt: empty'),
+        (OSError(errno.EACCES, 'Permission denied', 'kb/.lock'), 'kb/.lock: Permission denied'),
+        (OSError(errno.ENOSPC, 'No space left on device', 'kb/a.npy'), f'kb/a.npy: {FULL}'),
+        (OSError(errno.ENOSPC, 'Error writing bytes to file. Detail: [errno 28]', 'a.parquet'), f'a.parquet: {FULL}'),
+        (OSError(errno.ENOSPC, 'No space left on device', 'from', None, 'to'), f'to: {FULL}'),  # of a copy
+        (OSError(errno.ENOSPC, 'No space left on device', b'kb'), f'kb: {FULL}'),
+        (OSError(errno.ENOSPC, 'No space left on device'), 'No space left on device'),
+        (OSError('of a library, without a number'), 'of a library, without a number'),
+    ],
+)
+def test_an_error_is_told_in_a_line(error, line):
+    assert told(error) == line
