@@ -33,6 +33,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, link_names
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
+from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval import index as retrieval_index
@@ -69,8 +70,7 @@ class Change:
 
     documents: dict[str, Document]
     before: Prepared
-    _cache: pathlib.Path
-    _rejected: pathlib.Path
+    _folder: pathlib.Path
     _processes: int | None = None
     _map_batches: MapBatches | None = None
     added: int = 0
@@ -90,7 +90,7 @@ class Change:
         Raises:
             InputError: bad sources, or a document whose id is that of another text.
         """
-        documents = PlainText(sources, max_reject_fraction=max_reject_fraction).documents(self._rejected)
+        documents = PlainText(sources, max_reject_fraction=max_reject_fraction).documents(self._folder / REJECTED)
         texts = {document.text for document in self.documents.values()}
         for document in documents:
             before = self.documents.get(document.id)
@@ -117,12 +117,13 @@ class Change:
 
         Args:
             document: ids of documents.
-            entity: names or keys of entities.
+            entity: names or keys of entities, as in `VirtualKB.entity`.
             sentence: sentences as answers show them, wherever they stand; or words that only one sentence has, which is then forgotten.
             whole: whether only whole sentences are meant, no words of one.
 
         Raises:
-            InputError: there is no such document, entity or sentence, of which it names the nearest; or several sentences have the words.
+            InputError: there is no such document, entity or sentence, of which it names the nearest; several entities have the name, or several
+                sentences the words.
         """
         for name in _several(document):
             if name not in self.documents:
@@ -133,14 +134,24 @@ class Change:
             self.removed += 1
         names, sentences = _several(entity), _several(sentence)
         if names or sentences:
-            vocab = self.before.vocab
-            self._forget({vocab.keys[vocab.id(name)] for name in names}, sentences, whole)
+            self._forget(self._keys(names), sentences, whole)
+
+    def _keys(self, names: Sequence[str]) -> set[str]:
+        """The keys of entities by their names, which mean what they mean in a query."""
+        if not names:
+            return set()
+        with VirtualKB.open(self._folder) as kb:
+            return {kb.vocab.keys[entity] for name in names for entity in kb.entity(name).entities}
 
     def _forget(self, keys: set[str], sentences: Sequence[str], whole: bool) -> None:
         if not self.documents:
             return
         _, linked = link_names(
-            [*self.documents.values()], self._cache, 'the text', processes=self._processes, map_batches=self._map_batches
+            [*self.documents.values()],
+            self._folder / CACHE,
+            'the text',
+            processes=self._processes,
+            map_batches=self._map_batches,
         )
         named = _find_sentences(linked, sentences, whole)
         for document in linked:
@@ -187,8 +198,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         remove_unneeded(folder)
         text = Prepared(folder.part(parts.text))
         before = {document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))}
-        cache = pathlib.Path(folder.path, CACHE)
-        changed = Change(dict(before), text, cache, folder.path / REJECTED, processes, map_batches)
+        changed = Change(dict(before), text, pathlib.Path(folder.path), processes, map_batches)
         yield changed
         if list(changed.documents.items()) == list(before.items()):
             return
@@ -196,7 +206,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
             raise InputError(f'{folder.path}: no document would be left; delete the folder to forget all')
         new = _next(folder, parts)
         documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
-        reader = StoredText(documents, str(folder.path), rejected, cache, processes, map_batches)
+        reader = StoredText(documents, str(folder.path), rejected, folder.path / CACHE, processes, map_batches)
         make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
         folder.change(stated, **dataclasses.asdict(new))
         remove_unneeded(folder)
@@ -271,6 +281,10 @@ def remove_unneeded(folder: KBFolder) -> int:
                 continue
             if any(is_folder_of(path, format) for format in formats):
                 freed += _remove_part(path, names)
+            if path.is_dir() and all(map(locks.is_lock, path.iterdir())):  # it was killed, or the disk was full
+                for lock in path.iterdir():
+                    lock.unlink()
+                path.rmdir()
         # Of an index that was killed while it was written.
         for path in pathlib.Path(folder.path).glob(f'.{kind}*.*/index'):
             files.remove_own(path, *names, MANIFEST)

@@ -132,6 +132,8 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
     assert parts(half) == ['memory', 'memory-2', 'retrieval', 'retrieval-2', 'text', 'text-2']
     del opened
     gc.collect()
+    (half / 'text-3').mkdir()
+    (half / 'text-3' / '.lock').touch()  # a change began there, and was killed
     change_text.remove_unneeded(KBFolder(half))
     assert parts(half) == ['memory-2', 'retrieval-2', 'text', 'text-2']
     assert [path.name for path in (half / 'text').iterdir()] == ['notes.txt']
@@ -146,6 +148,20 @@ def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
     assert 'born in London' in documents(half)['a/ada lovelace.txt']
     with pytest.raises(InputError, match='unknown entity'):
         remove_text(half, entities=['Charles Babbage'])
+
+
+def test_an_entity_is_not_forgotten_by_a_name_that_several_have(tmp_path):
+    texts = {
+        'John Mercer (painter)': 'John Mercer was an English painter who was born in Derby in 1790.',
+        'John Mercer (chemist)': 'John Mercer was an English chemist who was born in Great Harwood in 1791.',
+    }
+    index_text([{'id': title, 'title': title, 'text': text} for title, text in texts.items()], tmp_path / 'kb', processes=1)
+    said = r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*born in Derby in 1790\.\n.*\(chemist\).*1791\.$"
+    with pytest.raises(InputError, match=said):
+        remove_text(tmp_path / 'kb', entities=['John Mercer'])
+    assert list(documents(tmp_path / 'kb')) == list(texts)
+    assert remove_text(tmp_path / 'kb', entities=['john mercer (chemist)'], processes=1).removed == 1
+    assert list(documents(tmp_path / 'kb')) == ['John Mercer (painter)']
 
 
 def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgotten(half):
