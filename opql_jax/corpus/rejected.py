@@ -120,7 +120,7 @@ def check_rejected(path, reasons: Sequence[str], unit: str, total: int, max_frac
     """Raises InputError, with the first reasons, if more than a fraction of a file's `total` units (lines, articles) were rejected."""
     if len(reasons) > max_fraction * total:
         if total == 1:
-            raise InputError(f'{path}: {reasons[0]}')
+            raise InputError(f'{path}: {reasons[0].removeprefix(f"{pathlib.Path(path).name}: ")}')
         more = f'; and {len(reasons) - REASONS_SHOWN} more' if len(reasons) > REASONS_SHOWN else ''
         raise InputError(
             f'{path}: {len(reasons)} of {total} {unit} are bad, more than the fraction {max_fraction} '

@@ -278,3 +278,9 @@ def test_a_title_that_is_no_string_is_told(tmp_path):
     write(tmp_path, a__jsonl='{"id": 1, "title": 7, "text": "Ada"}\n')
     with pytest.raises(InputError, match='line 1: title: expected a string'):
         read(tmp_path)
+
+
+def test_what_is_wrong_with_a_single_file_is_told_without_counting(tmp_path):
+    write(tmp_path, a__txt=GERMAN)
+    with pytest.raises(InputError, match=rf'^{tmp_path}/texts/a\.txt: text: not English: [^:]*English$'):
+        read(tmp_path, (str(tmp_path / 'texts' / 'a.txt'),))
