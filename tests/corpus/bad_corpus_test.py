@@ -194,11 +194,11 @@ def test_names_longer_than_a_passage_do_not_stop_the_run(binaries, folder):
     ),
     an_undecodable_question=(
         lambda f: f.jsonl(QUESTIONS=f.bytes('questions/train.jsonl', b'{"id": 1, "question": "who \xff"}').parent),
-        r'questions/train\.jsonl: .* line 1: not UTF-8',
+        r'questions/train\.jsonl: line 1: not UTF-8',
     ),
     half_a_character_in_a_question=(
         lambda f: f.with_questions({'id': 1, 'question': 'who \ud83c'}),
-        r'questions/train\.jsonl: .* line 1: question: code point 4 is half of a surrogate pair',
+        r'questions/train\.jsonl: line 1: question: code point 4 is half of a surrogate pair',
     ),
     questions_in_UTF16=(
         lambda f: f.jsonl(QUESTIONS=f.bytes('questions/train.jsonl', '{}'.encode('utf-16')).parent),
