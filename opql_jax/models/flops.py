@@ -44,10 +44,10 @@ def encoder_flops(encoder: RelationEncoder, tokens_shape: Sequence[int], positio
         return 0.0
     n, length = tokens_shape
     hidden, outputs = encoder.hidden_size, length if positions is None else positions
-    # Per position: queries, keys and values; what comes after attention; attention itself.
-    before, after, attention = 6 * hidden**2, 2 * hidden**2 + 4 * hidden * encoder.mlp_size, 4 * hidden * length
-    layers = (encoder.num_layers - 1) * length * (before + after + attention)
-    layers += length * before + outputs * (after + attention)
+    # Per position: keys and values; queries and what comes after attention; attention itself.
+    read, computed, attention = 4 * hidden**2, 4 * hidden**2 + 4 * hidden * encoder.mlp_size, 4 * hidden * length
+    layers = (encoder.num_layers - 1) * length * (read + computed + attention)
+    layers += length * read + outputs * (computed + attention)
     projected = 0 if positions is None else 2 * hidden * (2 * encoder.relation_dim + (positions - 2) * encoder.entity_dim)
     return float(n * (layers + projected))
 

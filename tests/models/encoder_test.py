@@ -89,6 +89,34 @@ def test_rows_of_a_batch_do_not_see_each_other(params):
     np.testing.assert_allclose(relation(params, tokens, r1, r2), np.stack(alone), atol=1e-5)
 
 
+@pytest.mark.parametrize('positions', [None, np.array([[0, 6], [2, 2], [5, 1], [6, 3], [1, 0], [4, 4]])])
+def test_rows_that_attention_takes_as_one_do_not_see_each_other(params, positions):
+    """In bfloat16 two of these six at a time; one by one they are taken apart."""
+    half = ENCODER.clone(dtype='bfloat16')
+    tokens, *_ = random_rows(3, 6, 7)
+    tokens[1, 4:] = tokens[4] = 0
+
+    def states(tokens, positions):
+        return np.asarray(half.apply(params, tokens, positions=positions, method='hidden').astype(jnp.float32))
+
+    def gradient(tokens, row):
+        """Of a row's states to the words."""
+        loss = lambda params: jnp.sin(half.apply(params, tokens, method='hidden')[row].astype(jnp.float32)).sum()
+        return np.asarray(jax.grad(loss)(params)['params']['token_embedding']['embedding'])
+
+    together = states(tokens, positions)
+    for row in range(6):
+        alone = states(tokens[row : row + 1], None if positions is None else positions[row : row + 1])[0]
+        assert np.linalg.norm(together[row] - alone) < 0.02 * np.linalg.norm(alone)
+    changed = tokens.copy()
+    changed[0] = 1 + changed[0] % 40
+    np.testing.assert_array_equal(states(changed, positions)[1:], together[1:])
+    assert not np.array_equal(states(changed, positions)[0], together[0])
+    if positions is None:
+        with_words, others = gradient(tokens, 1), np.setdiff1d(tokens[0], tokens[1])
+        assert np.abs(with_words[tokens[1, :4]]).max() > 0 and not with_words[others].any()
+
+
 def test_the_last_layer_at_chosen_positions_gives_what_it_gives_everywhere(params):
     tokens, *_ = random_rows(6, 3, 9)
     positions = np.array([[0, 8], [3, 3], [5, 1]])
