@@ -17,11 +17,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.parallel.collectives import QueryLayout, owned
-from opql_jax.parallel.mesh import MESH_AXES, ROWS, platform_of
-from opql_jax.parallel.row_scan import DEFAULT_CHUNK, MASKED, scan_rows, scan_with_reference
+from opql_jax.parallel.mesh import MESH_AXES, ROWS
+from opql_jax.parallel.row_scan import DEFAULT_CHUNK, MASKED, chunk_rows, scan_rows, scan_with_reference
 
 _WHOLE = PartitionSpec()
 _NO_ID = np.iinfo(np.int32).max
+# By how much the same score may differ from one loop to another.
+_ROUNDING = 1e-6
 
 
 class Attended(NamedTuple):
@@ -111,21 +113,11 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
     return run(pad_rows(table, mesh), ids, weights)
 
 
-def _best_of(scores, ids, top, best):
-    """The highest scores [M] of a chunk, and the best entities [M] of it and the chunks before, whose highest score was `top`."""
-    highest = scores.max(axis=1)
-    # Not argmax, which is several times as slow on a CPU. Places are float32, as a TPU then finds them in the pass that sums the
-    # exponentials. Earlier chunks have lower ids and keep their ties.
-    place = jnp.arange(len(ids), dtype=jnp.float32)
-    lowest = jnp.where(scores == highest[:, None], place, jnp.float32(len(ids))).min(axis=1)
-    return highest, jnp.where(highest > top, ids[0] + lowest.astype(jnp.int32), best)
-
-
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, whether it is best), each [M], the same on all devices."""
     label = labels[:, None]
 
-    def step(carry, reference, ids, scores):
+    def step(carry, reference, ids, scores, rows):
         best, lower, own, total = carry
         highest = lambda rows, so_far: jnp.maximum(so_far, jnp.where(rows, scores, MASKED).max(axis=1))
         return (
@@ -201,12 +193,8 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
     Raises:
         InputError: chunk below 1.
     """
-    if chunk is None:
-        # To a TPU each operation of a chunk costs a microsecond, and it writes no scores but the rounded probabilities of a chunk.
-        chunk = DEFAULT_CHUNK if platform_of(layout.mesh) == 'cpu' else 16384
-    if chunk < 1:
-        raise InputError(f'chunk must be at least 1, not {chunk}')
-    return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk)
+    # A TPU writes no scores but the rounded probabilities of a chunk.
+    return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk_rows(chunk, layout, on_tpu=16384))
 
 
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
@@ -247,21 +235,25 @@ def _attend_shard(vectors, table, *, layout, chunk):
     """(softmax(E m)^T E [M, d_e], log-sum-exp [M], best entity [M]), the same on all devices."""
     count, dim = vectors.shape
 
-    def step(carry, start, ids, scores, rows):
-        top, total, summed, best = carry
-        chunk_top, best = _best_of(scores, ids, top, best)
-        highest = jnp.maximum(top, chunk_top)
-        old, new = jnp.exp(top - highest), jnp.exp(scores - highest[:, None])
-        return highest, total * old + new.sum(axis=1), summed * old[:, None] + new @ rows, best
+    def step(carry, reference, ids, scores, rows):
+        top, total, summed = carry
+        weights = jnp.exp(scores - reference[:, None])
+        return jnp.maximum(top, scores.max(axis=1)), total + weights.sum(axis=1), summed + weights @ rows
 
     zeros = jnp.zeros(count, jnp.float32)
-    start = zeros + MASKED, zeros, jnp.zeros((count, dim), jnp.float32), jnp.full(count, _NO_ID, jnp.int32)
-    top, total, summed, best = scan_rows(step, start, vectors, table, layout, chunk)
-    highest = lax.pmax(top, MESH_AXES)
-    share = jnp.exp(top - highest)
-    total = lax.psum(total * share, MESH_AXES)
-    best = lax.pmin(jnp.where(top == highest, best, _NO_ID), MESH_AXES)
-    return lax.psum(summed * share[:, None], MESH_AXES) / total[:, None], highest + jnp.log(total), best
+    start = zeros + MASKED, zeros, jnp.zeros((count, dim), jnp.float32)
+    reference, (top, total, summed) = scan_with_reference(step, start, vectors, table, layout, chunk)
+    total, top = lax.psum(total, MESH_AXES), lax.pmax(top, MESH_AXES)
+    enough = (top - _ROUNDING * jnp.abs(top))[:, None]
+
+    def find(best, start, ids, scores, rows):
+        # Places are float32, as a TPU then finds the lowest while it multiplies.
+        place = jnp.where(scores >= enough, jnp.arange(len(ids), dtype=jnp.float32), len(ids)).min(axis=1).astype(jnp.int32)
+        return jnp.minimum(best, jnp.where(place < len(ids), ids[0] + place, _NO_ID))
+
+    # To multiply once more is faster on a TPU than to read the scores again, and without use of it left out.
+    best = lax.pmin(scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), MESH_AXES)
+    return lax.psum(summed, MESH_AXES) / total[:, None], reference + jnp.log(total), best
 
 
 def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk):
@@ -275,10 +267,10 @@ def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *,
         to_vectors, to_table = carry
         probs = jnp.exp(scores - lse[:, None])
         to_scores = probs * (change @ rows.T - common)
-        to_rows = lax.dynamic_slice_in_dim(to_table, start, ids.shape[0]) + probs.T @ change + to_scores.T @ vectors
+        to_rows = probs.T @ change + to_scores.T @ vectors
         return to_vectors + to_scores @ rows, lax.dynamic_update_slice_in_dim(to_table, to_rows, start, 0)
 
-    start = jnp.zeros_like(vectors), jnp.zeros(table.shape, jnp.float32)
+    start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
     return lax.psum(to_vectors, MESH_AXES), to_table.astype(table.dtype)
 
@@ -307,19 +299,19 @@ def _attend_backward(layout, chunk, residuals, changes):
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
-def attend(vectors, table, layout: Layout, chunk: int = DEFAULT_CHUNK) -> Attended:
+def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended:
     """Attends with each vector m to all rows of E: softmax(E m)^T E. Call it inside `jax.jit`.
 
     Args:
         vectors: [M, d_e] float.
         table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static), forward and again backward.
+        chunk: rows a device scores at once (static), forward and again backward; None for what suits it.
 
     Returns:
         Attended, whole on each device; `found` and `lse` with gradient to the vectors and the table.
     """
     vectors = vectors.astype(jnp.float32)
-    return Attended(vectors, *_attend(vectors, table, layout, chunk))
+    return Attended(vectors, *_attend(vectors, table, layout, chunk_rows(chunk, layout, on_tpu=8192)))
 
 
 def attended_cross_entropy(attended: Attended, labels, table, layout: Layout):

@@ -6,7 +6,8 @@ No array [vectors, rows] exists.
 import jax.numpy as jnp
 from jax import lax
 
-from opql_jax.parallel.mesh import MESH_AXES
+from opql_jax.core.errors import InputError
+from opql_jax.parallel.mesh import MESH_AXES, platform_of
 
 # Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
 DEFAULT_CHUNK = 4096
@@ -16,6 +17,18 @@ MASKED = -1e30
 
 # Rows whose best score is a reference for the exponentials of all, and how far float32 lets scores be from it.
 _FEW, _FAR = 128, 60.0
+
+
+def chunk_rows(chunk: int | None, layout, on_tpu: int) -> int:
+    """Rows a device scores at once: `chunk` if given, else what suits a CPU, or `on_tpu` elsewhere; InputError for less than 1.
+
+    To a TPU each operation of a chunk costs a microsecond.
+    """
+    if chunk is None:
+        return DEFAULT_CHUNK if platform_of(layout.mesh) == 'cpu' else on_tpu
+    if chunk < 1:
+        raise InputError(f'chunk must be at least 1, not {chunk}')
+    return chunk
 
 
 def scan_rows(step, carry, vectors, table, layout, chunk):
@@ -46,7 +59,7 @@ def scan_rows(step, carry, vectors, table, layout, chunk):
 
 
 def scan_with_reference(step, carry, vectors, table, layout, chunk):
-    """`scan_rows` for sums of exp(score - reference): `carry = step(carry, reference, ids, scores)`, where carry[0] is the best score [M].
+    """`scan_rows` for sums of exp(score - reference): `carry = step(carry, reference, ids, scores, rows)`; carry[0] is the best score [M].
 
     With a reference that is known before the scores a TPU sums while it multiplies, and never writes the scores. With the running
     maximum as reference it has to read them again, which takes three times as long. The reference is the best score of a few rows. Should
@@ -61,9 +74,7 @@ def scan_with_reference(step, carry, vectors, table, layout, chunk):
 
     def scan(state):
         reference, *_ = state
-        done = scan_rows(
-            lambda done, start, ids, scores, rows: step(done, reference, ids, scores), carry, vectors, table, layout, chunk
-        )
+        done = scan_rows(lambda done, start, *scored: step(done, reference, *scored), carry, vectors, table, layout, chunk)
         best = lax.pmax(done[0], MESH_AXES)
         far = jnp.abs(best - reference) > _FAR
         return jnp.where(far, best, reference), far.any(), done
