@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import difflib
 import hashlib
 import itertools
@@ -131,6 +132,12 @@ class EntityVocab:
             close += [s for s in difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7) if s not in close]
             found += close or [s for s in self.spellings if folded in s.casefold().split()]
         return f'; did you mean {" or ".join(map(shown, list(dict.fromkeys(found))[:3]))}?' if found else ''
+
+    def with_kinds(self, kinds: Sequence[str]) -> EntityVocab:
+        """The same entities, of these kinds."""
+        vocab = copy.copy(self)
+        vocab.kinds = list(kinds)
+        return vocab
 
     def hash(self, count: int | None = None) -> str:
         """Hex SHA-256 of the keys, names and aliases of the first `count` entities (all if None), in order.

@@ -188,9 +188,15 @@ _MONTHS = (
     'January|February|March|April|May|June|July|August|September|October|November|December'
     r'|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?|(?:[Ss]pring|[Ss]ummer|[Aa]utumn|[Ff]all|[Ww]inter)(?= (?:of )?\d)'
 )
-_NUMBERS = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty'
+_WEEKDAYS = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?'
+_NUMBERS = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|(?:six|seven|eigh|nine)teen'
+_NUMBERS += '|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-(?:one|two|three|four|five|six|seven|eight|nine))?'
 _DATE = re.compile(
-    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|(?:{_NUMBERS})[ -](?:days?|weeks?|months?|years?|decades?)\b|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|days|hours|months|weeks|years)\b)?'
+    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|{_WEEKDAYS}\b|(?:{_NUMBERS})[ -](?:minutes?|hours?|days?|weeks?|months?|years?|decades?)\b|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|days|hours|months|weeks|years)\b)?'
+)
+# How long something takes or is ago, and ages, which 'when' does not ask for.
+_DURATION = re.compile(
+    rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year|decade)s?(?:[ -]old)?', re.IGNORECASE
 )
 _MODIFIERS = re.compile(
     r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of|between|by|c\.|ca\.?|circa|during|early'
@@ -228,7 +234,7 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
                     found.pop()
             date = _DATE.search(text, start, end) if span.kind == 'date' else None
             if date:
-                found.append(Span(*date.span(), span.kind))
+                found.append(Span(*date.span(), 'quantity' if _DURATION.fullmatch(date[0]) else 'date'))
             elif start < end and span.kind == 'quantity':
                 found.append(Span(start, end, span.kind))
             start = cut.end() if cut else span.end
@@ -299,7 +305,8 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             alone &= not _ABBREVIATION.search(text, 0, start - 1)
             first = alone and (words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end))
             if words and not first and end - start > 1:
-                runs.append(Span(start, end, UNKNOWN_KIND))
+                is_day = re.fullmatch(_WEEKDAYS, text[start:end])  # in a time of day, as 'Tuesday night'
+                runs.append(Span(start, end, 'date' if is_day else UNKNOWN_KIND))
     return [_without_office(text, span) for span in _joined(text, [*spans, *runs])]
 
 

@@ -27,6 +27,7 @@ from opql_jax.kb.index_text import Parts
 from opql_jax.kb.info import describe_version, rejected_files
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
+from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
 # Rows of a table, examples in one of its cells, and documents that were left out which are listed.
@@ -146,12 +147,13 @@ def make_report(kb: str | os.PathLike) -> Report:
         parts = Parts.of(folder, stated)
         text, memory = Prepared(folder.part(parts.text)), Memory.open(folder.part(parts.memory))
         info, manifest = describe_version(folder, stated), text.manifest
-        names, kinds = text.vocab.names, text.vocab.kinds
+        names = text.vocab.names
+        kinds = IndexFolder(folder.part(parts.retrieval)).kinds or text.vocab.kinds
         mentions = np.bincount(_mentioned(text), minlength=len(names))
         facts = np.diff(memory.offsets)
         often = np.argsort(-mentions, kind='stable')
         rejected = [_rejected(line) for file in rejected_files(folder, text) for line in file.read_bytes().splitlines()]
-        wordings, kinds_of_pairs, pairs, num_pairs = _relations(text, memory)
+        wordings, kinds_of_pairs, pairs, num_pairs = _relations(text, kinds, memory)
         return Report(
             info=info,
             kinds=_kinds(names, kinds, mentions, facts, often),
@@ -188,13 +190,13 @@ def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndar
     return sorted(found, key=lambda kind: -kind.entities)
 
 
-def _relations(text: Prepared, memory: Memory) -> tuple[list[Relation], list[Relation], list[Relation], int]:
+def _relations(text: Prepared, kinds: Sequence[str], memory: Memory) -> tuple[list[Relation], list[Relation], list[Relation], int]:
     """Wordings, kinds of pairs and pairs with their numbers, and how many different pairs there are."""
     rows = np.arange(len(memory))
     # Each pair of mentions is there in both directions, of which the one in the order of the text counts.
     columns = {name: column.tolist() for name, column in memory.mentions(rows).items()}
     entities = dict(zip(memory.ids.tolist(), zip(memory.topic.tolist(), memory.target.tolist())))
-    texts, names, kinds = text.passages['text'].to_pylist(), text.vocab.names, text.vocab.kinds
+    texts, names = text.passages['text'].to_pylist(), text.vocab.names
     counters: tuple[collections.Counter, ...] = tuple(collections.Counter() for _ in range(3))
     examples: tuple[dict, ...] = ({}, {}, {})
     for entry, passage, first, end, start, sentence, other in zip(

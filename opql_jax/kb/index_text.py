@@ -15,7 +15,7 @@ from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import FolderFormat, is_folder_of
+from opql_jax.core.manifest import FolderFormat, is_folder_of, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
@@ -202,7 +202,7 @@ def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | o
         built_with = memory_manifest.read_manifest(memory).hashes['encoder']
         if built_with != params_hash(used.params):
             raise InputError(f'{memory} was built with another encoder: name that one (--encoder), or a new folder')
-    for name in (released.WEIGHTS, released.TOKENIZER, released.CARD, released.FORMAT.file):
+    for name in (*read_manifest(source, released.FORMAT).files, released.FORMAT.file):
         content = (source / name).read_bytes()
         if not (part / name).exists() or (part / name).read_bytes() != content:
             with files.atomic_path(part / name) as partial:

@@ -133,15 +133,17 @@ _ASKED = re.compile(
 )
 # Nouns for the same things, stemmed.
 _SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
-_NOUN = r'\b(?:what|which|whose)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'
+# "Whose office" asks for a person.
+_NOUN = r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'
 _YEAR = re.compile(_NOUN % 'years?', re.IGNORECASE)
 _WANTED = tuple(
     (re.compile(pattern, re.IGNORECASE), kinds)
     for pattern, kinds in (
         (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
         (
-            r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old)\b|' + _NOUN % 'percentage|number|population',
-            ('quantity', 'date'),
+            r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot|cold)\b|'
+            + _NOUN % 'percentage|share|number|population|price|cost|height|length|weight|width|depth|area|age|distance',
+            ('quantity',),
         ),
         (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),
         (_NOUN % 'languages?', ('language', 'group')),

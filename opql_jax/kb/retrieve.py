@@ -58,6 +58,7 @@ def index_passages(folder: str | os.PathLike, prepared: Prepared, encoded: Passa
         title_entities=np.array(title_entities, np.int32),
         mentions=np.array(mentions, np.int64).reshape(-1, 4),
         names=prepared.vocab.names,
+        kinds=encoded.kinds(),
         sentence_starts=starts,
         passage_vectors=vectors[of_passage],
         sentence_vectors=vectors[~of_passage],

@@ -126,7 +126,8 @@ class TextAnswerer:
         self._nearness = functools.lru_cache(_CACHED)(self._nearness_in)
         self._names = prepared.vocab.names
         self.encoder_hash = memory.manifest.hashes['encoder']
-        self._kinds, self._texts = np.array(prepared.vocab.kinds), prepared.passages['text'].combine_chunks()
+        self._kinds = np.array(index.kinds or prepared.vocab.kinds)
+        self._texts = prepared.passages['text'].combine_chunks()
 
     @property
     def settings(self) -> str:

@@ -69,7 +69,8 @@ class VirtualKB:
 
         Without an objective the encoder is a released one, with an index and, if questions were trained on, a map of questions.
         """
-        self.prepared, self.vocab, self.memory, self._params = prepared, prepared.vocab, memory, params
+        self.prepared, self.memory, self._params = prepared, memory, params
+        self.vocab = prepared.vocab.with_kinds(index.kinds) if index and index.kinds else prepared.vocab
         self.entity_table = np.asarray(params['entity_table']) if objective else None
         self.folder: KBFolder | None = None
         self._release: Callable[[], object] = lambda: None

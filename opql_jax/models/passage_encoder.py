@@ -121,6 +121,16 @@ class PassageEncoder:
         """
         return self._encoded[1]
 
+    def mentions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of all mentions [n, hidden_size] float16, passage by passage, and their entities [n] int64."""
+        entities = self._prepared.passages['mentions'].combine_chunks().flatten().field('entity')
+        return self._encoded[0], entities.to_numpy().astype(np.int64)
+
+    def kinds(self) -> list[str]:
+        """The kind of each entity, as the recogniser and, if the encoder tells kinds, its mentions say."""
+        recognised = self._prepared.vocab.kinds
+        return self._encoder.kinds.of_entities(*self.mentions(), recognised) if self._encoder.kinds else recognised
+
     @functools.cached_property
     def _encoded(self) -> tuple[np.ndarray, np.ndarray]:
         """The vectors of all mentions, and those of all passages and sentences."""

@@ -3,6 +3,7 @@
     config.json         the format, the fields of the encoder, and the digest of every other file
     model.safetensors   the parameters by their names, matrices as int8 with a float32 scale for each of their outputs
     tokenizer.json      the tokenizer
+    kinds.safetensors   what tells the kinds of mentions, see `mention_kinds`; may be missing
     README.md           the model card: data, licence, figures
 
 Parameters are float32 once they are read. Rounding them to 8 bits keeps the cosine of relations above .999.
@@ -28,10 +29,11 @@ from opql_jax.core.finite import bad_row
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.mention_kinds import MentionKinds
 
 # The encoder that comes with the package.
 DEFAULT = pathlib.Path(__file__).parent.parent / 'released' / 'default'
-WEIGHTS, TOKENIZER, CARD = 'model.safetensors', 'tokenizer.json', 'README.md'
+WEIGHTS, TOKENIZER, CARD, KINDS = 'model.safetensors', 'tokenizer.json', 'README.md', 'kinds.safetensors'
 _SCALE = '.int8_scale'
 
 _Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
@@ -92,6 +94,39 @@ def write(folder: str | os.PathLike, encoder: RelationEncoder, params, tokenizer
             digests[name] = files.digest(folder / name)
         fields = {name: getattr(encoder, name) for name in EncoderFields.__struct_fields__}
         manifest_lib.write_manifest(folder, FORMAT, {'encoder': fields}, digests)
+        (folder / KINDS).unlink(missing_ok=True)  # of the encoder before
+
+
+def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
+    """Adds to a released encoder what tells the kinds of its mentions, or replaces it.
+
+    Raises:
+        ManifestError: the folder is missing, or is none.
+    """
+    folder = files.require_local(folder)
+    with locks.writer(folder):
+        config = manifest_lib.read_manifest(folder, FORMAT)
+        with files.atomic_path(folder / KINDS) as partial:
+            partial.write_bytes(kinds.to_bytes())
+        stated = {'encoder': msgspec.structs.asdict(config.encoder)}
+        manifest_lib.write_manifest(folder, FORMAT, stated, {**config.files, KINDS: files.digest(folder / KINDS)})
+
+
+def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
+    """What tells the kinds of a released encoder's mentions; None if it has none.
+
+    Raises:
+        ManifestError: as of `read`.
+    """
+    folder = files.require_local(folder)
+    config = manifest_lib.read_manifest(folder, FORMAT)
+    if KINDS not in config.files:
+        return None
+    path = manifest_lib.checked_file(folder, KINDS, config, FORMAT)
+    try:
+        return MentionKinds.from_bytes(path.read_bytes(), config.encoder.hidden_size)
+    except InputError as error:
+        raise ManifestError(f'{path}: {error}; {FORMAT.advice}') from error
 
 
 def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:

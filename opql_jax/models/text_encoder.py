@@ -26,6 +26,7 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.mention_kinds import MentionKinds
 
 # Rows of tokens that are encoded together of many questions, and the multiple that their lengths are filled up to: of few shapes, as
 # each is compiled. What fits into one batch is filled up to a power of two of rows, or not at all, so that one question is quick.
@@ -43,12 +44,14 @@ class TextEncoder:
         dim: d_r, the length of a relation.
         tokenizer: that of the encoder.
         special: the ids of its markers.
+        kinds: what tells the kinds of mentions; None if the encoder came without.
     """
 
     def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
         """Takes a module, its parameters, and the tokenizer that they were trained with."""
         self.module, self.params, self.dim = encoder, params, encoder.relation_dim
         self.tokenizer, self.special = tokenizer, tokenizer_lib.special_ids(tokenizer)
+        self.kinds: MentionKinds | None = None
         self._folder: str | None = None
 
         apply: Any = encoder.apply
@@ -77,7 +80,9 @@ class TextEncoder:
         Raises:
             InputError: there is none, or its files are not whole.
         """
-        encoder = cls(*released.read(released.DEFAULT if folder == 'default' else folder))
+        path = released.DEFAULT if folder == 'default' else folder
+        encoder = cls(*released.read(path))
+        encoder.kinds = released.read_kinds(path)
         encoder._folder = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
         return encoder
 

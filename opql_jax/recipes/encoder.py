@@ -43,16 +43,17 @@ def labels(options: Options) -> dict[str, object]:
     return {'SENTENCES': tuple(map(options.file, CORPORA)), 'NAMES': options.file('redocred/rel_info.json')}
 
 
-def release(model: str, output: str) -> Step:
+def release(model: str, output: str, options: Options) -> Step:
     """The folder of the encoder of a model."""
     bindings = {'KB': '{out}', 'MODEL': model, 'OUTPUT': f'{{out}}/{output}', 'CARD': CARD}
+    bindings['TYPED_DOCUMENTS'] = options.file('redocred/documents.json')
     return Step(output, 'release', ('gin/runs/release.gin',), bindings, output)
 
 
 def released(options: Options) -> list[Step]:
     """All labels, and no score: no relation is new to it."""
     trained = train('relations', 'gin/experiments/encoder/relations.gin', options, **labels(options))
-    return [text(options), trained, release('relations', 'encoder')]
+    return [text(options), trained, release('relations', 'encoder', options)]
 
 
 def held_out(options: Options, row: str) -> list[Step]:
@@ -70,7 +71,7 @@ def held_out(options: Options, row: str) -> list[Step]:
     return [
         text(options),
         train(model, gin, options, **bindings),
-        release(model, encoder),
+        release(model, encoder, options),
         Step(f'results/{row}', 'fewshot', ('gin/runs/fewshot.gin',), scored, f'results/{row}'),
     ]
 

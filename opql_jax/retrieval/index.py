@@ -7,6 +7,7 @@
 - `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit length;
 - `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of another name, rising, each pair
   once; the first sentence also has the names inside of the title;
+- `entities.parquet`: the kind of each entity; in an index that was made before there was this file, that of the text counts;
 - `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the passages that have it, with their BM25
   scores (float32), as the columns of a sparse matrix;
 - `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the same form.
@@ -63,6 +64,7 @@ FORMAT = FolderFormat(
 )
 _PASSAGES = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.int32())])
 _WORDS = pa.schema([('word', pa.string())])
+_ENTITIES = pa.schema([('kind', pa.string())])
 # What each array must be: its type and the number of its dimensions.
 _ARRAYS = {
     'sentence_counts': (np.int32, 1),
@@ -89,7 +91,7 @@ class Corpus:
         ids, titles, texts: of the passages; ids are unique, a title may be empty.
         title_entities: [passages] the entity that each title names, or -1.
         mentions: [mentions, 4] passage, start and end (code points of its text) and entity, in any order; mentions may overlap.
-        names: of the entities, which are known by their places here.
+        names, kinds: of the entities, which are known by their places here.
         sentence_starts: for each passage where its sentences start, rising (`corpus.sentences.sentence_starts`).
         passage_vectors: [passages, d], of any length but finite; zero for an empty passage.
         sentence_vectors: [sentences, d], passage by passage.
@@ -101,6 +103,7 @@ class Corpus:
     title_entities: np.ndarray
     mentions: np.ndarray
     names: Sequence[str]
+    kinds: Sequence[str]
     sentence_starts: Sequence[Sequence[int]]
     passage_vectors: np.ndarray
     sentence_vectors: np.ndarray
@@ -131,6 +134,8 @@ class Corpus:
                 raise InputError(f'{field}: row {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not finite')
         if self.mentions.ndim != 2 or self.mentions.shape[1] != 4:
             raise InputError(f'mentions: shape {self.mentions.shape}, expected [mentions, 4]')
+        if len(self.kinds) != len(self.names):
+            raise InputError(f'kinds: {len(self.kinds)} of them, but {len(self.names)} names')
         passage, start, end, entity = self.mentions.T
         lengths = np.array([len(text) for text in self.texts])
         wrong = (passage < 0) | (passage >= count) | (entity < 0) | (entity >= len(self.names)) | (start < 0) | (end <= start)
@@ -177,6 +182,7 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
     tables = {
         'passages': pa.table(passages, schema=_PASSAGES),
         'words': pa.table([words], schema=_WORDS),
+        'entities': pa.table([list(corpus.kinds)], schema=_ENTITIES),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f'.{target.name}.', dir=target.parent) as temporary:
@@ -364,6 +370,16 @@ class IndexFolder:
         """The number of passages that have each word."""
         counts = np.diff(self.array('word_starts')).tolist()
         return dict(zip(self._table('words', _WORDS)['word'].to_pylist(), counts))
+
+    @functools.cached_property
+    def kinds(self) -> list[str] | None:
+        """The kind of each entity; None if the index is from before it had them. ManifestError if they are damaged."""
+        if 'entities.parquet' not in self.manifest.files:
+            return None
+        kinds = self._table('entities', _ENTITIES)['kind'].to_pylist()
+        if len(kinds) != self.manifest.entities:
+            raise ManifestError(f'{self._directory}: has not the entities that its manifest states; {FORMAT.advice}')
+        return kinds
 
     def load(self) -> RetrievalIndex:
         """Reads all files.

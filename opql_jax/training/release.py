@@ -8,12 +8,23 @@ from opql_jax.corpus.json_lines import read_text
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.models import released
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
+from opql_jax.training.fit_mention_kinds import fit_mention_kinds
 
 _log = logging.getLogger(__name__)
 
 
-def release(*, kb: str, model: str, output: str, card: str, step: int | None = None, dry_run: bool = False) -> None:
+def release(
+    *,
+    kb: str,
+    model: str,
+    output: str,
+    card: str,
+    typed_documents: str | None = None,
+    step: int | None = None,
+    dry_run: bool = False,
+) -> None:
     """Writes a released encoder, see `models.released`.
 
     Args:
@@ -21,6 +32,7 @@ def release(*, kb: str, model: str, output: str, card: str, step: int | None = N
         model: the part that was trained by `TextRelations`.
         output: the folder; new or empty, or that of another release.
         card: a Markdown file, the model card.
+        typed_documents: a file of DocRED's form, of whose types it learns to tell the kinds of mentions; without, it tells none.
         step: checkpoint to use; the newest if None.
         dry_run: writes nothing.
 
@@ -36,5 +48,7 @@ def release(*, kb: str, model: str, output: str, card: str, step: int | None = N
         return
     tokenizer = read_text(files.path(folder) / 'tokenizer.json')
     released.write(output, encoder, params['encoder'], tokenizer, read_text(card))
+    if typed_documents:
+        released.add_kinds(output, fit_mention_kinds(TextEncoder.load(output), typed_documents))
     size = sum(path.stat().st_size for path in files.require_local(output).iterdir())
     _log.info('%s: step %d, %.1f MB', output, meta['step'], size / 1e6)

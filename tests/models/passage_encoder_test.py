@@ -8,6 +8,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.models import passage_encoder
+from opql_jax.models.mention_kinds import MentionKinds
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 
@@ -109,3 +110,16 @@ def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
         InputError, match=r'text was prepared with another tokenizer than that of the encoder: prepare it again'
     ):
         PassageEncoder(other, prepared, tmp_path)
+
+
+def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, tmp_path):
+    encoder = tiny_text_encoder.make()
+    encoded = PassageEncoder(encoder, prepared, tmp_path / 'parts')
+    vectors, entities = encoded.mentions()
+    mentions = [mention for row in prepared.passages['mentions'].to_pylist() for mention in row]
+    assert entities.tolist() == [mention['entity'] for mention in mentions] and len(vectors) == len(mentions)
+    assert encoded.kinds() == prepared.vocab.kinds  # this encoder tells none
+    rng = np.random.default_rng(0)
+    encoder.kinds = MentionKinds(rng.normal(size=(16, 4)).astype(np.float32), np.zeros(4, np.float32))
+    found = encoded.kinds()
+    assert found == encoder.kinds.of_entities(vectors, entities, prepared.vocab.kinds) != prepared.vocab.kinds

@@ -13,6 +13,7 @@ from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.models import released
+from opql_jax.models.mention_kinds import MentionKinds
 from opql_jax.models.text_encoder import TextEncoder
 
 import tiny_text_encoder
@@ -171,3 +172,27 @@ def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(folder, tm
     with pytest.raises(ManifestError, match='model.safetensors: its sha256 is not'):
         released.read(tmp_path / 'a')
     assert content(write(tmp_path / 'a')) == content(folder)
+
+
+def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / 'a')
+    assert released.read_kinds(folder) is TextEncoder.load(folder).kinds is None
+    for seed in range(2):
+        kinds = MentionKinds(np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32), np.ones(4, np.float32))
+        released.add_kinds(tmp_path / 'a', kinds)
+        assert TextEncoder.load(tmp_path / 'a').kinds.to_bytes() == kinds.to_bytes()
+    others = {name: bytes for name, bytes in content(tmp_path / 'a').items() if name in FILES[:3]}
+    assert others == {name: bytes for name, bytes in content(folder).items() if name in FILES[:3]}
+    write(tmp_path / 'a')  # another encoder has other vectors of mentions
+    assert content(tmp_path / 'a') == content(folder)
+
+
+def test_damaged_kinds_are_told(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / 'a')
+    released.add_kinds(tmp_path / 'a', MentionKinds(np.zeros((16, 4), np.float32), np.zeros(4, np.float32)))
+    (tmp_path / 'a' / 'kinds.safetensors').write_bytes(b'x')
+    with pytest.raises(ManifestError, match=r'kinds.safetensors: 1 bytes, config.json says'):
+        TextEncoder.load(tmp_path / 'a')
+    released.add_kinds(tmp_path / 'a', MentionKinds(np.zeros((8, 4), np.float32), np.zeros(4, np.float32)))
+    with pytest.raises(ManifestError, match=r'kinds.safetensors: expected float32 .*; download the encoder again'):
+        TextEncoder.load(tmp_path / 'a')

@@ -1,6 +1,8 @@
 """The index holds what it was built from, is written whole or not at all, and damage to it is told."""
 
 import collections
+import dataclasses
+import json
 import math
 import pathlib
 
@@ -10,8 +12,9 @@ import pytest
 from tiny_retrieval import corpus_of
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import ManifestError
-from opql_jax.retrieval.index import Corpus, RetrievalIndex, build
+from opql_jax.core.files import Digest
+from opql_jax.core.manifest import ManifestError, write_manifest
+from opql_jax.retrieval.index import FORMAT, Corpus, IndexFolder, RetrievalIndex, build
 from opql_jax.retrieval.words import words_of
 
 
@@ -58,6 +61,7 @@ def test_word_scores_are_those_of_bm25(tmp_path):
     [
         ({'ids': ['a', 'a']}, "'a' is the id of two passages"),
         ({'titles': ['one']}, 'titles: 1 of them, but 2 ids'),
+        ({'kinds': ['place']}, 'kinds: 1 of them, but 2 names'),
         ({'sentence_vectors': np.ones((5, 4))}, 'sentence_vectors: 5 of them, but 2 sentence_starts'),
         ({'sentence_starts': [[0], [90]]}, r'sentence_starts\[1\]: must rise, within the 6 characters'),
         ({'mentions': np.array([[0, 4, 99, 0]])}, r'mentions\[0\]: \[0, 4, 99, 0\] is no span'),
@@ -77,7 +81,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(tmp_path, change, m
 
 def test_no_passage_is_refused(tmp_path):
     with pytest.raises(InputError, match='there is no passage'):
-        build(tmp_path / 'index', Corpus([], [], [], np.zeros(0), np.zeros((0, 4)), 0, [], np.zeros((0, 8)), np.zeros((0, 8))))
+        build(tmp_path / 'index', Corpus([], [], [], np.zeros(0), np.zeros((0, 4)), [], [], [], np.zeros((0, 8)), np.zeros((0, 8))))
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
@@ -100,10 +104,11 @@ def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
 def test_every_damaged_file_is_told(tmp_path):
     build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'}))
     names = sorted(file.name for file in (tmp_path / 'index').iterdir())
-    assert len(names) == 13
+    assert len(names) == 14
     for name in names:
         damage.flip(tmp_path / 'index' / name)
         with pytest.raises(ManifestError, match=name):
+            _ = IndexFolder(tmp_path / 'index').kinds
             RetrievalIndex.open(tmp_path / 'index')
         damage.flip(tmp_path / 'index' / name)
     RetrievalIndex.open(tmp_path / 'index')
@@ -115,3 +120,15 @@ def test_a_signed_file_of_another_shape_is_told(tmp_path):
     damage.sign(tmp_path / 'index')
     with pytest.raises(ManifestError, match=r'mentions\.npy: int32 with 1 dimensions'):
         RetrievalIndex.open(tmp_path / 'index')
+
+
+def test_an_index_has_the_kinds_of_its_entities_but_one_from_before_there_were_any(tmp_path):
+    corpus = corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'})
+    build(tmp_path / 'index', dataclasses.replace(corpus, kinds=['person', 'person', 'place']))
+    assert IndexFolder(tmp_path / 'index').kinds == ['person', 'person', 'place']
+    stated = json.loads((tmp_path / 'index' / 'manifest.json').read_text())
+    files = {name: Digest(**digest) for name, digest in stated['files'].items() if name != 'entities.parquet'}
+    fields = {name: stated[name] for name in ('passages', 'sentences', 'entities', 'dim')}
+    write_manifest(tmp_path / 'index', FORMAT, fields, files)
+    assert IndexFolder(tmp_path / 'index').kinds is None
+    assert RetrievalIndex.open(tmp_path / 'index').ids == ['ada', 'babbage']

@@ -39,6 +39,7 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         title_entities=np.arange(len(passages)),
         mentions=np.array(mentions, np.int32).reshape(-1, 4),
         names=list(entities),
+        kinds=['name'] * len(entities),
         sentence_starts=starts,
         passage_vectors=np.stack([vector_of(f'{title}. {text}') for title, text in zip(passages, texts)]),
         sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),

@@ -1,0 +1,124 @@
+"""What kind of thing a mention names, read off the vector that an encoder has of it: a person, an organisation, a place, or another thing.
+
+A recogniser that knows a name by its letters takes Brenwick for a person; how a text speaks of it says that it is a place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import safetensors.numpy
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.concepts import CONCEPT
+from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
+from opql_jax.corpus.recognition import VALUES
+
+OTHER = 'other'
+KINDS = ('person', 'organisation', 'place', OTHER)
+# Kinds that are recognised by rules, or by words that only they have.
+_CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
+# What the recognised kind counts, in log-odds.
+_RECOGNISED = 1.0
+# The weight of the squares of the parameters, of vectors with unit variance, and the steps of L-BFGS.
+_DECAY, _STEPS = 1e-3, 200
+
+
+@dataclasses.dataclass(frozen=True)
+class MentionKinds:
+    """A logistic regression from vectors of mentions to KINDS.
+
+    Attributes:
+        kernel: [hidden_size, 4] float32.
+        bias: [4] float32.
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def log_probabilities(self, vectors: np.ndarray) -> np.ndarray:
+        """Those of KINDS for vectors of mentions [n, hidden_size]: [n, 4] float32."""
+        logits = vectors.astype(np.float32) @ self.kernel + self.bias
+        logits -= logits.max(axis=1, keepdims=True)
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def of_entities(self, vectors: np.ndarray, entities: np.ndarray, recognised: Sequence[str]) -> list[str]:
+        """The kinds of entities, by all of their mentions and the kinds that were recognised.
+
+        Args:
+            vectors: [n, hidden_size] of the mentions of a text.
+            entities: [n] whom each mentions.
+            recognised: the kind of each entity as the recogniser says. Values, concepts, groups, languages and titles are certain.
+
+        Returns:
+            One of each entity, as `recognised` has them.
+        """
+        totals = np.zeros((len(recognised), len(KINDS)), np.float32)
+        np.add.at(totals, entities, self.log_probabilities(vectors))
+        # Mentions of one entity are much alike, and no independent evidence.
+        totals /= np.sqrt(np.maximum(np.bincount(entities, minlength=len(recognised)), 1))[:, None]
+        mentioned, kinds = totals.any(axis=1), []
+        for kind, total, is_mentioned in zip(recognised, totals, mentioned.tolist()):
+            if kind in _CERTAIN or not is_mentioned:
+                kinds.append(kind)
+                continue
+            if kind != UNKNOWN_KIND:
+                total[KINDS.index(kind if kind in KINDS else OTHER)] += _RECOGNISED
+            found = KINDS[total.argmax()]
+            kinds.append(found if found != OTHER else UNKNOWN_KIND if kind in KINDS else kind)
+        return kinds
+
+    def to_bytes(self) -> bytes:
+        """The parameters as safetensors."""
+        return safetensors.numpy.save({'kernel': self.kernel, 'bias': self.bias})
+
+    @classmethod
+    def from_bytes(cls, content: bytes, hidden_size: int) -> MentionKinds:
+        """What `to_bytes` made for an encoder of that size; InputError if this is something else."""
+        try:
+            stored = safetensors.numpy.load(content)
+        except safetensors.SafetensorError as error:
+            raise InputError(f'not readable safetensors ({error})') from error
+        shapes = {name: (array.shape, array.dtype) for name, array in stored.items()}
+        expected = {'kernel': (hidden_size, len(KINDS)), 'bias': (len(KINDS),)}
+        if shapes != {name: (shape, np.dtype(np.float32)) for name, shape in expected.items()}:
+            raise InputError(f'expected float32 {expected}, found {shapes}')
+        return cls(**stored)
+
+
+def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
+    """Learns from vectors of mentions [n, hidden_size] and the kind of each, one of KINDS.
+
+    Raises:
+        InputError: no mention, or a kind that is none.
+    """
+    import jax  # these take a second, and whoever asks needs neither
+    import jax.numpy as jnp
+    import optax
+
+    if not len(vectors) or (wrong := set(kinds) - set(KINDS)):
+        raise InputError(f'expected mentions of kinds {KINDS}, found {sorted(wrong) if len(vectors) else "no mention"}')
+    vectors = vectors.astype(np.float32)
+    mean, scale = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
+    inputs = jnp.asarray((vectors - mean) / scale)
+    labels = jnp.asarray([KINDS.index(kind) for kind in kinds])
+
+    def loss(params):
+        log_likelihood = -optax.softmax_cross_entropy_with_integer_labels(inputs @ params['kernel'] + params['bias'], labels)
+        return _DECAY * (params['kernel'] ** 2).sum() - log_likelihood.mean()
+
+    optimiser = optax.lbfgs()
+    value_and_grad = optax.value_and_grad_from_state(loss)
+
+    def step(carry, _):
+        params, state = carry
+        value, grad = value_and_grad(params, state=state)
+        updates, state = optimiser.update(grad, state, params, value=value, grad=grad, value_fn=loss)
+        return (optax.apply_updates(params, updates), state), None
+
+    params = {'kernel': jnp.zeros((vectors.shape[1], len(KINDS))), 'bias': jnp.zeros(len(KINDS))}
+    (params, _), _ = jax.jit(lambda params: jax.lax.scan(step, (params, optimiser.init(params)), length=_STEPS))(params)
+    kernel = np.asarray(params['kernel']) / scale[:, None]
+    return MentionKinds(kernel.astype(np.float32), np.asarray(params['bias'] - mean @ kernel, np.float32))

@@ -1,0 +1,104 @@
+"""Kinds of mentions: a logistic regression on their vectors, joined with what was recognised."""
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.models.mention_kinds import KINDS, MentionKinds, fit
+
+
+def make(seed=0, hidden=6):
+    rng = np.random.default_rng(seed)
+    return MentionKinds(rng.normal(size=(hidden, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32))
+
+
+def reference(kinds: MentionKinds, vectors) -> np.ndarray:
+    """Log-softmax in float64, a vector at a time."""
+    rows = []
+    for vector in np.asarray(vectors, np.float64):
+        logits = [sum(vector * kinds.kernel[:, k].astype(np.float64)) + float(kinds.bias[k]) for k in range(4)]
+        rows.append([x - np.log(sum(np.exp(logits))) for x in logits])
+    return np.array(rows)
+
+
+def test_log_probabilities_are_those_of_a_softmax():
+    kinds, vectors = make(), np.random.default_rng(1).normal(size=(9, 6)).astype(np.float16)
+    found = kinds.log_probabilities(vectors)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, reference(kinds, vectors), atol=1e-5)
+    assert kinds.log_probabilities(np.full((1, 6), 1e4, np.float32)).max() == 0  # and nothing overflows
+
+
+def test_what_is_fitted_tells_the_kinds_of_new_mentions():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 8)) * 3
+    draw = lambda count: (labels := rng.integers(4, size=count), (centres[labels] + rng.normal(size=(count, 8))) * 0.01 + 5)
+    labels, vectors = draw(600)
+    found = fit(vectors, [KINDS[label] for label in labels])
+    labels, vectors = draw(200)
+    assert (found.log_probabilities(vectors).argmax(axis=1) == labels).mean() > 0.95
+
+
+def test_fitting_the_same_mentions_again_gives_the_same():
+    vectors = np.random.default_rng(0).normal(size=(40, 5))
+    kinds = [KINDS[i % 4] for i in range(40)]
+    assert fit(vectors, kinds).to_bytes() == fit(vectors, kinds).to_bytes()
+
+
+@pytest.mark.parametrize('vectors, kinds', [(np.zeros((0, 3)), []), (np.zeros((1, 3)), ['date'])])
+def test_there_must_be_mentions_of_these_kinds(vectors, kinds):
+    with pytest.raises(InputError, match='expected mentions of kinds'):
+        fit(vectors, kinds)
+
+
+# A vector [person, organisation, place, other] is its own log-odds.
+PLAIN = MentionKinds(np.eye(4, dtype=np.float32), np.zeros(4, np.float32))
+
+
+def of_entities(recognised, *mentions):
+    vectors = np.array([vector for _, vector in mentions], np.float32).reshape(-1, 4)
+    return PLAIN.of_entities(vectors, np.array([entity for entity, _ in mentions], np.int64), recognised)
+
+
+def test_mentions_outvote_what_was_recognised_if_they_are_sure():
+    brenwick = (0, [0, 0, 3, 0])
+    assert of_entities(['person'], brenwick) == ['place']
+    assert of_entities(['person'], (0, [0, 0, 0.5, 0])) == ['person']
+    assert of_entities(['name'], (0, [0, 0, 0.5, 0])) == ['place']
+    assert of_entities(['person'], brenwick, (0, [4, 0, 0, 0]), (0, [4, 0, 0, 0])) == ['person']
+
+
+def test_what_is_none_of_the_three_keeps_its_own_kind_or_has_an_unknown_one():
+    other = [0, 0, 0, 9]
+    assert of_entities(['work', 'event', 'person', 'name'], *((i, other) for i in range(4))) == ['work', 'event', 'name', 'name']
+
+
+def test_values_groups_languages_concepts_and_titles_stay_and_so_does_what_no_text_mentions():
+    certain = ['date', 'quantity', 'group', 'language', 'concept', 'title']
+    person = [9, 0, 0, 0]
+    assert of_entities(certain, *((i, person) for i in range(6))) == certain
+    assert of_entities(['place', 'place'], (1, person)) == ['place', 'person']
+    assert of_entities(['place']) == ['place']
+
+
+def test_entities_are_told_by_the_mean_of_their_mentions_times_the_root_of_their_number():
+    rng = np.random.default_rng(3)
+    kinds, vectors, entities = make(), rng.normal(size=(60, 6)), rng.integers(12, size=60)
+    expected = []
+    for entity in range(12):
+        rows = reference(kinds, vectors[entities == entity])
+        total = rows.mean(axis=0) * np.sqrt(len(rows)) if len(rows) else np.zeros(4)
+        best = KINDS[total.argmax()]
+        expected.append('name' if best == 'other' else best)
+    assert kinds.of_entities(vectors, entities, ['name'] * 12) == expected
+
+
+def test_bytes_are_read_back_and_others_refused():
+    kinds = make()
+    read = MentionKinds.from_bytes(kinds.to_bytes(), 6)
+    assert (read.kernel == kinds.kernel).all() and (read.bias == kinds.bias).all()
+    with pytest.raises(InputError, match='expected float32'):
+        MentionKinds.from_bytes(kinds.to_bytes(), 7)
+    for content in (b'', b'{}', kinds.to_bytes()[:-3]):
+        with pytest.raises(InputError, match='safetensors'):
+            MentionKinds.from_bytes(content, 6)

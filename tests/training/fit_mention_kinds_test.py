@@ -1,0 +1,77 @@
+"""Kinds of mentions are learnt from documents whose entities have types."""
+
+import json
+
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.models import mention_kinds
+from opql_jax.models.mention_kinds import KINDS
+from opql_jax.models.passage_encoder import encode_batch
+from opql_jax.training.fit_mention_kinds import fit_mention_kinds, typed_mentions
+
+import tiny_text_encoder
+
+ENCODER = tiny_text_encoder.make()
+TYPES = {'PER': ['Emma', 'Lucy', 'Ann'], 'LOC': ['York', 'river'], 'ORG': ['city'], 'MISC': ['song'], 'TIME': ['1979']}
+
+
+def write(path, count=30):
+    """Documents of two sentences, in which things of each type are met and built in turn."""
+    rng, documents = np.random.default_rng(0), []
+    for number in range(count):
+        sentences, clusters = [], []
+        for sentence in range(2):
+            tokens = []
+            for kind in rng.permutation(list(TYPES)):
+                clusters.append([{'type': str(kind), 'sent_id': sentence, 'pos': [len(tokens), len(tokens) + 1]}])
+                tokens += [str(rng.choice(TYPES[kind])), str(rng.choice(['met', 'saw', 'built']))]
+            sentences.append([*tokens, '.'])
+        documents.append({'title': f'Document {number}', 'sents': sentences, 'vertexSet': clusters, 'labels': []})
+    path.write_text(json.dumps(documents))
+    return path
+
+
+def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
+    kind_of = {name: kind for kind, names in TYPES.items() for name in names}
+    told = {'PER': 'person', 'LOC': 'place', 'ORG': 'organisation', 'MISC': 'other'}
+    count = 0
+    for batch, kinds in typed_mentions(ENCODER, write(tmp_path / 'documents.json')):
+        names = [row['text'][m['start'] : m['end']] for row in batch.to_pylist() for m in row['mentions']]
+        assert kinds == [told[kind_of[name]] for name in names]
+        count += len(names)
+    assert count == 30 * 2 * 4
+
+
+def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(mention_kinds, 'fit', lambda vectors, kinds: seen.append((vectors, kinds)))
+    fit_mention_kinds(ENCODER, write(tmp_path / 'documents.json', 2))
+    [(vectors, kinds)] = seen
+    expected = []
+    for batch, _ in typed_mentions(ENCODER, tmp_path / 'documents.json'):
+        for row in batch.to_pylist():
+            encoding = ENCODER.tokenizer.encode(row['text'], add_special_tokens=False)
+            states = tiny_text_encoder.hidden(ENCODER, [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep])
+            for mention in row['mentions']:
+                places = [i for i, (a, b) in enumerate(encoding.offsets) if a < mention['end'] and mention['start'] < b]
+                expected.append((states[1 + places[0]] + states[1 + places[-1]]) / 2)
+    np.testing.assert_allclose(vectors, expected, atol=2e-3)
+    assert len(kinds) == len(vectors)
+
+
+def test_kinds_that_the_words_tell_are_learnt(tmp_path):
+    found = fit_mention_kinds(ENCODER, write(tmp_path / 'documents.json'))
+    right = []
+    for batch, kinds in typed_mentions(ENCODER, tmp_path / 'documents.json'):
+        rows = encode_batch(batch, ENCODER)['mentions'].to_pylist()
+        vectors = np.concatenate([np.frombuffer(row, '<f2').reshape(-1, 16) for row in rows])
+        right += [KINDS[best] == kind for best, kind in zip(found.log_probabilities(vectors).argmax(axis=1), kinds)]
+    assert np.mean(right) > 0.9
+
+
+def test_documents_without_types_are_told(tmp_path):
+    (tmp_path / 'documents.json').write_text(json.dumps([{'title': 'A', 'sents': [['York', '.']], 'vertexSet': []}]))
+    with pytest.raises(InputError, match='no mention'):
+        fit_mention_kinds(ENCODER, tmp_path / 'documents.json')
