@@ -142,7 +142,7 @@ _WANTED = tuple(
         (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
         (
             r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot|cold)\b|'
-            + _NOUN % 'percentage|share|number|population|price|cost|height|length|weight|width|depth|area|age|distance',
+            + _NOUN % 'percentage|number|population|price|height|length|weight|width|depth|area|age|distance',
             ('quantity',),
         ),
         (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),

@@ -29,6 +29,7 @@ from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.memory.format import Memory
+from opql_jax.models.mention_kinds import THING
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
@@ -41,7 +42,7 @@ SCALE = 20.0
 # The words of so many sentences are kept, some 10 MB.
 _CACHED = 1 << 13
 # What is added to the cosine of an entry whose target is what is asked for, as far as one can tell, and taken from that of the others.
-_KIND = 0.15
+_KIND = 0.2
 # What is added if a rare word of the step stands at the side of the target; a third of that more if the sentences have it anywhere.
 _WORDS, _ANYWHERE = 0.3, 0.3
 # A word weighs this at least: 'directed' is in all texts about films, and still tells the director from the cast.
@@ -49,11 +50,13 @@ _COMMON = 0.3
 # What a word after the target counts of one before it: English says 'directed by Solberg, written by Lind'.
 _AFTER = 0.5
 # What a plan is worth more for each hop after the first: that a phrase stands for something is rarely an accident.
-LONGER = 0.04
+LONGER = 0.08
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
 # Kinds that no question is answered by unless it asks for them.
 _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
+# Kinds that a thing may be of.
+_THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
 
 
@@ -137,13 +140,13 @@ class TextAnswerer:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
-        Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
+        Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count.
         """
         answers = []
         for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
             if not self._may_answer(wanted, answer.entities[:1]).any() and (path := self._search(question, wanted)):
-                answer = self.combine(question, [*found, [path]])
+                answer = self.combine(question, [[path]])
             answers.append(answer)
         return answers
 
@@ -289,6 +292,8 @@ class TextAnswerer:
             # Values and concepts are always recognised as such.
             unknown = () if wanted.kinds[0] in (*VALUES, CONCEPT) else (UNKNOWN_KIND,)
             fits = np.where(np.isin(kinds, (*wanted.kinds, *unknown)), 1, -1)
+            if wanted.kinds[0] in _THINGS:
+                fits[kinds == THING] = 0
         if wanted.is_year:
             years = [bool(_YEAR.fullmatch(self._names[target])) for target in targets.tolist()]
             fits = np.where((kinds == 'date') & years, 1, np.minimum(fits, 0))

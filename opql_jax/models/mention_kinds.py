@@ -1,4 +1,4 @@
-"""What kind of thing a mention names, read off the vector that an encoder has of it: a person, an organisation, a place, or another thing.
+"""What kind of thing a mention names, read off the vector that an encoder has of it: a person, an organisation, a place, or a thing that is none of these.
 
 A recogniser that knows a name by its letters takes Brenwick for a person; how a text speaks of it says that it is a place.
 """
@@ -16,8 +16,8 @@ from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
 from opql_jax.corpus.recognition import VALUES
 
-OTHER = 'other'
-KINDS = ('person', 'organisation', 'place', OTHER)
+THING = 'thing'
+KINDS = ('person', 'organisation', 'place', THING)
 # Kinds that are recognised by rules, or by words that only they have.
 _CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
 # What the recognised kind counts, in log-odds.
@@ -65,9 +65,9 @@ class MentionKinds:
                 kinds.append(kind)
                 continue
             if kind != UNKNOWN_KIND:
-                total[KINDS.index(kind if kind in KINDS else OTHER)] += _RECOGNISED
+                total[KINDS.index(kind if kind in KINDS else THING)] += _RECOGNISED
             found = KINDS[total.argmax()]
-            kinds.append(found if found != OTHER else UNKNOWN_KIND if kind in KINDS else kind)
+            kinds.append(kind if found == THING and kind not in (*KINDS, UNKNOWN_KIND) else found)  # a work is a thing, too
         return kinds
 
     def to_bytes(self) -> bytes:

@@ -12,12 +12,12 @@ from opql_jax.corpus.splitting import split_document
 from opql_jax.data.tokenizer import token_counter
 from opql_jax.datasets import docred
 from opql_jax.models import mention_kinds
-from opql_jax.models.mention_kinds import OTHER, MentionKinds
+from opql_jax.models.mention_kinds import THING, MentionKinds
 from opql_jax.models.passage_encoder import encode_batch
 from opql_jax.models.text_encoder import TextEncoder
 
 # Of DocRED's types, times and numbers are recognised by themselves.
-_KINDS = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place', 'MISC': OTHER}
+_KINDS = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place', 'MISC': THING}
 _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 
 
