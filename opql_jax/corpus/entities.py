@@ -34,7 +34,7 @@ class EntityVocab:
         names: the name of each, for people.
         aliases: further spellings of each name.
         kinds: what each is: 'person', 'place', 'date' or another value of `recognition.KINDS`; TITLE_KIND if only a title names
-            it, and UNKNOWN_KIND if nothing tells.
+            it, UNKNOWN_KIND if nothing tells, and 'thing' where `models.mention_kinds` tells what it is not.
         id_of_key: the id of each key.
         spellings: the id that each name or alias means.
     """
