@@ -190,7 +190,9 @@ def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndar
     return sorted(found, key=lambda kind: -kind.entities)
 
 
-def _relations(text: Prepared, kinds: Sequence[str], memory: Memory) -> tuple[list[Relation], list[Relation], list[Relation], int]:
+def _relations(
+    text: Prepared, kinds: Sequence[str], memory: Memory
+) -> tuple[list[Relation], list[Relation], list[Relation], int]:
     """Wordings, kinds of pairs and pairs with their numbers, and how many different pairs there are."""
     rows = np.arange(len(memory))
     # Each pair of mentions is there in both directions, of which the one in the order of the text counts.

@@ -21,7 +21,8 @@ from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
-from opql_jax.retrieval.index import Corpus, RetrievalIndex, build
+from opql_jax.retrieval.corpus import Corpus
+from opql_jax.retrieval.index import RetrievalIndex, build
 from opql_jax.retrieval.rank import Ranked, Ranker
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import Question, best

@@ -59,9 +59,9 @@ class MentionKinds:
         np.add.at(totals, entities, self.log_probabilities(vectors))
         # Mentions of one entity are much alike, and no independent evidence.
         totals /= np.sqrt(np.maximum(np.bincount(entities, minlength=len(recognised)), 1))[:, None]
-        mentioned, kinds = totals.any(axis=1), []
-        for kind, total, is_mentioned in zip(recognised, totals, mentioned.tolist()):
-            if kind in _CERTAIN or not is_mentioned:
+        kinds = []
+        for kind, total in zip(recognised, totals):
+            if kind in _CERTAIN or not total.any():
                 kinds.append(kind)
                 continue
             if kind != UNKNOWN_KIND:

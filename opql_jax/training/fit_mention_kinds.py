@@ -51,7 +51,7 @@ def typed_mentions(encoder: TextEncoder, documents: str | os.PathLike) -> Iterat
         spans = [(mention.start, mention.end, number) for number, (mention, kind) in enumerate(typed) if kind]
         for passage in split_document(document, spans, -1, token_counter(encoder.tokenizer), _MAX_TOKENS):
             passages.append(passage)
-            kinds += [typed[number][1] for _, _, number in passage.mentions]
+            kinds += [kind for _, _, number in passage.mentions if (kind := typed[number][1])]
         if len(passages) >= _BATCH_PASSAGES:
             yield _batch(passages), kinds
             passages, kinds = [], []

@@ -70,7 +70,12 @@ def test_mentions_outvote_what_was_recognised_if_they_are_sure():
 
 def test_what_is_none_of_the_three_keeps_its_own_kind_or_is_a_thing():
     thing = [0, 0, 0, 9]
-    assert of_entities(['work', 'event', 'person', 'name'], *((i, thing) for i in range(4))) == ['work', 'event', 'thing', 'thing']
+    assert of_entities(['work', 'event', 'person', 'name'], *((i, thing) for i in range(4))) == [
+        'work',
+        'event',
+        'thing',
+        'thing',
+    ]
 
 
 def test_values_groups_languages_concepts_and_titles_stay_and_so_does_what_no_text_mentions():

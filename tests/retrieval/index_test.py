@@ -14,7 +14,8 @@ from tiny_retrieval import corpus_of
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import Digest
 from opql_jax.core.manifest import ManifestError, write_manifest
-from opql_jax.retrieval.index import FORMAT, Corpus, IndexFolder, RetrievalIndex, build
+from opql_jax.retrieval.corpus import Corpus
+from opql_jax.retrieval.index import FORMAT, IndexFolder, RetrievalIndex, build
 from opql_jax.retrieval.words import words_of
 
 
@@ -81,7 +82,10 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(tmp_path, change, m
 
 def test_no_passage_is_refused(tmp_path):
     with pytest.raises(InputError, match='there is no passage'):
-        build(tmp_path / 'index', Corpus([], [], [], np.zeros(0), np.zeros((0, 4)), [], [], [], np.zeros((0, 8)), np.zeros((0, 8))))
+        build(
+            tmp_path / 'index',
+            Corpus([], [], [], np.zeros(0), np.zeros((0, 4)), [], [], [], np.zeros((0, 8)), np.zeros((0, 8))),
+        )
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):

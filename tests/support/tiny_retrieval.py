@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.retrieval.index import Corpus
+from opql_jax.retrieval.corpus import Corpus
 from opql_jax.retrieval.words import words_of
 
 DIM = 64
