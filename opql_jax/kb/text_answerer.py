@@ -140,13 +140,13 @@ class TextAnswerer:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
-        Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count.
+        Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
         """
         answers = []
         for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
             if not self._may_answer(wanted, answer.entities[:1]).any() and (path := self._search(question, wanted)):
-                answer = self.combine(question, [[path]])
+                answer = self.combine(question, [*found, [path]])
             answers.append(answer)
         return answers
 
