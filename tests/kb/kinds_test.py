@@ -1,0 +1,69 @@
+"""What kind of thing a name is, a knowledge base of plain text tells by how the text speaks of it."""
+
+import json
+
+import pytest
+
+import opql_jax
+from opql_jax.core.files import Digest
+from opql_jax.core.manifest import write_manifest
+from opql_jax.kb.index_text import index_text
+from opql_jax.retrieval import index as retrieval_index
+
+DOCUMENTS = {
+    'Kestrel Observatory': 'Kestrel Observatory stands near Halden. It was founded by Lucas Fenwick, who studied in Tromford.',
+    'Henrietta Voss': 'Henrietta Voss trained in the Glasgow office of Duncan Raeburn and died in Brenwick.',
+    'Tamarisk Bay': 'Tamarisk Bay is the capital of Quillon. Most ships there come from Brenwick.',
+}
+KINDS = {
+    'person': {'Lucas Fenwick', 'Henrietta Voss', 'Duncan Raeburn'},
+    'place': {'Halden', 'Tromford', 'Glasgow', 'Brenwick', 'Tamarisk Bay', 'Quillon'},
+}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('kinds')
+    lines = [json.dumps({'id': title, 'title': title, 'text': text}) for title, text in DOCUMENTS.items()]
+    (folder / 'texts.jsonl').write_text('\n'.join(lines))
+    index_text([folder / 'texts.jsonl'], folder / 'kb', processes=1)
+    return folder / 'kb'
+
+
+def named(kb, kind):
+    return {name for name, found in zip(kb.vocab.names, kb.vocab.kinds) if found == kind}
+
+
+def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(folder):
+    with opql_jax.open(folder) as kb:
+        assert {kind: named(kb, kind) - {'Kestrel Observatory'} for kind in KINDS} == KINDS
+        recognised = dict(zip(kb.prepared.vocab.names, kb.prepared.vocab.kinds))
+        wrong = {name for kind, names in KINDS.items() for name in names if recognised[name] != kind}
+        assert wrong, 'the recogniser alone is right here: this test shows nothing'
+        assert kb.ask('Who trained Henrietta Voss?').names[0] == 'Duncan Raeburn'
+        assert {member.name for member in kb.entity('Henrietta Voss').follow('died in').where(kind='place').top(5)} == {
+            'Glasgow',
+            'Brenwick',
+        }
+
+
+def test_a_change_tells_the_kinds_of_new_names(folder):
+    with opql_jax.open(folder) as kb, kb.update() as change:
+        change.add(
+            {'id': 'new', 'title': 'Priya Nair', 'text': 'Priya Nair moved from Halden to Stourfield and taught in Carnmoor.'}
+        )
+    with opql_jax.open(folder) as kb:
+        assert 'Priya Nair' in named(kb, 'person') and {'Stourfield', 'Carnmoor'} <= named(kb, 'place')
+    with opql_jax.open(folder) as kb, kb.update() as change:
+        change.remove(document='new')
+
+
+def test_a_knowledge_base_from_before_has_the_kinds_that_were_recognised(folder):
+    part = folder / json.loads((folder / 'manifest.json').read_text())['retrieval']
+    stated = json.loads((part / 'manifest.json').read_text())
+    files = {name: Digest(**digest) for name, digest in stated['files'].items() if name != 'entities.parquet'}
+    fields = {name: stated[name] for name in ('passages', 'sentences', 'entities', 'dim')}
+    write_manifest(part, retrieval_index.FORMAT, fields, files)
+    with opql_jax.open(folder) as kb:
+        assert kb.vocab.kinds == kb.prepared.vocab.kinds
+        assert kb.ask('Who founded Kestrel Observatory?').names
