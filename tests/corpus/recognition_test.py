@@ -92,10 +92,32 @@ def test_a_quantity_is_without_its_modifier_and_a_range_is_two(text, names):
         ('born 1 [February 1955]', ['1 February 1955']),
         ('for [many years]', []),
         ('in [the 19th century]', ['19th century']),
+        ('on [Tuesday], [Fridays]', ['Tuesday', 'Fridays']),
     ],
 )
 def test_a_date_names_a_time(text, names):
     assert after(recognition.values, text, 'date') == names
+
+
+def test_durations_and_ages_are_quantities():
+    text, spans = marked(
+        'for [about twenty-one years], aged [88], a [23-year-old], on [12 May], in [1872], [5 days] ago', 'date'
+    )
+    found = refine(text, spans, [recognition.values])
+    assert [(text[span.start : span.end], span.kind) for span in found] == [
+        ('twenty-one years', 'quantity'),
+        ('88', 'quantity'),
+        ('23-year-old', 'quantity'),
+        ('12 May', 'date'),
+        ('1872', 'date'),
+        ('5 days', 'quantity'),
+    ]
+
+
+def test_a_day_in_a_time_of_day_is_a_date():
+    text = 'She telephoned him on Tuesday night from Ulm.'
+    found = refine(text, [], [recognition.capitalised])
+    assert [(text[span.start : span.end], span.kind) for span in found] == [('Tuesday', 'date'), ('Ulm', 'name')]
 
 
 def test_what_stands_in_quotes_is_a_work():

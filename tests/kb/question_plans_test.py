@@ -113,6 +113,11 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         ('what genre is it', 'concept'),
         ('what type of film is it', 'concept'),
         ('what is the profession of it', 'concept'),
+        ('in whose office did she train', 'person'),
+        ('how heavy was it', 'quantity'),
+        ('how long did it last', 'quantity'),
+        ('what is the height of it', 'quantity'),
+        ('which films share it', 'work'),
     ],
 )
 def test_question_words_say_which_kind_is_asked_for(question, kinds):
