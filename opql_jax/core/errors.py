@@ -8,14 +8,19 @@ class InputError(ValueError):
     """Data, a setting or a file cannot be used; the message says what is wrong, where, and what to do."""
 
 
+def is_full(error: OSError) -> bool:
+    """Whether a disk, or what a user may have of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def told(error: InputError | OSError) -> str:
     """The line that tells a person of an error: which file, what is wrong with it, and what to do where the disk is full."""
     if not isinstance(error, OSError) or not error.errno:
         return str(error)
-    file = error.filename2 or error.filename  # of a copy, where it goes
+    full = is_full(error)
+    file = (error.filename2 if full else None) or error.filename  # of a copy, where it goes
     if not file:  # standard output
         return str(error.strerror)
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     problem = f'{os.strerror(error.errno)}: make room there, and do the same again' if full else error.strerror
     return f'{os.fsdecode(file)}: {problem}'
 

@@ -191,8 +191,9 @@ _MONTHS = (
 _WEEKDAYS = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?'
 _NUMBERS = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|(?:six|seven|eigh|nine)teen'
 _NUMBERS += '|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-(?:one|two|three|four|five|six|seven|eight|nine))?'
+_UNITS = '(?:minutes|hours|days|weeks|months|years|decades)'
 _DATE = re.compile(
-    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|{_WEEKDAYS}\b|(?:{_NUMBERS})[ -](?:minutes?|hours?|days?|weeks?|months?|years?|decades?)\b|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|days|hours|months|weeks|years)\b)?'
+    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?|[\w-]+ century\b|(?i:{_NUMBERS})[ -](?:minutes?|hours?|days?|weeks?|months?|years?|decades?)\b|\d{{1,3}}(?:,\d{{3}})+(?: {_UNITS}\b)?|\d[\w/.-]*(?: (?:AD|BC|BCE|CE|{_UNITS})\b)?'
 )
 # How long something takes or is ago, and ages, which 'when' does not ask for.
 _DURATION = re.compile(
@@ -305,7 +306,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             alone &= not _ABBREVIATION.search(text, 0, start - 1)
             first = alone and (words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end))
             if words and not first and end - start > 1:
-                is_day = re.fullmatch(_WEEKDAYS, text[start:end])  # in a time of day, as 'Tuesday night'
+                is_day = re.fullmatch(_WEEKDAYS, text[start:end])
                 runs.append(Span(start, end, 'date' if is_day else UNKNOWN_KIND))
     return [_without_office(text, span) for span in _joined(text, [*spans, *runs])]
 

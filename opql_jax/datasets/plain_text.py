@@ -143,7 +143,8 @@ class PlainText:
                 if found.setdefault(label, path) != path:
                     raise InputError(f'{path} and {found[label]}: both are called {label}: give the folder that holds both')
         if self.in_memory:
-            found['texts'] = json.dumps(self.in_memory, default=str).encode()
+            records = {place: document_fields(record) for place, record in self.in_memory.items()}
+            found['texts'] = json.dumps(records, default=str).encode()
         return found
 
     def read(self, rejected_path):
@@ -266,6 +267,8 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
         name: record[name] for name in ('id', 'title', 'text') if name in record and is_there(record[name])
     }
     number = fields.get('id')
+    if isinstance(number, bool):
+        return fields
     if isinstance(number, numbers.Integral) or (isinstance(number, float) and number.is_integer()):
         fields['id'] = str(int(number))
     return fields
@@ -279,8 +282,9 @@ def document_from_record(record: object) -> Document:
     about = None
     if isinstance(record, dict):
         record = document_fields(record)
-        about = record.get('title') or (subject(record['text']) if isinstance(record.get('text'), str) else None)
-        record['title'] = about or record.get('id')
+        if (about := record.get('title')) in (None, ''):
+            about = subject(record['text']) if isinstance(record.get('text'), str) else None
+        record['title'] = record.get('id') if about in (None, '') else about
     document = dataclasses.replace(document_from_json(record), title_entity=about)
     validate(document)
     _check_text(document.text)

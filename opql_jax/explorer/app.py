@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from opql_jax.core.errors import InputError, told
+from opql_jax.core.errors import InputError, is_full, told
 from opql_jax.explorer import guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
@@ -150,8 +150,8 @@ class Explorer:
         """The result of a change, once the new version is open, so that the next page shows it."""
         try:
             result = await anyio.to_thread.run_sync(function, *arguments, limiter=self._changing)
-        except OSError as error:  # a full disk
-            raise HTTPException(507, told(error)) from error
+        except OSError as error:
+            raise HTTPException(507 if is_full(error) else 500, told(error)) from error
         try:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import MapBatches
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, told
 from opql_jax.core.manifest import MANIFEST, FolderFormat, is_folder_of
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document, read_documents
@@ -90,7 +90,15 @@ class Change:
         Raises:
             InputError: bad sources, or a document whose id is that of another text.
         """
-        documents = PlainText(sources, max_reject_fraction=max_reject_fraction).documents(self._folder / REJECTED)
+        paths = [source for source in sources if not isinstance(source, dict)]
+        reader = PlainText(tuple(paths), max_reject_fraction=max_reject_fraction)
+        documents = reader.documents(self._folder / REJECTED) if paths else []
+        for number, record in enumerate(sources):
+            if isinstance(record, dict):
+                try:
+                    documents.append(document_from_record(record))
+                except InputError as error:
+                    raise InputError(f'texts: text {number}: {error}' if len(sources) > 1 else str(error)) from error
         texts = {document.text for document in self.documents.values()}
         for document in documents:
             before = self.documents.get(document.id)
@@ -209,7 +217,10 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         reader = StoredText(documents, str(folder.path), rejected, folder.path / CACHE, processes, map_batches)
         make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
         folder.change(stated, **dataclasses.asdict(new))
-        remove_unneeded(folder)
+        try:
+            remove_unneeded(folder)
+        except OSError as error:  # the change is made; the next one removes them
+            _log.warning('what no version needs was left: %s', told(error))
 
 
 def add_text(kb: str | os.PathLike, sources: Sequence[str | os.PathLike | dict], *, replace: bool = False, **options) -> Change:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -15,7 +16,7 @@ from opql_jax.core import files, locks
 from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import FolderFormat, is_folder_of, read_manifest
+from opql_jax.core.manifest import FolderFormat, ManifestError, is_folder_of, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
@@ -202,6 +203,8 @@ def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | o
         built_with = memory_manifest.read_manifest(memory).hashes['encoder']
         if built_with != params_hash(used.params):
             raise InputError(f'{memory} was built with another encoder: name that one (--encoder), or a new folder')
+        with contextlib.suppress(ManifestError):
+            return TextEncoder.load(part)  # its kinds may be of another release, and are those of the index
     for name in (*read_manifest(source, released.FORMAT).files, released.FORMAT.file):
         content = (source / name).read_bytes()
         if not (part / name).exists() or (part / name).read_bytes() != content:

@@ -142,8 +142,10 @@ _WANTED = tuple(
         (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
         (
             r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot|cold)\b|'
-            + _NOUN % 'percentage|number|population|price|height|length|weight|width|depth|area|age|distance',
-            ('quantity',),
+            + _NOUN % 'percentage|number|population|height|length|width|depth'
+            + r'|\b(?:what|which) (?:(?:is|are|was|were) the )?(?:age|price|weight|distance)\b(?! \w+ (?:is|was|are|were)\b)',
+            # spaCy takes most bare numbers of four digits for years.
+            ('quantity', 'date'),
         ),
         (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),
         (_NOUN % 'languages?', ('language', 'group')),

@@ -17,6 +17,7 @@ from opql_jax.kb import query as tree
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.question_plans import Step, wanted
 from opql_jax.kb.text_answerer import SCALE
+from opql_jax.models.mention_kinds import THING
 
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
@@ -59,7 +60,7 @@ class SetEvaluator:
 
     def check_kind(self, kind: str) -> None:
         """Raises InputError unless entities may be of a kind."""
-        kinds = {*KINDS.values(), UNKNOWN_KIND, *self._kb.vocab.kinds}
+        kinds = {*KINDS.values(), UNKNOWN_KIND, THING, *self._kb.vocab.kinds}
         if kind not in kinds:
             raise InputError(f'unknown kind {shown(kind)}: there are {", ".join(sorted(kinds))}')
 

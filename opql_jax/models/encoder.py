@@ -48,9 +48,11 @@ def _rows_joined(rows: int, length: int) -> int:
     """How many rows of a batch attention takes as one. A power of 2 that divides the rows of the batch.
 
     A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would half fill. Joined, and hidden from each
-    other, they take as long for what their tokens have with each other as apart, and products with their states half as long.
+    other, they take as long for what their tokens have with each other as apart, and products with their states half as long. Rows of two
+    devices are never joined, over which the batch is split evenly.
     """
-    return math.gcd(rows, 1 << max(128 // length, 1).bit_length() - 1)
+    of_device = rows // math.gcd(rows, jax.device_count())
+    return math.gcd(of_device, 1 << max(128 // length, 1).bit_length() - 1)
 
 
 def _attention(q, k, v, bias):

@@ -18,10 +18,12 @@ from opql_jax.corpus.recognition import VALUES
 
 THING = 'thing'
 KINDS = ('person', 'organisation', 'place', THING)
-# Kinds that are recognised by rules, or by words that only they have.
+# Kinds that stay as they were recognised: by rules, or by spaCy where the types that are learnt from have no such kind.
 _CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
 # What the recognised kind counts, in log-odds.
 _RECOGNISED = 1.0
+# Vectors that are made float32 at a time.
+_BLOCK = 1 << 14
 # The weight of the squares of the parameters, of vectors with unit variance, and the steps of L-BFGS.
 _DECAY, _STEPS = 1e-3, 200
 
@@ -56,7 +58,9 @@ class MentionKinds:
             One of each entity, as `recognised` has them.
         """
         totals = np.zeros((len(recognised), len(KINDS)), np.float32)
-        np.add.at(totals, entities, self.log_probabilities(vectors))
+        for start in range(0, len(vectors), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            np.add.at(totals, entities[rows], self.log_probabilities(vectors[rows]))
         # Mentions of one entity are much alike, and no independent evidence.
         totals /= np.sqrt(np.maximum(np.bincount(entities, minlength=len(recognised)), 1))[:, None]
         kinds = []

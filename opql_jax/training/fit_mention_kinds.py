@@ -1,13 +1,17 @@
 """Learns to tell the kinds of mentions from documents whose entities have types, in the form of DocRED."""
 
 import os
+import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
+from opql_jax.corpus.documents import Document
+from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.corpus.splitting import split_document
 from opql_jax.data.tokenizer import token_counter
 from opql_jax.datasets import docred
@@ -21,15 +25,30 @@ _KINDS = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place', 'MISC': THING}
 _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 
 
-def fit_mention_kinds(encoder: TextEncoder, documents: str | os.PathLike) -> MentionKinds:
+def read_typed(path: str | os.PathLike) -> list[Document]:
+    """Documents of a file of DocRED's form, see `datasets.docred`, with their mentions, whose entities begin with their type.
+
+    Raises:
+        InputError: it is none, or a document is bad; says which.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        rejected = pathlib.Path(folder, 'rejected.jsonl')
+        annotated = docred.read_documents(path, {}, rejected_path=rejected, max_reject_fraction=1)
+        for _, bad in read_json_lines(rejected):
+            if 'unknown relation' not in bad['reason']:  # relations do not matter here
+                raise InputError(f'{path}: document {bad["document"]}: {bad["reason"]}')
+    return [each.document for each in annotated]
+
+
+def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> MentionKinds:
     """Reads the vectors that an encoder has of typed mentions, and learns their kinds.
 
     Args:
         encoder: a released one.
-        documents: a file of DocRED's form, see `datasets.docred`.
+        documents: see `read_typed`.
 
     Raises:
-        InputError: it is none, or has no mention of a person, an organisation, a place or a thing.
+        InputError: they mention no person, organisation, place or thing.
     """
     vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float32)], []
     for batch, of_batch in typed_mentions(encoder, documents):
@@ -40,13 +59,10 @@ def fit_mention_kinds(encoder: TextEncoder, documents: str | os.PathLike) -> Men
     return mention_kinds.fit(np.concatenate(vectors), kinds)
 
 
-def typed_mentions(encoder: TextEncoder, documents: str | os.PathLike) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+def typed_mentions(encoder: TextEncoder, documents: Sequence[Document]) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """Batches of `tables.PASSAGES`, and the kinds of all of their mentions in order."""
-    with tempfile.TemporaryDirectory() as folder:
-        rejected = os.path.join(folder, 'rejected.jsonl')
-        annotated = docred.read_documents(documents, {}, rejected_path=rejected)
     passages, kinds = [], []
-    for document in (each.document for each in annotated):
+    for document in documents:
         typed = [(mention, _KINDS.get(mention.entity.split(':')[0])) for mention in document.mentions or ()]
         spans = [(mention.start, mention.end, number) for number, (mention, kind) in enumerate(typed) if kind]
         for passage in split_document(document, spans, -1, token_counter(encoder.tokenizer), _MAX_TOKENS):

@@ -10,7 +10,7 @@ from opql_jax.models import released
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
-from opql_jax.training.fit_mention_kinds import fit_mention_kinds
+from opql_jax.training.fit_mention_kinds import fit_mention_kinds, read_typed
 
 _log = logging.getLogger(__name__)
 
@@ -43,12 +43,13 @@ def release(
     encoder, params, config, meta = model_config.load(folder, step)
     if not isinstance(encoder, RelationEncoder) or meta['lineage']['objective'] != 'TextRelations':
         raise InputError(f'{folder} was not trained by TextRelations: its encoder reads no text but its own')
+    typed = read_typed(typed_documents) if typed_documents else []
     if dry_run:
         print(f'# {encoder}')
         return
     tokenizer = read_text(files.path(folder) / 'tokenizer.json')
     released.write(output, encoder, params['encoder'], tokenizer, read_text(card))
-    if typed_documents:
-        released.add_kinds(output, fit_mention_kinds(TextEncoder.load(output), typed_documents))
+    if typed:
+        released.add_kinds(output, fit_mention_kinds(TextEncoder.load(output), typed))
     size = sum(path.stat().st_size for path in files.require_local(output).iterdir())
     _log.info('%s: step %d, %.1f MB', output, meta['step'], size / 1e6)

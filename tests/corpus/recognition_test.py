@@ -92,7 +92,8 @@ def test_a_quantity_is_without_its_modifier_and_a_range_is_two(text, names):
         ('born 1 [February 1955]', ['1 February 1955']),
         ('for [many years]', []),
         ('in [the 19th century]', ['19th century']),
-        ('on [Tuesday], [Fridays]', ['Tuesday', 'Fridays']),
+        ('on [Monday 12 June 1990]', ['12 June 1990']),
+        ('on [Thursday, March 3, 1988]', ['March 3, 1988']),
     ],
 )
 def test_a_date_names_a_time(text, names):
@@ -101,7 +102,9 @@ def test_a_date_names_a_time(text, names):
 
 def test_durations_and_ages_are_quantities():
     text, spans = marked(
-        'for [about twenty-one years], aged [88], a [23-year-old], on [12 May], in [1872], [5 days] ago', 'date'
+        'for [about twenty-one years], aged [88], a [23-year-old], on [12 May], in [1872], [5 days] ago,'
+        ' [about 3,000 years old], [Twenty-two years] later',
+        'date',
     )
     found = refine(text, spans, [recognition.values])
     assert [(text[span.start : span.end], span.kind) for span in found] == [
@@ -111,13 +114,26 @@ def test_durations_and_ages_are_quantities():
         ('12 May', 'date'),
         ('1872', 'date'),
         ('5 days', 'quantity'),
+        ('3,000 years', 'quantity'),
+        ('Twenty-two years', 'quantity'),
     ]
 
 
-def test_a_day_in_a_time_of_day_is_a_date():
-    text = 'She telephoned him on Tuesday night from Ulm.'
-    found = refine(text, [], [recognition.capitalised])
-    assert [(text[span.start : span.end], span.kind) for span in found] == [('Tuesday', 'date'), ('Ulm', 'name')]
+def test_a_day_of_the_week_is_a_date():
+    text, date = marked('She telephoned him on Tuesday night from Ulm, and on Monday [12 June 1990] on Fridays.', 'date')
+    found = refine(text, date, [recognition.capitalised])
+    assert [(text[span.start : span.end], span.kind) for span in found] == [
+        ('Tuesday', 'date'),
+        ('Ulm', 'name'),
+        ('Monday', 'date'),
+        ('12 June 1990', 'date'),
+        ('Fridays', 'date'),
+    ]
+
+
+def test_names_that_hold_a_day_stay_whole():
+    text = 'He met Sheffield Wednesday, Ruby Tuesday and the Happy Mondays there.'
+    assert named(text, refine(text, [], recognition.RULES)) == ['Sheffield Wednesday', 'Ruby Tuesday', 'Happy Mondays']
 
 
 def test_what_stands_in_quotes_is_a_work():

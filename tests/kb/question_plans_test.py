@@ -118,13 +118,17 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         ('how long did it last', 'quantity'),
         ('what is the height of it', 'quantity'),
         ('which films share it', 'work'),
+        ('which Iron Age village is near it', 'place'),
+        ('what was the weight of it', 'quantity'),
     ],
 )
 def test_question_words_say_which_kind_is_asked_for(question, kinds):
     assert wanted(question).kinds[0] == kinds
 
 
-@pytest.mark.parametrize('question', ['what did it cause', 'name its founder', 'which of them', 'somewhere whenever'])
+@pytest.mark.parametrize(
+    'question', ['what did it cause', 'which area was he born in', 'name its founder', 'which of them', 'somewhere whenever']
+)
 def test_other_questions_ask_for_any_kind(question):
     assert wanted(question).kinds == ()
 

@@ -9,7 +9,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.models import mention_kinds
 from opql_jax.models.mention_kinds import KINDS
 from opql_jax.models.passage_encoder import encode_batch
-from opql_jax.training.fit_mention_kinds import fit_mention_kinds, typed_mentions
+from opql_jax.training.fit_mention_kinds import fit_mention_kinds, read_typed, typed_mentions
 
 import tiny_text_encoder
 
@@ -18,7 +18,7 @@ TYPES = {'PER': ['Emma', 'Lucy', 'Ann'], 'LOC': ['York', 'river'], 'ORG': ['city
 
 
 def write(path, count=30):
-    """Documents of two sentences, in which things of each type are met and built in turn."""
+    """Reads documents of two sentences, in which things of each type are met and built in turn."""
     rng, documents = np.random.default_rng(0), []
     for number in range(count):
         sentences, clusters = [], []
@@ -30,7 +30,7 @@ def write(path, count=30):
             sentences.append([*tokens, '.'])
         documents.append({'title': f'Document {number}', 'sents': sentences, 'vertexSet': clusters, 'labels': []})
     path.write_text(json.dumps(documents))
-    return path
+    return read_typed(path)
 
 
 def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
@@ -47,10 +47,11 @@ def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
 def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(mention_kinds, 'fit', lambda vectors, kinds: seen.append((vectors, kinds)))
-    fit_mention_kinds(ENCODER, write(tmp_path / 'documents.json', 2))
+    documents = write(tmp_path / 'documents.json', 2)
+    fit_mention_kinds(ENCODER, documents)
     [(vectors, kinds)] = seen
     expected = []
-    for batch, _ in typed_mentions(ENCODER, tmp_path / 'documents.json'):
+    for batch, _ in typed_mentions(ENCODER, documents):
         for row in batch.to_pylist():
             encoding = ENCODER.tokenizer.encode(row['text'], add_special_tokens=False)
             states = tiny_text_encoder.hidden(ENCODER, [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep])
@@ -62,9 +63,10 @@ def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
 
 
 def test_kinds_that_the_words_tell_are_learnt(tmp_path):
-    found = fit_mention_kinds(ENCODER, write(tmp_path / 'documents.json'))
+    documents = write(tmp_path / 'documents.json')
+    found = fit_mention_kinds(ENCODER, documents)
     right = []
-    for batch, kinds in typed_mentions(ENCODER, tmp_path / 'documents.json'):
+    for batch, kinds in typed_mentions(ENCODER, documents):
         rows = encode_batch(batch, ENCODER)['mentions'].to_pylist()
         vectors = np.concatenate([np.frombuffer(row, '<f2').reshape(-1, 16) for row in rows])
         right += [KINDS[best] == kind for best, kind in zip(found.log_probabilities(vectors).argmax(axis=1), kinds)]
@@ -74,4 +76,18 @@ def test_kinds_that_the_words_tell_are_learnt(tmp_path):
 def test_documents_without_types_are_told(tmp_path):
     (tmp_path / 'documents.json').write_text(json.dumps([{'title': 'A', 'sents': [['York', '.']], 'vertexSet': []}]))
     with pytest.raises(InputError, match='no mention'):
-        fit_mention_kinds(ENCODER, tmp_path / 'documents.json')
+        fit_mention_kinds(ENCODER, read_typed(tmp_path / 'documents.json'))
+
+
+def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
+    write(tmp_path / 'documents.json', 3)
+    documents = json.loads((tmp_path / 'documents.json').read_text())
+    documents[0]['labels'] = [{'h': 0, 't': 1, 'r': 'P1'}]
+    (tmp_path / 'documents.json').write_text(json.dumps(documents))
+    assert len(read_typed(tmp_path / 'documents.json')) == 3
+    documents[1]['vertexSet'][2][0]['sent_id'] = 9
+    (tmp_path / 'documents.json').write_text(json.dumps(documents))
+    with pytest.raises(
+        InputError, match=r'documents.json: document 2: vertexSet\[2\]\[0\].sent_id: expected one of 2 sentences'
+    ):
+        read_typed(tmp_path / 'documents.json')
