@@ -291,6 +291,18 @@ def document_from_record(record: object) -> Document:
     return document
 
 
+def documents_from_records(sources: Sequence[object]) -> list[Document]:
+    """The documents of those of some sources that are records, see `document_from_record`; InputError says which is bad."""
+    documents = []
+    for number, record in enumerate(sources):
+        if isinstance(record, dict):
+            try:
+                documents.append(document_from_record(record))
+            except InputError as error:
+                raise InputError(f'texts: text {number}: {error}') from error
+    return documents
+
+
 def _from_file(label: str, path: pathlib.Path) -> Document:
     """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
     suffix, title = path.suffix.lower(), None

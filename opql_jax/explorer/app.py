@@ -1,6 +1,7 @@
 """The explorer as an application: pages for people, `/api/…` for programs. Pages need no JavaScript, and load nothing from elsewhere."""
 
 import contextlib
+import errno
 import os
 import pathlib
 from collections.abc import AsyncIterator, Callable, Collection
@@ -151,7 +152,8 @@ class Explorer:
         try:
             result = await anyio.to_thread.run_sync(function, *arguments, limiter=self._changing)
         except OSError as error:
-            raise HTTPException(507 if is_full(error) else 500, told(error)) from error
+            no_room = is_full(error) or error.errno == errno.EFBIG
+            raise HTTPException(507 if no_room else 500, told(error)) from error
         try:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:

@@ -30,7 +30,7 @@ from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.splitting import title_before
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.plain_text import PlainText, document_from_record, link_names
+from opql_jax.datasets.plain_text import PlainText, document_from_record, documents_from_records, link_names
 from opql_jax.datasets.stored_text import StoredText
 from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -90,15 +90,9 @@ class Change:
         Raises:
             InputError: bad sources, or a document whose id is that of another text.
         """
-        paths = [source for source in sources if not isinstance(source, dict)]
-        reader = PlainText(tuple(paths), max_reject_fraction=max_reject_fraction)
-        documents = reader.documents(self._folder / REJECTED) if paths else []
-        for number, record in enumerate(sources):
-            if isinstance(record, dict):
-                try:
-                    documents.append(document_from_record(record))
-                except InputError as error:
-                    raise InputError(f'texts: text {number}: {error}' if len(sources) > 1 else str(error)) from error
+        documents = documents_from_records(sources)
+        if paths := tuple(source for source in sources if not isinstance(source, dict)):
+            documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(self._folder / REJECTED)
         texts = {document.text for document in self.documents.values()}
         for document in documents:
             before = self.documents.get(document.id)

@@ -262,3 +262,14 @@ def test_the_commands(folder, half, capsys):
         cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
     with pytest.raises(SystemExit, match='error: .*name a document, an entity or a sentence'):
         cli.main(['remove', str(half)])
+
+
+def test_of_two_added_documents_with_one_id_the_last_stays_if_it_may_replace(half):
+    first, last = ({'id': 'x', 'title': 'X', 'text': f'Ada Lovelace met {name}.'} for name in ('Mary Somerville', 'Babbage'))
+    with pytest.raises(InputError, match="'x' is there with another text"), change(half) as changed:
+        changed.add(first, last)
+    with change(half) as changed:
+        changed.add(first, last, replace=True)
+        assert changed.documents['x'].text == last['text'] and (changed.added, changed.replaced) == (1, 1)
+    with change(half) as changed:
+        changed.remove(document='x')
