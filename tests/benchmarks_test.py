@@ -26,6 +26,7 @@ TINY = {
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
+    'mention_kinds': ('--documents 10', 'accuracy'),
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
@@ -69,7 +70,7 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     options, field = TINY[name]
     if name == 'index_text':
         pytest.importorskip('spacy', reason='spaCy is not installed')
-    if name == 'recognition':
+    if name in ('recognition', 'mention_kinds'):
         pytest.importorskip('spacy', reason='spaCy is not installed')
         options += f' --data {request.getfixturevalue("shared_data") / "redocred"}'
     if name == 'retrieval':
