@@ -1,6 +1,7 @@
 """The relation encoder: what its embeddings depend on, and what they do not."""
 
 import functools
+import json
 import pathlib
 
 import jax
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from opql_jax.models.encoder import RelationEncoder
+
+import eight_devices
 
 VOCAB, MAX_LENGTH = 50, 24
 FIELDS = dict(
@@ -200,3 +203,9 @@ def test_gin_sizes_make_an_encoder(size):
     shapes = jax.eval_shape(model.init, jax.random.key(0), tokens, position, position)['params']
     assert isinstance(model, RelationEncoder)
     assert shapes['w_r']['kernel'].shape == (2 * model.hidden_size, model.relation_dim)
+
+
+def test_devices_exchange_nothing_to_encode_their_rows(tmp_path):
+    """In bfloat16, where attention takes several short rows as one: those of two devices never are."""
+    eight_devices.run('encoder_on_devices.py', tmp_path / 'found.json')
+    assert json.loads((tmp_path / 'found.json').read_text()) == {f'{rows} rows': [] for rows in (8, 16, 24, 40, 64)}
