@@ -141,12 +141,13 @@ _WANTED = tuple(
     for pattern, kinds in (
         (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
         (
-            r'\bhow (?:many|much|long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot|cold)\b|'
-            + _NOUN % 'percentage|number|population|height|length|width|depth'
+            r'\bhow (?:long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot|cold)\b|'
+            + _NOUN % 'percentage|height|length|width|depth'
             + r'|\b(?:what|which) (?:(?:is|are|was|were) the )?(?:age|price|weight|distance)\b(?! \w+ (?:is|was|are|were)\b)',
-            # spaCy takes most bare numbers of four digits for years.
-            ('quantity', 'date'),
+            ('quantity',),
         ),
+        # spaCy takes most bare numbers of four digits for years.
+        (r'\bhow (?:many|much)\b|' + _NOUN % 'number|population', ('quantity', 'date')),
         (_NOUN % 'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)|professions?|occupations?|jobs?', (CONCEPT,)),
         (_NOUN % 'languages?', ('language', 'group')),
         (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
