@@ -17,9 +17,8 @@ from command_line import make_parser, show
 from opql_jax.corpus import recognition
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.models.mention_kinds import KINDS, THING, fit
-from opql_jax.models.passage_encoder import encode_batch
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.training.fit_mention_kinds import read_typed, typed_mentions
+from opql_jax.training.fit_mention_kinds import mention_vectors, read_typed, typed_mentions
 
 # Parts of the documents.
 PARTS = 5
@@ -55,10 +54,7 @@ def _read(encoder: TextEncoder, documents) -> tuple[np.ndarray, np.ndarray, np.n
     vectors, marked, recognised, places = [], [], [], []
     place = {document.id: number for number, document in enumerate(documents)}
     for batch, kinds in typed_mentions(encoder, documents):
-        vectors += [
-            np.frombuffer(row, '<f2').reshape(-1, encoder.module.hidden_size)
-            for row in encode_batch(batch, encoder)['mentions'].to_pylist()
-        ]
+        vectors.append(mention_vectors(encoder, batch))
         marked += [KINDS.index(kind) for kind in kinds]
         for row, spans in zip(batch.to_pylist(), recognition.recognise_batch(batch)['spans'].to_pylist()):
             found = {(span['start'], span['end']): span['kind'] for span in spans}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
@@ -98,9 +100,7 @@ def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
     Raises:
         InputError: no mention, or a kind that is none.
     """
-    import jax  # these take a second, and whoever asks needs neither
-    import jax.numpy as jnp
-    import optax
+    import optax  # takes a while, and whoever asks needs none of it
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):
         raise InputError(f'expected mentions of kinds {KINDS}, found {sorted(wrong) if len(vectors) else "no mention"}')

@@ -50,11 +50,9 @@ def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> Me
     Raises:
         InputError: they mention no person, organisation, place or thing.
     """
-    vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float32)], []
+    vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float16)], []
     for batch, of_batch in typed_mentions(encoder, documents):
-        encoded = encode_batch(batch, encoder)
-        for mentions in encoded['mentions'].to_pylist():
-            vectors.append(np.frombuffer(mentions, '<f2').reshape(-1, encoder.module.hidden_size).astype(np.float32))
+        vectors.append(mention_vectors(encoder, batch))
         kinds += of_batch
     return mention_kinds.fit(np.concatenate(vectors), kinds)
 
@@ -73,6 +71,12 @@ def typed_mentions(encoder: TextEncoder, documents: Sequence[Document]) -> Itera
             passages, kinds = [], []
     if passages:
         yield _batch(passages), kinds
+
+
+def mention_vectors(encoder: TextEncoder, batch: pa.RecordBatch) -> np.ndarray:
+    """The vectors of all mentions of a batch of `tables.PASSAGES` in order: [n, hidden_size] float16."""
+    encoded = encode_batch(batch, encoder)['mentions'].to_pylist()
+    return np.frombuffer(b''.join(encoded), '<f2').reshape(-1, encoder.module.hidden_size)
 
 
 def _batch(passages) -> pa.RecordBatch:
