@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures.process
+import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
 from typing import Any
@@ -17,15 +20,17 @@ from opql_jax.core import preemption
 from opql_jax.core.errors import InputError
 
 _function: Callable[[Any], Any]  # in a process of the pool
+_hiding = threading.Lock()
 
 
 def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, ahead: int = 2) -> Iterator:
     """Yields `function(item)` for every item, in the order of the items.
 
     Args:
-        function: can be pickled: a function at the top of a module, or a `functools.partial` of one.
+        function: can be pickled: a function at the top of a module that is imported, or a `functools.partial` of one.
         items: drawn as they are needed, some ahead of the results.
-        processes: their number; 1 runs in this process, None is one per core.
+        processes: their number; 1 runs in this process, None is one per core. A single item is done in this process, too: to start
+            others for it takes longer than most items.
         ahead: items per process that are handed out before their results are taken. With more of them one slow item holds
             up others less, and more results lie in memory.
 
@@ -36,6 +41,12 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
     if processes == 1:
         yield from map(function, items)
         return
+    items = iter(items)
+    first = list(itertools.islice(items, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
+    items = itertools.chain(first, items)
     _start_tracker()
     # Spawned, because the parent may have threads, which a fork would leave in the middle of something.
     context = multiprocessing.get_context('spawn')
@@ -44,7 +55,7 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
         try:
             for item in items:
                 # Processes that are started here get Ctrl-C, too, and would each print a traceback. They end with their parent.
-                with preemption.blocked(signal.SIGINT):
+                with preemption.blocked(signal.SIGINT), _main_hidden():
                     waiting.append(pool.submit(_call, item))
                 if len(waiting) >= ahead * processes:
                     yield waiting.popleft().result()
@@ -55,6 +66,21 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
         finally:
             for future in waiting:
                 future.cancel()
+
+
+@contextlib.contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Lets processes that are started meanwhile begin without the program of this one.
+
+    They would run a script anew, which does again what it does at its top level, or has no file, as at a prompt. Nothing of it is sent to them.
+    """
+    with _hiding:
+        main = sys.modules['__main__']
+        sys.modules['__main__'] = types.ModuleType('__main__')
+        try:
+            yield
+        finally:
+            sys.modules['__main__'] = main
 
 
 def _start_tracker() -> None:

@@ -355,9 +355,11 @@ def _encode(encode, rows, begins, plan):
     relations = np.asarray(encode(rows), np.float32)
     if relations.shape != (len(rows), plan.relation_dim):
         raise InputError(f'encode gave shape {relations.shape} for {len(rows)} rows of relation_dim {plan.relation_dim}')
-    counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
+    if len(begins) < len(rows):
+        counts = np.diff(np.append(begins, len(rows))).astype(np.float32)
+        relations = np.add.reduceat(relations, begins) / counts[:, None]
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        means = (np.add.reduceat(relations, begins) / counts[:, None]).astype(format.DTYPES[plan.dtype])
+        means = relations.astype(format.DTYPES[plan.dtype])
     if (bad := bad_row(means)) is not None:
         raise InputError(
             f'the relation of row {rows[begins[bad]]} is not finite in {plan.dtype}, or above {MAX_MAGNITUDE:g}: '

@@ -2,6 +2,8 @@
 
 import functools
 import os
+import pathlib
+import subprocess
 import sys
 import time
 
@@ -32,7 +34,7 @@ def test_several_keep_the_order_and_take_only_a_few_items_ahead():
 
 def test_the_options_of_this_process_stay_as_they_are():
     before = list(sys.warnoptions)
-    list(map_ordered(of_process, [1], 2))
+    list(map_ordered(of_process, [1, 2], 2))
     assert sys.warnoptions == before
 
 
@@ -57,3 +59,25 @@ def test_an_error_of_an_item_comes_in_its_place():
     assert [next(found)[0] for _ in range(2)] == [1, 4]
     with pytest.raises(ValueError, match='-3 is below 0'):
         next(found)
+
+
+def test_a_single_item_is_done_by_this_process():
+    assert list(map_ordered(of_process, [3], 2)) == [(9, os.getpid())]
+    assert list(map_ordered(of_process, [], 2)) == []
+
+
+@pytest.mark.parametrize('of_file', [True, False], ids=['a script', 'standard input'])
+def test_a_program_that_does_all_at_its_top_level_is_run_once(of_file, tmp_path):
+    program = "from opql_jax.core.processes import map_ordered\nprint('begins')\nprint([*map_ordered(abs, [-1, -2, -3], 2)])\n"
+    (tmp_path / 'script.py').write_text(program)
+    command = [sys.executable, tmp_path / 'script.py'] if of_file else [sys.executable, '-']
+    environment = os.environ | {'PYTHONPATH': str(pathlib.Path(__file__).parents[2])}
+    ran = subprocess.run(
+        command, input=None if of_file else program, capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ('begins\n[1, 2, 3]\n', '', 0)
+
+
+def test_what_is_large_reaches_the_processes():
+    found = map_ordered(functools.partial(max, bytes(1 << 20)), [b'a', b'b', b'c'], 2)
+    assert list(found) == [b'a', b'b', b'c']
