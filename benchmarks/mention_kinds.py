@@ -16,6 +16,7 @@ from command_line import make_parser, show
 
 from opql_jax.corpus import recognition
 from opql_jax.corpus.entities import UNKNOWN_KIND
+from opql_jax.corpus.spans import VALUES
 from opql_jax.models.mention_kinds import KINDS, THING, fit
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training.fit_mention_kinds import mention_vectors, read_typed, typed_mentions
@@ -23,7 +24,7 @@ from opql_jax.training.fit_mention_kinds import mention_vectors, read_typed, typ
 # Parts of the documents.
 PARTS = 5
 # Kinds that nothing is learnt of.
-OTHERS = ('', 'group', 'language', UNKNOWN_KIND, *recognition.VALUES)
+OTHERS = ('', 'group', 'language', UNKNOWN_KIND, *VALUES)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from command_line import make_parser, show
 
 from opql_jax.corpus import recognition
+from opql_jax.corpus.spans import Span
 from opql_jax.datasets import docred
 
 
@@ -38,7 +39,7 @@ def main() -> None:
     start = time.process_time()
     recognised = recognition.recognise_batch(_batch(texts), rules=())
     spent = time.process_time() - start
-    spans = [[recognition.Span(**span) for span in row] for row in recognised['spans'].to_pylist()]
+    spans = [[Span(**span) for span in row] for row in recognised['spans'].to_pylist()]
     lines = [_score('spacy', spans, marked)]
     for rule in recognition.RULES:
         spans = [recognition.refine(text, found, [rule]) for text, found in zip(texts, spans)]
@@ -52,7 +53,7 @@ def _batch(texts: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({'text': texts})
 
 
-def _score(name: str, spans: list[list[recognition.Span]], marked: list[set]) -> dict:
+def _score(name: str, spans: list[list[Span]], marked: list[set]) -> dict:
     found = [{(span.start, span.end) for span in each} for each in spans]
     right, all_marked = sum(len(a & b) for a, b in zip(found, marked)), sum(map(len, marked))
     return {

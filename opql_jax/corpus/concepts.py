@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.linking import DROP_FROM
-from opql_jax.corpus.recognition import Span
+from opql_jax.corpus.spans import Span
 
 CONCEPT = 'concept'
 # Documents that are defined by a word that is not the noun, if it is more than an attribute of one of them.

@@ -23,7 +23,8 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.pronouns import pronouns
-from opql_jax.corpus.recognition import POSSESSIVE, VALUES, Span, begins_sentence
+from opql_jax.corpus.recognition import begins_sentence
+from opql_jax.corpus.spans import POSSESSIVE, VALUES, Span
 
 _BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
@@ -34,6 +35,8 @@ _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th'
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
+# What stands in the names of things, and not between those of a person.
+_SMALL = frozenset('of the and for in at on to'.split())
 # Characters around a mention in which the word in brackets of a title is looked for.
 _CONTEXT = 200
 
@@ -187,9 +190,10 @@ class _Names:
     def __init__(self, document: Document, spans: Sequence[Span], titles: _Titles):
         self._document, self._titles = document, titles
         names = {fold(document.text[s.start : s.end]): s.kind for s in spans if s.kind not in (*VALUES, CONCEPT)}
-        if document.title_entity is not None:
-            names.setdefault(fold(without_brackets(document.title)), UNKNOWN_KIND)
-        self._long: dict[str, str] = {}
+        title = '' if document.title_entity is None else fold(without_brackets(document.title))
+        if title:
+            names.setdefault(title, UNKNOWN_KIND)
+        self._long = {name: title for name, kind in names.items() if kind in _SHORTENED and _is_fuller(name, title)}
         short_for: dict[str, set[str]] = collections.defaultdict(set)
         for name, kind in names.items():
             words = name.split()
@@ -199,10 +203,14 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = short_for.get(name, set()) - {name}
+            long = short_for.get(name, set()) - {name} - self._long.keys()
             # The longest of names that contain each other is the full one: Byron, Lord Byron, George Gordon Lord Byron.
             longest = max(long, key=len, default='')
-            if longest and kind in _SHORTENED | {'organisation'} and all(f' {other} ' in f' {longest} ' for other in long):
+            if kind not in _SHORTENED | {'organisation'} or not longest:
+                continue
+            if title in long and title.split()[-1] == name:
+                self._long[name] = title  # a text about one of a family calls nobody else by the last name alone
+            elif all(f' {other} ' in f' {longest} ' for other in long):
                 self._long[name] = longest
         for before, after in zip(spans, spans[1:]):
             between = document.text[before.end : after.start]
@@ -222,6 +230,17 @@ class _Names:
             name = long
             seen.add(name)
         return self._titles.meant_by(name, self._document, span.start, span.end)
+
+
+def _is_fuller(name: str, title: str) -> bool:
+    """Whether a folded name is that of a person whom a title calls by fewer or by more of the first names, or by their initials."""
+    (first, *inner), (title_first, *title_inner) = name.split() or [''], title.split() or ['']
+    if name == title or not (inner and title_inner and inner[-1] == title_inner[-1]) or not _SMALL.isdisjoint(inner):
+        return False
+    is_one = lambda one, other: one == other or (1 in (len(one), len(other)) and one[0] == other[0])
+    fewer, more = sorted((inner[:-1], title_inner[:-1]), key=len)
+    rest = iter(more)
+    return is_one(first, title_first) and all(any(is_one(word, other) for other in rest) for word in fewer)
 
 
 def _abbreviates(short: str, long: str) -> bool:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.name_resolution import NOT_WORDS, fold, plain_letters, without_brackets
-from opql_jax.corpus.recognition import FUNCTION_WORDS, POSSESSIVE
+from opql_jax.corpus.recognition import FUNCTION_WORDS
+from opql_jax.corpus.spans import POSSESSIVE
 
 _TOKEN = re.compile(r'\S+')
 _FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(

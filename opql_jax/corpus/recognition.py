@@ -10,13 +10,15 @@ import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.linking import MentionLinker
+from opql_jax.corpus.name_kinds import persons, places
+from opql_jax.corpus.spans import POSSESSIVE, VALUES, Span
 
 # Packages of spaCy models, of which the first that is installed is used: spaCy's own small one, and the same weights by the name that
 # the registry has them under.
@@ -40,24 +42,9 @@ KINDS = {
     'PERCENT': 'quantity',
     'CARDINAL': 'quantity',
 }
-# Kinds that are values, not names.
-VALUES = frozenset({'date', 'quantity'})
 # Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a seventh longer. Longer texts are cut.
 MAX_CHARACTERS = 40_000
 RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])))])
-
-
-class Span(NamedTuple):
-    """The characters `[start, end)` of a text, in code points, that name something.
-
-    Attributes:
-        start, end: where.
-        kind: one of the values of KINDS, or UNKNOWN_KIND.
-    """
-
-    start: int
-    end: int
-    kind: str
 
 
 def load(model: str | None = None):
@@ -143,7 +130,6 @@ def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, 
 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE)
-POSSESSIVE = re.compile(r"['’]s?$")
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
@@ -359,4 +345,4 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
 
 
 # What each does to recall and precision: see `benchmarks/recognition.py`.
-RULES: tuple[Rule, ...] = (trim, values, quoted, capitalised, repeated)
+RULES: tuple[Rule, ...] = (trim, values, quoted, capitalised, places, persons, repeated)

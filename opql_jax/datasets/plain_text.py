@@ -8,6 +8,7 @@ import functools
 import glob
 import hashlib
 import importlib.metadata
+import inspect
 import itertools
 import json
 import logging
@@ -25,7 +26,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import is_folder_of
 from opql_jax.core.processes import map_ordered
 from opql_jax.core.progress import logged
-from opql_jax.corpus import recognition, tables
+from opql_jax.corpus import definitions, name_kinds, recognition, tables
 from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import Document, document_from_json, validate, write_documents
@@ -33,6 +34,7 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
+from opql_jax.corpus.spans import Span
 from opql_jax.datasets import pdf_text
 from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
@@ -220,7 +222,7 @@ def link_names(
     kept.mkdir(parents=True, exist_ok=True)
     recognised = map_rows_cached(map_batches, recognise, kept, batches)
     spans = [
-        [recognition.Span(**span) for span in row]
+        [Span(**span) for span in row]
         for batch in logged(recognised, len(documents), 'documents searched for names')
         for row in batch['spans'].to_pylist()
     ]
@@ -242,7 +244,9 @@ def link_names(
 
 def _recognition_version(model: str | None) -> str:
     """The hash of all that recognised names depend on but the text: the rules, spaCy and its model."""
-    digest = hashlib.sha256(pathlib.Path(recognition.__file__).read_bytes())
+    digest = hashlib.sha256()
+    for module in (recognition, name_kinds, definitions):
+        digest.update(inspect.getsource(module).encode())
     for package in ('spacy', *([model] if model else recognition.MODELS)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             digest.update(f'{package} {importlib.metadata.version(package)}\n'.encode())

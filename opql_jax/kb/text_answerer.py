@@ -23,7 +23,7 @@ from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
 from opql_jax.corpus.questions import Question
-from opql_jax.corpus.recognition import VALUES
+from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration, question_plans
 from opql_jax.kb.answers import Answer, Hop

@@ -16,7 +16,7 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
-from opql_jax.corpus.recognition import VALUES
+from opql_jax.corpus.spans import VALUES
 
 THING = 'thing'
 KINDS = ('person', 'organisation', 'place', THING)

@@ -3,7 +3,7 @@
 import pytest
 
 from opql_jax.corpus.concepts import CONCEPT, find_concepts
-from opql_jax.corpus.recognition import Span
+from opql_jax.corpus.spans import Span
 
 
 def concepts_of(*texts, names=None):

@@ -7,7 +7,7 @@ import pytest
 
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import fold, resolve
-from opql_jax.corpus.recognition import Span
+from opql_jax.corpus.spans import Span
 
 
 def resolve_marked(*documents, kinds=None):
@@ -49,6 +49,29 @@ def test_a_surname_or_first_name_means_the_only_person_of_the_document_who_has_i
 def test_a_short_form_that_two_names_share_stays_an_entity_of_its_own():
     [mentions] = read(('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.'))
     assert mentions[-1] == ('Jackson', 'Jackson')
+
+
+@pytest.mark.parametrize(
+    'title, name, is_one',
+    [
+        ('Ross Alger', 'Ross Patterson Alger', True),
+        ('John R. Thurman', 'John Richardson Thurman', True),
+        ('William Hepburn Armstrong', 'William H. Armstrong', True),
+        ('J. H. Dearle', 'John Henry Dearle', True),
+        ('Ross Alger', 'Harry Alger', False),
+        ('Ross Peter Alger', 'Ross Patterson Alger', False),
+        ('Bank of America', 'Bank of North America', False),
+        ('Ross', 'Ross Alger Ross', False),
+    ],
+)
+def test_the_person_of_a_title_may_be_called_by_more_or_fewer_first_names(title, name, is_one):
+    [[(_, meant)]] = read((title, f'[{name}] was born in 1900.'))
+    assert meant == (title if is_one else name)
+
+
+def test_in_a_text_about_one_of_a_family_the_last_name_alone_is_that_one():
+    [mentions] = read(('Luis Roche', '[Luis Armando Roche] married [Beatrice Roche]. [Roche] died, and so did [Beatrice].'))
+    assert [name for _, name in mentions] == ['Luis Roche', 'Beatrice Roche', 'Luis Roche', 'Beatrice Roche']
 
 
 def test_the_short_form_of_another_document_is_not_merged():

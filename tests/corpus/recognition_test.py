@@ -11,8 +11,10 @@ from hypothesis import given, settings
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import recognition
-from opql_jax.corpus.recognition import RULES, Span, refine
+from opql_jax.corpus.recognition import RULES, refine
+from opql_jax.corpus.spans import Span
 from opql_jax.datasets import docred
+from tests.support.marked_spans import marked, named
 
 pytest.importorskip('spacy', reason='names in plain text need the extra `text`')
 
@@ -21,20 +23,6 @@ def recognise(*texts, **options):
     batch = pa.RecordBatch.from_pydict({'text': list(texts)})
     rows = recognition.recognise_batch(batch, **options)['spans'].to_pylist()
     return [[Span(**span) for span in row] for row in rows]
-
-
-def named(text, spans):
-    return [text[span.start : span.end] for span in spans]
-
-
-def marked(text, kind='name', kinds=None):
-    """The text without its square brackets, and the spans that they mark."""
-    plain, spans = '', []
-    for i, piece in enumerate(text.replace(']', '[').split('[')):
-        if i % 2:
-            spans.append(Span(len(plain), len(plain) + len(piece), (kinds or {}).get(piece, kind)))
-        plain += piece
-    return plain, spans
 
 
 def after(rule, text, kind='name', kinds=None):
