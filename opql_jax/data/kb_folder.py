@@ -20,6 +20,7 @@ import logging
 import os
 import pathlib
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,8 @@ _TRAIN = (
     ' MEMORY'
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
+# Of which a part has one from its beginning on.
+_BEGUN = (MANIFEST, 'plan.json', 'config.json', 'model.json')
 # The manifest is written within a moment.
 _PATIENCE = 60.0
 
@@ -124,6 +127,11 @@ class KBFolder:
         """
         self._require_folder()
         if not self.manifest.exists():
+            if not any((part / file).exists() for part in self.path.iterdir() for file in _BEGUN):
+                raise InputError(
+                    f'{self.path} holds no knowledge base: give the folder of one, or make one of the text in this folder:'
+                    f' opql index {shlex.quote(os.fspath(self.path))} --out my.kb'
+                )
             raise InputError(f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}')
         stated = read_manifest(self.path, FORMAT)
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}

@@ -41,6 +41,12 @@ def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
         folder.part(name)
 
 
+def begin(folder):
+    """The text of a knowledge base that is being made."""
+    folder.part('text', new=True).mkdir(parents=True)
+    (folder.part('text', new=True) / 'plan.json').write_text('{}')
+
+
 def test_a_path_to_a_part_is_its_name(folder, monkeypatch):
     folder.path.mkdir()
     monkeypatch.chdir(folder.path.parent)
@@ -60,6 +66,9 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
             with pytest.raises(InputError, match=f'{tmp_path}/{name} {said}: give the folder of a knowledge base'):
                 use()
         assert mistyped.part('text', new=True) == tmp_path / name / 'text'
+    with pytest.raises(InputError, match=f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb'):
+        KBFolder(tmp_path).read()
+    begin(KBFolder(tmp_path))
     with pytest.raises(InputError, match=f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'):
         KBFolder(tmp_path).read()
 
@@ -141,6 +150,7 @@ def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):
     folder.path.mkdir()
     named = {'text': 'text', 'model': 'eae', 'memory': None}
     assert folder.choose(**named) == named
+    begin(folder)
     for name in PARTS:
         with pytest.raises(InputError, match=r'manifest\.json: no such file, so .* or name TEXT, MODEL and MEMORY'):
             folder.choose(**{name: None})
