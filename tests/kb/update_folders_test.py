@@ -103,8 +103,8 @@ def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
     'options, message',
     [
         (dict(action='insert'), "action='insert': it is one of inject, delete, compact"),
-        (dict(action='inject', memory='m'), 'manifest.json: no such file, so .* or name TEXT, MODEL and MEMORY'),
-        (dict(action='delete', selection=Selection(entries=(1,))), 'manifest.json: no such file, so '),
+        (dict(action='inject', memory='m'), 'holds no knowledge base: give the folder of one, '),
+        (dict(action='delete', selection=Selection(entries=(1,))), 'holds no knowledge base: '),
         (
             dict(action='compact', selection=Selection(entries=(1,))),
             'compact takes no entries to delete: --gin.ACTION=delete does',
