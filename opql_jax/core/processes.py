@@ -27,7 +27,8 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
     """Yields `function(item)` for every item, in the order of the items.
 
     Args:
-        function: can be pickled: a function at the top of a module that is imported, or a `functools.partial` of one.
+        function: can be pickled: a function at the top of a module that is imported, or a `functools.partial` of one. Neither it nor
+            an item may be of what the script itself defines, as processes do not run the script.
         items: drawn as they are needed, some ahead of the results.
         processes: their number; 1 runs in this process, None is one per core. A single item is done in this process, too: to start
             others for it takes longer than most items.
@@ -73,6 +74,7 @@ def _main_hidden() -> Iterator[None]:
     """Lets processes that are started meanwhile begin without the program of this one.
 
     They would run a script anew, which does again what it does at its top level, or has no file, as at a prompt. Nothing of it is sent to them.
+    Until they are started, other threads cannot pickle what the script defines either.
     """
     with _hiding:
         main = sys.modules['__main__']

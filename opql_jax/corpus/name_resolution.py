@@ -35,8 +35,8 @@ _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ð': 'd', 'þ': 'th'
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
 # Words that the long form of an organisation may have besides its short one.
 _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split())
-# What stands in the names of things, and not between those of a person.
-_SMALL = frozenset('of the and for in at on to'.split())
+# The first characters of a text, in which it names what it is about.
+_BEGINNING = 5
 # Characters around a mention in which the word in brackets of a title is looked for.
 _CONTEXT = 200
 
@@ -151,6 +151,10 @@ class _Titles:
         """By key, in the order of the documents: the spelling that a text uses, which counts as little as can be."""
         return {key: collections.Counter({without_brackets(title): 0}) for key, title in self.name.items()}
 
+    def has(self, name: str) -> bool:
+        """Whether a folded name is a title, with or without its brackets."""
+        return name in self.name or name in self._with_base
+
     def entity_of(self, document: Document) -> str | None:
         """The key of the entity that a document is about."""
         return None if document.title_entity is None else fold(document.title)
@@ -193,7 +197,12 @@ class _Names:
         title = '' if document.title_entity is None else fold(without_brackets(document.title))
         if title:
             names.setdefault(title, UNKNOWN_KIND)
-        self._long = {name: title for name, kind in names.items() if kind in _SHORTENED and _is_fuller(name, title)}
+        self._long: dict[str, str] = {}
+        # What a text about a person begins with is that person: elsewhere in it the name may be a relative's.
+        if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
+            name = fold(document.text[spans[0].start : spans[0].end])
+            if not titles.has(name) and _is_one_person(name, title):
+                self._long[name] = title
         short_for: dict[str, set[str]] = collections.defaultdict(set)
         for name, kind in names.items():
             words = name.split()
@@ -208,7 +217,7 @@ class _Names:
             longest = max(long, key=len, default='')
             if kind not in _SHORTENED | {'organisation'} or not longest:
                 continue
-            if title in long and title.split()[-1] == name:
+            if kind in _SHORTENED and title in long and title.split()[-1] == name:
                 self._long[name] = title  # a text about one of a family calls nobody else by the last name alone
             elif all(f' {other} ' in f' {longest} ' for other in long):
                 self._long[name] = longest
@@ -232,15 +241,15 @@ class _Names:
         return self._titles.meant_by(name, self._document, span.start, span.end)
 
 
-def _is_fuller(name: str, title: str) -> bool:
-    """Whether a folded name is that of a person whom a title calls by fewer or by more of the first names, or by their initials."""
+def _is_one_person(name: str, title: str) -> bool:
+    """Whether two folded names of persons differ only by first names that one of them lacks, or has as initials."""
     (first, *inner), (title_first, *title_inner) = name.split() or [''], title.split() or ['']
-    if name == title or not (inner and title_inner and inner[-1] == title_inner[-1]) or not _SMALL.isdisjoint(inner):
+    if name == title or not (inner and title_inner and inner[-1] == title_inner[-1]):
         return False
     is_one = lambda one, other: one == other or (1 in (len(one), len(other)) and one[0] == other[0])
-    fewer, more = sorted((inner[:-1], title_inner[:-1]), key=len)
-    rest = iter(more)
-    return is_one(first, title_first) and all(any(is_one(word, other) for other in rest) for word in fewer)
+    middle, title_middle = inner[:-1], title_inner[:-1]
+    fits = not (middle and title_middle) or len(middle) == len(title_middle) and all(map(is_one, middle, title_middle))
+    return is_one(first, title_first) and fits
 
 
 def _abbreviates(short: str, long: str) -> bool:

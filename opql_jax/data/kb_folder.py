@@ -28,7 +28,7 @@ from etils import epath
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import MANIFEST, FolderFormat, Header, read_manifest, write_manifest
+from opql_jax.core.manifest import MANIFEST, FolderFormat, Header, is_folder_of, read_manifest, write_manifest
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _TRAIN = (
     ' MEMORY'
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
-# Of which a part has one from its beginning on.
+# Of which a part has one soon after its lock.
 _BEGUN = (MANIFEST, 'plan.json', 'config.json', 'model.json')
 # The manifest is written within a moment.
 _PATIENCE = 60.0
@@ -56,6 +56,11 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
 
 
 FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
+
+
+def _is_begun(part) -> bool:
+    """Whether a folder is a part of a knowledge base that is being made, or was."""
+    return any((part / file).exists() for file in _BEGUN) or any(map(locks.is_lock, part.iterdir()))
 
 
 class KBFolder:
@@ -127,9 +132,12 @@ class KBFolder:
         """
         self._require_folder()
         if not self.manifest.exists():
-            if not any((part / file).exists() for part in self.path.iterdir() for file in _BEGUN):
+            parts = [part for part in self.path.iterdir() if part.is_dir()]
+            if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
+                raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
+            if not any(map(_is_begun, parts)):
                 raise InputError(
-                    f'{self.path} holds no knowledge base: give the folder of one, or make one of the text in this folder:'
+                    f'{self.path} holds no knowledge base: give the folder of one, or make one, of text that is there:'
                     f' opql index {shlex.quote(os.fspath(self.path))} --out my.kb'
                 )
             raise InputError(f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}')

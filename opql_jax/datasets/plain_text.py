@@ -8,7 +8,6 @@ import functools
 import glob
 import hashlib
 import importlib.metadata
-import inspect
 import itertools
 import json
 import logging
@@ -26,7 +25,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import is_folder_of
 from opql_jax.core.processes import map_ordered
 from opql_jax.core.progress import logged
-from opql_jax.corpus import definitions, name_kinds, recognition, tables
+from opql_jax.corpus import recognition, tables
 from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
 from opql_jax.corpus.documents import Document, document_from_json, validate, write_documents
@@ -48,6 +47,8 @@ _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, 
 MAX_CHARACTERS = 10_000_000
 # Documents whose names are recognised at a time.
 BATCH_DOCUMENTS = 256
+# Of `corpus`: those that say which names are recognised.
+_MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking')
 # A text of this many words is judged. In prose 30 to 50 % of them are among the most frequent ones of its language; in tables and lists few are.
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
 # Characters of a text by which it is judged.
@@ -245,8 +246,8 @@ def link_names(
 def _recognition_version(model: str | None) -> str:
     """The hash of all that recognised names depend on but the text: the rules, spaCy and its model."""
     digest = hashlib.sha256()
-    for module in (recognition, name_kinds, definitions):
-        digest.update(inspect.getsource(module).encode())
+    for module in _MODULES_OF_NAMES:
+        digest.update(pathlib.Path(recognition.__file__).with_name(f'{module}.py').read_bytes())
     for package in ('spacy', *([model] if model else recognition.MODELS)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             digest.update(f'{package} {importlib.metadata.version(package)}\n'.encode())

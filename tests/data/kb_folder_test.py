@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 from opql_jax.data.kb_folder import KBFolder
@@ -68,8 +69,19 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
         assert mistyped.part('text', new=True) == tmp_path / name / 'text'
     with pytest.raises(InputError, match=f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb'):
         KBFolder(tmp_path).read()
+    inner = KBFolder(tmp_path / 'my.kb')
+    inner.write(**PARTS)
+    with pytest.raises(InputError, match=f'{tmp_path} is no knowledge base: did you mean {inner.path}'):
+        KBFolder(tmp_path).read()
+    inner.manifest.unlink()
     begin(KBFolder(tmp_path))
     with pytest.raises(InputError, match=f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'):
+        KBFolder(tmp_path).read()
+
+
+def test_a_part_that_is_only_locked_is_begun(tmp_path):
+    (tmp_path / 'encoder').mkdir()
+    with locks.writer(tmp_path / 'encoder'), pytest.raises(InputError, match='no knowledge base yet: run `opql index` again'):
         KBFolder(tmp_path).read()
 
 
