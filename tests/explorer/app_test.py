@@ -13,8 +13,6 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import opql_jax
 from opql_jax.core.errors import InputError
@@ -219,29 +217,6 @@ def test_what_cannot_be_answered_is_told(client, address, says):
 def test_other_pages_and_methods_are_refused(client):
     assert client.get('/nothing').status_code == 404 and client.post('/').status_code == 405
     assert client.get('/static/../app.py').status_code == 404 and client.get('/static/%2e%2e/app.py').status_code == 404
-
-
-TEXTS = st.text(max_size=60) | st.sampled_from(
-    [
-        '[',
-        ']]',
-        '. ^',
-        '" . "',
-        'top 5',
-        'Ingrid Solberg . ^ ^ x',
-        '\0',
-        '\ud800'.encode('utf-8', 'surrogatepass').decode('latin1'),
-    ]
-)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.sampled_from(['/', '/snippets', '/entity', '/entities', '/document', '/documents', '/map', '/api/ask', '/api/retrieve']),
-    st.dictionaries(st.sampled_from(['q', 'name', 'id', 'page', 'top', 'k', 'start', 'token']), TEXTS),
-)
-def test_no_request_breaks_the_server(client, path, parameters):
-    assert client.get(path, params=parameters).status_code in (200, 303, 400)
 
 
 def test_a_name_that_is_not_ours_is_refused(folder):

@@ -1,0 +1,100 @@
+"""Requests that nobody's browser would send are refused, and none breaks the server."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from opql_jax.kb.index_text import index_text
+
+import films
+
+pytest.importorskip('starlette', reason='the extra app is not installed')
+pytest.importorskip('httpx', reason='httpx is not installed')
+from starlette.testclient import TestClient
+
+from opql_jax.explorer import app
+
+PAGES = [
+    '/',
+    '/snippets',
+    '/entity',
+    '/entities',
+    '/document',
+    '/documents',
+    '/map',
+    '/api/ask',
+    '/api/retrieve',
+    '/openapi.json',
+]
+FORMS = ['/add', '/forget', '/forget-sentence', '/undo']
+STRANGE = [
+    '[',
+    ']]',
+    '. ^',
+    '" . "',
+    'top 5',
+    'Ingrid Solberg . ^ ^ x',
+    '\0',
+    '\ud800',
+    '-1',
+    '1e9',
+    '9' * 600,
+    '٣',
+    '%00',
+    '../..',
+]
+TEXTS = st.text(max_size=60) | st.sampled_from(STRANGE)
+# What UTF-8 can hold: the client refuses to send anything else in these places.
+SENDABLE = TEXTS.map(lambda text: text.encode('utf-8', 'replace').decode())
+PARAMETERS = st.dictionaries(
+    st.sampled_from(['q', 'name', 'id', 'page', 'top', 'k', 'start', 'token']) | SENDABLE, SENDABLE, max_size=5
+)
+# Nothing that makes a change: no text with a title.
+FIELDS = st.dictionaries(st.sampled_from(['id', 'digest', 'sentence', 'change', 'q', 'text']) | SENDABLE, SENDABLE, max_size=5)
+BODIES = st.binary(max_size=200) | st.sampled_from([b'{"secret": 1}', b'secret=%ff%fe&id=%', b'a=b;' * 1000, b'x' * (1 << 21)])
+TYPES = st.sampled_from(
+    [
+        'application/x-www-form-urlencoded',
+        'application/json',
+        'multipart/form-data',
+        'multipart/form-data; boundary=x',
+        'text/plain',
+        '',
+        'ü',
+    ]
+)
+METHODS = st.just('GET') | st.sampled_from(['POST', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'BREW'])
+PATHS = st.sampled_from([*PAGES, *FORMS, '/static/style.css', '/static/%2e%2e/app.py', '/static/%00', '//', '/%ff%fe'])
+
+
+@pytest.fixture(scope='module')
+def client(tmp_path_factory):
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
+    made = app.make_app(root / 'films.kb', writable=True)
+    made = TestClient(made, base_url='http://localhost', raise_server_exceptions=False, follow_redirects=False)
+    made.secret = made.get('/documents').text.split('name="secret" value="')[1].split('"')[0]
+    return made
+
+
+def times(examples):
+    """A test of that many requests."""
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(METHODS, PATHS, PARAMETERS, TYPES, BODIES, FIELDS, st.booleans())
+    def check(client, method, path, parameters, content_type, body, fields, knows_secret):
+        if knows_secret and path in FORMS:
+            answer = client.post(path, params=parameters, data=fields | {'secret': client.secret, 'title': ' '})
+            assert answer.status_code in (400, 414), answer.text
+        else:
+            answer = client.request(
+                method, path, params=parameters, headers={'content-type': content_type.encode()}, content=body
+            )
+            assert answer.status_code in (200, 303, 307, 400, 404, 405, 413, 414), (answer.status_code, answer.text)
+        assert method == 'HEAD' or answer.status_code == 307 or answer.text or answer.status_code == 303
+
+    return check
+
+
+test_no_request_breaks_the_server = times(150)
+test_none_of_two_thousand_requests_breaks_the_server = pytest.mark.slow(times(2_000))
