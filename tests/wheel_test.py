@@ -154,6 +154,20 @@ def test_the_explorer_serves_its_pages(run, environment, root, home, kb):
             server.terminate()
 
 
+def test_a_script_of_a_few_lines_makes_and_asks_a_knowledge_base(run, root):
+    """With more text than one process reads at a time, and nothing but what it does at its top level."""
+    texts = [f'Person {chr(65 + i % 26)}{i} was born in Town {i}.' for i in range(300)] + list(
+        TRIOS['engine'].documents.values()
+    )
+    (root / 'work' / 'script.py').write_text(
+        'import json, pathlib, opql_jax\n'
+        "opql_jax.index(json.loads(pathlib.Path('texts.json').read_text()), out='script.kb')\n"
+        f"print(opql_jax.open('script.kb').ask({QUESTION!r}).names[0])\n"
+    )
+    (root / 'work' / 'texts.json').write_text(json.dumps(texts))
+    assert ANSWER in run('python', 'script.py')
+
+
 def test_the_package_is_the_installed_one_and_its_encoder_opens(run, root):
     script = "import opql_jax; print(opql_jax.__file__, opql_jax.load_encoder('default').dim)"
     file, dim = run('python', '-c', script).split()
