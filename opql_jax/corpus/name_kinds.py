@@ -1,7 +1,7 @@
 """Whether a recognised name is that of a person or a place, by what stands beside it: rules of `recognition`.
 
-Pronouns and short forms are resolved by these kinds, before anything is encoded. A rule that turns firms and towns into people costs more than it
-gains, so that these say little; what each gains is measured by `benchmarks/recognition.py`.
+Pronouns and short forms are resolved by these kinds, before anything is encoded. To take a firm or a town for a person costs more answers than to
+miss a person, so only what is nearly certain changes a kind. What the rules gain is measured by `benchmarks/recognition.py`.
 """
 
 import collections
