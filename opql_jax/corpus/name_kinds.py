@@ -27,16 +27,18 @@ _TOWN_OF = re.compile(rf'\b(?:{PLACE}|municipality|suburb|river|port|parish|king
 _LIVED_IN = re.compile(
     r'\b(?:born|raised|grew up|lives?|lived|living|died|buried|settled|based|located|situated|stands|stood) in\s$'
 )
+# What may be a place after all; a firm or a work may have been lived in, too.
+_NO_PLACES = ('person', 'group', UNKNOWN_KIND)
 # So many characters before a name are looked at.
 _BEFORE_CHARACTERS = 40
 
 
 def places(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Places that spaCy took for something else: "the town of Exeter", and "born in Foss" if Foss is said to be a person."""
+    """Places that spaCy took for something else: "the town of Exeter", and "born in Foss" if it took Foss for people."""
     names = set()
     for start, end, kind in spans:
         before = text[max(0, start - _BEFORE_CHARACTERS) : start]
-        told = _TOWN_OF.search(before) or (kind == 'person' and _LIVED_IN.search(before))
+        told = _TOWN_OF.search(before) or (kind in _NO_PLACES and _LIVED_IN.search(before))
         if told and kind not in VALUES and text[start].isupper():
             names.add(text[start:end])
     changed = lambda span: span.kind not in VALUES and text[span.start : span.end] in names

@@ -53,6 +53,11 @@ def test_places_are_told_by_what_stands_before_them(text, places):
     assert named(plain, [span for span in found if span.kind == 'place']) == places
 
 
+def test_a_town_that_was_taken_for_a_people_or_nothing_is_one():
+    plain, spans = marked('born in [Kamianets], lived in [Foss]', 'group', {'Foss': 'name'})
+    assert [span.kind for span in refine(plain, spans, [name_kinds.places])] == ['place', 'place']
+
+
 def test_what_is_a_work_or_a_firm_is_no_place_because_something_is_in_it():
     plain, spans = marked('lived in [Hamlet] and stood in [Acme]', 'work', {'Acme': 'organisation'})
     assert refine(plain, spans, [name_kinds.places]) == spans
