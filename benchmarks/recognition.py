@@ -23,11 +23,8 @@ from opql_jax.corpus import recognition
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.spans import Span
-from opql_jax.training.fit_mention_kinds import read_typed
-
-# What kinds are called, by the types that begin the keys of the entities.
-KINDS = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place'}
-VALUES = ('TIME', 'NUM')
+from opql_jax.models.mention_kinds import THING
+from opql_jax.training.fit_mention_kinds import KIND_OF_TYPE, read_typed
 
 
 def main() -> None:
@@ -72,7 +69,8 @@ def _score(name: str, spans: list[list[Span]], marked: list[dict]) -> dict:
     of_type = collections.Counter((_type(b[span]), a[span]) for a, b in zip(found, marked) for span in a.keys() & b.keys())
     shares = {
         f'{kind}s': round(of_type[type, kind] / max(1, sum(n for (each, _), n in of_type.items() if each == type)), 3)
-        for type, kind in KINDS.items()
+        for type, kind in KIND_OF_TYPE.items()
+        if kind != THING
     }
     return {
         'measure': name,
@@ -91,7 +89,7 @@ def _score_entities(documents: list[Document], spans: list[list[Span]], marked: 
         met = {}  # a name by its spelling, its entity as found, and as marked
         for mention in resolved.mentions or ():
             entity = entities.get((mention.start, mention.end))
-            if entity is not None and _type(entity) not in VALUES:
+            if entity is not None and _type(entity) in KIND_OF_TYPE:
                 met[fold(document.text[mention.start : mention.end])] = mention.entity, entity
         for one, other in itertools.combinations(met.values(), 2):
             counts[one[0] == other[0], one[1] == other[1]] += 1

@@ -20,8 +20,8 @@ from opql_jax.models.mention_kinds import THING, MentionKinds
 from opql_jax.models.passage_encoder import encode_batch
 from opql_jax.models.text_encoder import TextEncoder
 
-# Of DocRED's types, times and numbers are recognised by themselves.
-_KINDS = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place', 'MISC': THING}
+# By DocRED's types; times and numbers are recognised by themselves.
+KIND_OF_TYPE = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place', 'MISC': THING}
 _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 
 
@@ -61,7 +61,7 @@ def typed_mentions(encoder: TextEncoder, documents: Sequence[Document]) -> Itera
     """Batches of `tables.PASSAGES`, and the kinds of all of their mentions in order."""
     passages, kinds = [], []
     for document in documents:
-        typed = [(mention, _KINDS.get(mention.entity.split(':')[0])) for mention in document.mentions or ()]
+        typed = [(mention, KIND_OF_TYPE.get(mention.entity.split(':')[0])) for mention in document.mentions or ()]
         spans = [(mention.start, mention.end, number) for number, (mention, kind) in enumerate(typed) if kind]
         for passage in split_document(document, spans, -1, token_counter(encoder.tokenizer), _MAX_TOKENS):
             passages.append(passage)
