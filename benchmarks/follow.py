@@ -7,6 +7,7 @@ An entity is the topic of 32 rows on average; the number of rows per topic is sk
 """
 
 import itertools
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ import numpy as np
 from command_line import integers, make_parser, show
 from timing import medians
 
-from opql_jax.memory import search
+from opql_jax.memory import search, search_keys
 from opql_jax.memory.follow import MemoryArrays, Queries
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.follower import Follower
@@ -41,36 +42,29 @@ def random_memory(rows: int, dim: int) -> tuple[MemoryArrays, jax.Array]:
     return memory, jnp.asarray(rng.standard_normal((num_entities, dim // 2), np.float32))
 
 
-def main():
-    """Prints a line for each batch size."""
-    parser = make_parser(__doc__)
-    parser.add_argument('--rows', type=int, default=1_600_000)
-    parser.add_argument('--dim', type=int, default=512)
-    parser.add_argument('--hops', type=int, default=2)
-    parser.add_argument('--k', type=int, default=32)
-    parser.add_argument('--batch', type=integers, default='1,256', help='queries')
-    options = parser.parse_args()
-
-    memory, table = random_memory(options.rows, options.dim)
-    half = options.dim // 2
-    whole_memory = shard_memory(memory.topic, memory.target, memory.relations, make_mesh(1))
-    follower = Follower(relation_dim=half, entity_dim=half, max_hops=options.hops)
+def measure(rows: int, dim: int, hops: int, k: int, batches: Sequence[int]) -> Iterator[dict]:
+    """A line for each number of queries."""
+    memory, table = random_memory(rows, dim)
+    half = dim // 2
+    placed = shard_memory(memory.topic, memory.target, memory.relations, make_mesh(1))
+    whole_memory = jax.jit(search_keys.with_keys)(placed, table)
+    follower = Follower(relation_dim=half, entity_dim=half, max_hops=hops)
 
     @jax.jit
     def follow(relation, topics, memory, table):
         params = follower.init(jax.random.key(0), relation, relation, 0, method=follower.query)
-        return follower.apply(params, relation, topics, hops=options.hops, memory=memory, entity_table=table, k=options.k)
+        return follower.apply(params, relation, topics, hops=hops, memory=memory, entity_table=table, k=k)
 
     @jax.jit
     def search_whole(relation, topics, memory, table):
         allowed = search.SearchFilter(topics=topics[:, None])
-        return search.top_k(memory, table, Queries(table[topics], relation), options.k, allowed)
+        return search.top_k(memory, table, Queries(table[topics], relation), k, allowed)
 
     rng = np.random.default_rng(1)
-    for batch in options.batch:
+    for batch in batches:
         draw = lambda batch=batch: (
             jnp.asarray(rng.standard_normal((batch, half), np.float32)),
-            memory.topic[rng.integers(0, options.rows, batch)],
+            memory.topic[rng.integers(0, rows, batch)],
         )
         # New topics in each call: the time depends on how many rows they have.
         queries = [draw() for _ in range(20)]
@@ -80,19 +74,31 @@ def main():
             'whole': lambda queries=queries: search_whole(*queries[0], whole_memory, table),
         }
         seconds = medians(functions, calls=20, limit=40)
-        topics = follow(*queries[0], memory, table)[-2 if options.hops > 1 else -1].entities
-        rows = np.where(topics >= 0, np.diff(memory.offsets)[np.maximum(topics, 0)], 0).sum(axis=1)
-        line = {
-            'rows': options.rows,
-            'dim': options.dim,
-            'hops': options.hops,
-            'k': options.k,
+        topics = follow(*queries[0], memory, table)[-2 if hops > 1 else -1].entities
+        topic_rows = np.where(topics >= 0, np.diff(memory.offsets)[np.maximum(topics, 0)], 0).sum(axis=1)
+        yield {
+            'rows': rows,
+            'dim': dim,
+            'hops': hops,
+            'k': k,
             'batch': batch,
-            'rows_of_last_hop': {'median': int(np.median(rows)), 'max': int(rows.max())},
+            'rows_of_last_hop': {'median': int(np.median(topic_rows)), 'max': int(topic_rows.max())},
             'milliseconds': {name: round(1e3 * spent, 3) for name, spent in seconds.items()},
             'queries_per_second': round(batch / seconds['follow']),
             'whole_over_follow': round(seconds['whole'] / seconds['follow'], 1),
         }
+
+
+def main():
+    """Prints a line for each batch size."""
+    parser = make_parser(__doc__)
+    parser.add_argument('--rows', type=int, default=1_600_000)
+    parser.add_argument('--dim', type=int, default=512)
+    parser.add_argument('--hops', type=int, default=2)
+    parser.add_argument('--k', type=int, default=32)
+    parser.add_argument('--batch', type=integers, default='1,256', help='queries')
+    options = parser.parse_args()
+    for line in measure(options.rows, options.dim, options.hops, options.k, options.batch):
         show(line, options.json)
 
 

@@ -64,7 +64,7 @@ def random_batch(options, rng) -> ClozeBatch:
 def measure(options) -> tuple[dict[str, float], dict[str, int]]:
     """By name of the step: its median seconds, and the bytes of its program (state, batch, memory and temporaries)."""
     rng, mesh, fields = np.random.default_rng(0), make_mesh(), SIZES[options.size]
-    encoder = RelationEncoder(vocab_size=VOCABULARY, max_length=options.length, **fields)
+    encoder = RelationEncoder(vocab_size=VOCABULARY, max_length=options.length, dtype=options.dtype, **fields)
     layout = entity_table.Layout(mesh, options.entities)
     topic = np.sort(rng.integers(0, options.entities, options.entries)).astype(np.int32)
     target = rng.integers(0, options.entities, options.entries).astype(np.int32)
@@ -102,6 +102,7 @@ def main():
     parser.add_argument('--length', type=int, default=96, help='tokens of a row')
     parser.add_argument('--topics', type=int, default=2)
     parser.add_argument('--k', type=int, default=32)
+    parser.add_argument('--dtype', default='float32', help="of the transformer's computation")
     parser.add_argument('--modes', default='exact', type=lambda modes: modes.split(','), help=f'of {", ".join(MODES)}')
     add_timing(parser)
     options = parser.parse_args()

@@ -17,7 +17,7 @@ import numpy as np
 from command_line import integers, make_parser, show
 from timing import medians
 
-from opql_jax.memory import search
+from opql_jax.memory import search, search_keys
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.parallel.mesh import make_mesh
@@ -36,9 +36,10 @@ class RandomMemory:
         relations = rng.standard_normal((rows, half), np.float32)
         table = rng.standard_normal((num_topics, half), np.float32)
         mesh, self.half, self.table = make_mesh(1), half, jnp.asarray(table)
-        self.memories = {mode: shard_memory(topic, topic, relations, mesh, mode) for mode in MODES}
+        with_keys = jax.jit(search_keys.with_keys)
+        self.memories = {mode: with_keys(shard_memory(topic, topic, relations, mesh, mode), self.table) for mode in MODES}
         keys = np.concatenate([table[topic], relations], axis=1)
-        self.concatenated = shard_memory(topic, topic, keys, mesh)
+        self.concatenated = with_keys(shard_memory(topic, topic, keys, mesh), self.table[:, :0])
         self.keys = self.concatenated.relations[:rows]
         self.faiss = None
         if importlib.util.find_spec('faiss'):

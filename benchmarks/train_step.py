@@ -20,7 +20,7 @@ So `mfu` tells how well each uses the device for what it computes, and the ratio
 peak is the nominal bfloat16 peak on accelerators, and on a CPU the faster of both libraries' products of two 2048 x 2048 float32
 matrices, measured in the same run. On a CPU, MFU and peak are per core-second of the process, since other processes may use the rest.
 A step cannot be faster than FLOPs / peak (`limit_sequences_per_core_s`); what is no product (AdamW moves 28 bytes per parameter,
-dropout, norms) comes on top. PyTorch is measured on CPUs only.
+dropout, norms) comes on top. PyTorch is measured on a CPU, and on a GPU that it sees, there with the same `--dtype`.
 """
 
 from opql_jax.training import malloc
@@ -29,6 +29,7 @@ if __name__ == '__main__':
     malloc.keep_freed_memory()
 
 import functools
+import importlib.util
 import os
 import tempfile
 import time
@@ -56,7 +57,7 @@ VOCABULARY, ENTITIES = 30_000, 2_000  # of random batches
 CONTEXT, MATRIX = 2, 2048
 
 
-def random_batch(rows: int, length: int, rng) -> RelationBatch:
+def random_batch(rows: int, length: int, rng, entities: int = ENTITIES) -> RelationBatch:
     """A batch of one bucket, with two mentions of each pair and no padding."""
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
     pair = np.arange(rows, dtype=np.int32) // 2
@@ -68,7 +69,7 @@ def random_batch(rows: int, length: int, rng) -> RelationBatch:
         target=pair,
         anchor=np.ones(rows, bool),
         context_positions=integers(length, CONTEXT),
-        context_entities=integers(ENTITIES, CONTEXT),
+        context_entities=integers(entities, CONTEXT),
     )
     return RelationBatch((bucket,))
 
@@ -91,10 +92,20 @@ def make_program(encoder, entities: int, mesh) -> TrainProgram:
     return TrainProgram(task, state.init_params(encoder, entities, 0), layout)
 
 
+def torch_device() -> str | None:
+    """The device on which PyTorch can be compared with JAX, if any."""
+    platform = jax.default_backend()
+    if platform != 'gpu' or not importlib.util.find_spec('torch'):
+        return 'cpu' if platform == 'cpu' else None
+    import torch
+
+    return 'cuda' if torch.cuda.is_available() else None
+
+
 class TorchStep:
     """The same step in PyTorch, over batches of one bucket."""
 
-    def __init__(self, encoder, entities):
+    def __init__(self, encoder, entities, device: str):
         import torch
         import transformers
 
@@ -119,13 +130,16 @@ class TorchStep:
                 'entity_table': project(encoder.entity_dim, entities),
             }
         ).train()
+        self.device = torch.device(device)
+        self.model.to(self.device)
+        self.autocast = functools.partial(torch.autocast, device, torch.bfloat16, enabled=encoder.dtype == 'bfloat16')
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
 
     def loss(self, batch: RelationBatch):
         """L_rel + L_el, as in `models.losses`."""
         torch, model = self.torch, self.model
         (bucket,) = batch.pairs
-        column = lambda name: torch.from_numpy(getattr(bucket, name))
+        column = lambda name: torch.from_numpy(getattr(bucket, name)).to(self.device)
         tokens, topic, target, entities = (
             column('tokens').long(),
             column('topic'),
@@ -133,9 +147,9 @@ class TorchStep:
             column('context_entities').long().flatten(),
         )
         states = model['bert'](tokens, attention_mask=(tokens != 0).long()).last_hidden_state
-        rows = torch.arange(len(tokens))
+        rows = torch.arange(len(tokens), device=self.device)
         relations = model['w_r'](torch.cat([states[rows, column('r1').long()], states[rows, column('r2').long()]], dim=1))
-        others = (topic >= 0)[None] & ~torch.eye(len(tokens), dtype=bool)
+        others = (topic >= 0)[None] & ~torch.eye(len(tokens), dtype=bool, device=self.device)
         positives = (topic[:, None] == topic) & (target[:, None] == target) & others
         log_probs = (relations @ relations.T).masked_fill(~others, -1e30).log_softmax(dim=1)
         count = positives.sum(dim=1)
@@ -149,7 +163,8 @@ class TorchStep:
         """Takes a step over each batch; returns the loss of the last."""
         for batch in batches:
             self.optimizer.zero_grad()
-            loss = self.loss(batch)
+            with self.autocast():
+                loss = self.loss(batch)
             loss.backward()
             self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
@@ -190,7 +205,8 @@ def measure(encoder, entities: int, batches: dict[str, list[RelationBatch]], cal
     kind = jax.devices()[0].device_kind
     cpu = kind == 'cpu'
     steps: dict = {'ours': make_program(encoder, entities, make_mesh())}
-    steps |= {name: TorchStep(encoder, entities) for name in batches.keys() - {'ours'}} if cpu else {}
+    if device := torch_device():
+        steps |= {name: TorchStep(encoder, entities, device) for name in batches.keys() - {'ours'}}
     functions = {name: functools.partial(step, batches[name]) for name, step in steps.items()}
     functions |= products() if cpu else {}
     core_seconds: dict[str, list[float]] = {name: [] for name in functions}

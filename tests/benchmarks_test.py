@@ -14,6 +14,10 @@ from opql_jax.kb.index_text import index_text
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
 TINY = {
+    'accelerator': (
+        '--rows 2000 --dim 16 --queries 3 --k 4 --matrix 64 --model tiny --lm_size tiny --entities 60 --step_rows 8,8 --lengths 16,16 --calls 1',
+        'seconds',
+    ),
     'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'calibration': ('--removed 2', 'removed_rejected'),
     'cold_start': ('--calls 1', 'over_import_jax'),
@@ -64,7 +68,7 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
         pytest.skip('ScaNN is not installed')
     if name == 'tpu_compile' and not importlib.util.find_spec('libtpu'):
         pytest.skip("the TPU compiler is not installed: pip install -e '.[tpu-aot]'")
-    if name == 'train_step':
+    if name in ('train_step', 'accelerator'):
         pytest.importorskip('torch', reason='torch is not installed', exc_type=ImportError)
         pytest.importorskip('transformers', reason='transformers is not installed', exc_type=ImportError)
     options, field = TINY[name]
