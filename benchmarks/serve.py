@@ -5,13 +5,13 @@ python benchmarks/serve.py --users 5 --seconds 10 --updates 2
 
 A copy of the knowledge base, or of one of the sample articles, is served by a process of its own on loopback, where `opql explore` does not
 limit how often a client may ask. Each user asks over the API, retrieves, or follows a link of the page read last, and then pauses. Changes go
-through the pages, too: one text is added and forgotten by turns, with other names in it each time. Then the server is killed (SIGKILL) at
-random moments of changes and started again.
+through the pages, too: each of `--updates` / 2 writers adds a text, with other names in it than others have, and forgets it when it is there; they begin one after the
+other, equally spaced over the first half of the time, and do not wait for each other. Then the server is killed (SIGKILL) at random moments of changes and started again.
 
-`errors` counts responses without status 200, but for those about the added text while it is not there; `retries` requests that were sent
+`errors` counts responses without status 200, but for those about the added texts while none is there; `retries` requests that were sent
 once more, as the server had closed the connection. `torn` counts answers with a fact that
-no version has, or with facts that no version has together; `stale` those that say what was forgotten before they were asked for, or do not
-say what was added before. After a kill there must be the version before the change or the one after it, never an `other_version`.
+no version has; `stale` those that say what was forgotten before they were asked for, or do not
+say all that was added before. After a kill there must be the version before the change or the one after it, never an `other_version`.
 """
 
 import argparse
@@ -57,10 +57,12 @@ def main() -> None:
     parser.add_argument('--questions', type=pathlib.Path, help='a question a line; those of the first page if not given')
     parser.add_argument('--users', type=int, default=50)
     parser.add_argument('--seconds', type=float, default=120)
-    parser.add_argument('--updates', type=int, default=20, help='changes while users ask; they ask on until all are done')
+    parser.add_argument('--updates', type=int, default=20, help='changes while users ask, who ask on until all are done')
     parser.add_argument('--pause', type=float, default=1.0, help='seconds between two requests of a user, on average')
     parser.add_argument('--kills', type=int, default=3, help='times that the server is killed in a change')
     options = parser.parse_args()
+    if options.updates % 2:
+        parser.error('--updates: give an even number, as each text that is added is forgotten')
     with tempfile.TemporaryDirectory() as folder:
         kb = pathlib.Path(folder, 'served.kb')
         if options.kb:
@@ -121,40 +123,44 @@ class Added:
 
 
 class Versions:
-    """What the versions of the knowledge base say: all have the facts of the first one, and one of the added texts or none.
+    """What the versions of the knowledge base say: all have the facts of the first one, and those of the added texts that are there.
 
     Attributes:
         added: the texts that were added, by their numbers.
     """
 
     def __init__(self, kb):
-        self._kb, self._facts = kb, {}
+        self._kb, self._facts, self._lock = kb, {}, threading.Lock()
         self.added: list[Added] = []
 
-    def change(self, client: Client, document: str) -> str:
-        """Adds the next text, or forgets `document` if it is not ''; returns the document of the text that is then there."""
+    def add(self, client: Client) -> tuple[int, str]:
+        """Adds the next text; returns its number, and its document, '' if no response came."""
+        with self._lock:
+            number = len(self.added)
+            self.added.append(Added(time.monotonic()))
+        document = client.add(PLACE, text_of(number))
         if document:
-            self.added[-1].forgetting = time.monotonic()
-            client.forget(document)
-            self.added[-1].forgotten = time.monotonic()
-            return ''
-        self.added.append(Added(time.monotonic()))
-        document = client.add(PLACE, text_of(len(self.added) - 1))
-        if document:
-            self.added[-1].added = time.monotonic()
-        return document
+            self.added[number].added = time.monotonic()
+        return number, document
+
+    def forget(self, client: Client, number: int, document: str) -> None:
+        """Forgets an added text."""
+        self.added[number].forgetting = time.monotonic()
+        client.forget(document)
+        self.added[number].forgotten = time.monotonic()
 
     def problem(self, request: Request) -> str | None:
         """What is wrong with a response: 'errors', 'torn' or 'stale'; None if nothing is."""
-        must_be_there = any(text.added < request.began and request.ended < text.forgetting for text in self.added)
+        asks = request.action == 'ask for the added text'
+        there = {n for n, text in enumerate(self.added) if text.added < request.began and request.ended < text.forgetting}
         if request.status == 400 and request.is_of_added:
-            return 'stale' if must_be_there and request.action == 'ask for the added text' else None
+            return 'stale' if asks and there else None
         if request.status != 200:
             return 'errors'
         numbers = {number for fact in request.facts for number in [self._number(fact)] if number is not None}
-        if -1 in numbers or len(numbers) > 1:
+        if -1 in numbers:
             return 'torn'
-        if must_be_there and request.action == 'ask for the added text' and not numbers:
+        if asks and there - numbers:
             return 'stale'
         seen = [self.added[number] for number in numbers]
         return 'stale' if any(request.ended < text.adding or text.forgotten < request.began for text in seen) else None
@@ -221,27 +227,35 @@ def send(client: Client, action: str, path: str) -> tuple[Request, str]:
 
 
 def load(kb: pathlib.Path, versions: Versions, options: argparse.Namespace) -> list[dict]:
-    """Has users ask while a text comes and goes; returns lines of what was measured."""
+    """Has users ask while texts come and go; returns lines of what was measured."""
     with Server(kb) as server:
         client, changes = server.client(), []
         questions = usable_questions(client, options.questions)
         before, began = server.memory(), time.monotonic()
-        is_over = lambda: time.monotonic() > began + options.seconds and len(changes) >= options.updates
+        is_over = lambda: time.monotonic() > began + options.seconds and not any(map(threading.Thread.is_alive, writers))
         users = [User(server.client(), questions, seed, is_over, options.pause) for seed in range(options.users)]
-        for user in users:
-            user.start()
-        document = ''
-        for number in range(options.updates):
-            time.sleep(max(0.0, began + options.seconds * number / options.updates - time.monotonic()))
-            started = time.monotonic()
-            document = versions.change(client, document)
-            assert bool(document) != number % 2, 'a change failed'
+        count = options.updates // 2
+
+        def write(writer):
+            time.sleep(options.seconds / 2 * writer / count)
+            started, client = time.monotonic(), server.client()
+            number, document = versions.add(client)
+            assert document, 'a change failed'
             changes.append(time.monotonic() - started)
+            started = time.monotonic()
+            versions.forget(client, number, document)
+            changes.append(time.monotonic() - started)
+
+        writers = [threading.Thread(target=write, args=(writer,)) for writer in range(count)]
+        for thread in [*writers, *users]:
+            thread.start()
+        for thread in writers:
+            thread.join()
+        updated = time.monotonic() - began
         for user in users:
             user.join()
         seconds, after = time.monotonic() - began, server.memory()
-        if document:
-            versions.change(client, document)
+    assert len(changes) == options.updates, 'a change failed'
     requests = [request for user in users for request in user.requests]
     wrong = [(problem, request) for request in requests if (problem := versions.problem(request))]
     for problem, request in wrong[:10]:
@@ -252,6 +266,7 @@ def load(kb: pathlib.Path, versions: Versions, options: argparse.Namespace) -> l
         'seconds': round(seconds, 1),
         'requests_per_second': round(len(requests) / seconds, 1),
         'updates': len(changes),
+        'seconds_of_updates': round(updated, 1),
         'update_p50': middle(changes),
         'gb_before': round(before['VmRSS'], 2),
         'gb_after': round(after['VmRSS'], 2),
@@ -292,20 +307,20 @@ def kill(kb: pathlib.Path, versions: Versions, kills: int) -> dict:
     rng, found, starts, seconds = random.Random(0), collections.Counter(), [], 0.0
     for number in range(kills + 1):
         with Server(kb) as server:
-            client, document = server.client(), ''
+            client, added = server.client(), None
             if number:
                 starts.append(server.seconds)
-                name, document = version_after_kill(client, versions)
+                name, added = version_after_kill(client, versions)
                 found[name] += 1
             if number == kills:
                 break
             if not number:
-                document = versions.change(client, '')
+                added = versions.add(client)
             started = time.monotonic()
-            if document:
-                versions.change(client, document)
+            if added:
+                versions.forget(client, *added)
                 seconds = time.monotonic() - started
-            change = threading.Thread(target=versions.change, args=(server.client(), ''))
+            change = threading.Thread(target=versions.add, args=(server.client(),))
             change.start()
             time.sleep(rng.uniform(0, 1.3 * seconds))
             server.kill()
@@ -313,15 +328,15 @@ def kill(kb: pathlib.Path, versions: Versions, kills: int) -> dict:
     return {'kills': kills, **{f'{name}_version': found[name] for name in ('old', 'new', 'other')}, 'start_p50': middle(starts)}
 
 
-def version_after_kill(client: Client, versions: Versions) -> tuple[str, str]:
-    """The version that there is after a change was killed, 'old', 'new' or 'other', and the document that was added, '' if none was."""
+def version_after_kill(client: Client, versions: Versions) -> tuple[str, tuple[int, str] | None]:
+    """The version that there is after a change was killed, 'old', 'new' or 'other', and the number and document of the text added, if it was."""
     request, _ = send(client, 'ask for the added text', f'/api/ask?{urlencode({"q": ASKED, "top": 20})}')
     if request.status == 400:
-        return 'old', ''
+        return 'old', None
     documents = {fact['document'] for fact in request.facts}
     if versions.problem(request) or len(documents) != 1:
-        return 'other', ''
-    return 'new', documents.pop()
+        return 'other', None
+    return 'new', (len(versions.added) - 1, documents.pop())
 
 
 if __name__ == '__main__':

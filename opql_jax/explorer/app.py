@@ -28,6 +28,8 @@ from opql_jax.kb.virtual_kb import VirtualKB
 # Pages that are made at a time; others wait. Python runs one thread at a time, so more of them are no faster, and each change,
 # which is one thread, too, would take that much longer.
 PAGES_AT_ONCE = 2 * (os.cpu_count() or 1)
+# Changes that may wait for each other to be made together.
+CHANGES_AT_ONCE = 64
 
 T = TypeVar('T')
 
@@ -39,7 +41,7 @@ class Explorer:
         self._current = Current(folder)
         self._changes = Changes(folder) if writable else None
         # Changes take no place of a page, however many wait for each other.
-        self._changing = anyio.CapacityLimiter(1)
+        self._changing = anyio.CapacityLimiter(CHANGES_AT_ONCE)
         self._map: tuple[VirtualKB, list[views.Point]] | None = None
         self._folder = pathlib.Path(os.path.abspath(folder))
         self._title, self._needs_token, self._local = self._folder.name, needs_token, local

@@ -1,10 +1,11 @@
 """What a page may change: a text is added, a document or a sentence is forgotten, and the last change is taken back."""
 
-import contextlib
+import collections
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -43,8 +44,15 @@ class _Done(NamedTuple):
         return f'{name} was forgotten' if after is None else f'a sentence of {name} was forgotten'
 
 
+# What a change does to the documents that there are; the other argument are those of the version before, by id.
+_Edit = Callable[[change_text.Change, Mapping[str, Document]], None]
+
+
 class Changes:
-    """Changes the knowledge base in a folder, one at a time, and remembers how to take them back.
+    """Changes the knowledge base in a folder, and remembers how to take that back.
+
+    A new version costs what all of the text costs. So one is made at a time, and those changes that are asked for meanwhile go into the next one together,
+    in order; one that is refused leaves the others as they are.
 
     A form says what its page showed, and changes nothing else: what has become something else since is refused.
 
@@ -55,33 +63,43 @@ class Changes:
     def __init__(self, folder: str | os.PathLike):
         self.secret = secrets.token_urlsafe(24)
         self._folder, self._lock = folder, threading.Lock()
+        self._waiting: collections.deque[tuple[_Edit, Future[None]]] = collections.deque()
         self._done: list[_Done] = []
 
     def add(self, title: str, text: str) -> str:
         """Adds a text, and returns the id of its document."""
         document = change_text.sent_document(title, text)
-        with self._change() as changed:
+
+        def edit(changed, _):
             changed.add(document)
-            if changed.skipped:
+            if document['id'] not in changed.documents:
                 raise InputError('a document with this text is there already')
+
+        self._make(edit)
         return document['id']
 
     def forget(self, document: str, digest: str) -> None:
         """Removes a document; `digest` is that of the text which was shown, see `views.Document`."""
-        with self._change() as changed:
-            passages = views.passages_of(changed.before, document)
-            if not passages or views.digest(passages) != digest:
-                now = 'has another text now' if passages else 'is not there any more'
+
+        def edit(changed, before):
+            passages, there = views.passages_of(changed.before, document), changed.documents.get(document)
+            if there is None or there != before.get(document) or views.digest(passages) != digest:
+                now = 'has another text now' if there else 'is not there any more'
                 raise InputError(f'the document {document!r} {now}: nothing was forgotten; {_LOOK_AGAIN}')
             changed.remove(document=document)
 
+        self._make(edit)
+
     def forget_sentence(self, sentence: str) -> None:
         """Removes a sentence, wherever it stands."""
-        with self._change() as changed:
+
+        def edit(changed, _):
             try:
                 changed.remove(sentence=sentence, whole=True)
             except InputError as error:
                 raise InputError(f'{error}\nnothing was forgotten; {_LOOK_AGAIN}') from None
+
+        self._make(edit)
 
     def undo(self, change: str) -> None:
         """Takes back the last change, which a page has shown by its id."""
@@ -111,20 +129,41 @@ class Changes:
         """The last change that can be taken back."""
         return next(iter(self._done[-1:]), None)
 
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[change_text.Change]:
-        """A change that is remembered once it is made."""
+    def _make(self, edit: _Edit) -> None:
+        """Makes a change, once the version that is being made is finished; raises what is wrong with it."""
+        made: Future[None] = Future()
+        self._waiting.append((edit, made))
         with self._lock:
+            if not made.done():
+                self._make_waiting()
+        made.result()
+
+    def _make_waiting(self) -> None:
+        """Makes one version of all changes that wait, or none that differs from the last one, and remembers them."""
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        done = []
+        try:
             with change_text.change(self._folder, processes=1) as changed:
-                before = dict(changed.documents)
-                yield changed
-            after = changed.documents
-            documents = {
-                id: (before.get(id), after.get(id)) for id in before.keys() | after.keys() if before.get(id) != after.get(id)
-            }
-            removed = [(place, document) for place, document in enumerate(before.values()) if document.id not in after]
-            if documents:
-                self._done[:] = [*self._done, _Done(secrets.token_hex(8), documents, removed)][-_REMEMBERED:]
+                first = dict(changed.documents)
+                for edit, made in taken:
+                    before = dict(changed.documents)
+                    try:
+                        edit(changed, first)
+                        changed.check_some_left()
+                    except Exception as error:
+                        changed.documents = before
+                        made.set_exception(error)
+                    else:
+                        done += _done_by(before, changed.documents)
+        except Exception as error:
+            for _, made in taken:
+                if not made.done():
+                    made.set_exception(error)
+            return
+        self._done[:] = [*self._done, *done][-_REMEMBERED:]
+        for _, made in taken:
+            if not made.done():
+                made.set_result(None)
 
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form of ours.
@@ -146,3 +185,10 @@ class Changes:
         if not secrets.compare_digest(fields.pop('secret', '').encode(), self.secret.encode()):
             raise InputError('this page is of an earlier start of the server: load it again')
         return fields
+
+
+def _done_by(before: Mapping[str, Document], after: Mapping[str, Document]) -> list[_Done]:
+    """The change from some documents, by id, to others; none if they are the same."""
+    documents = {id: (before.get(id), after.get(id)) for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
+    removed = [(place, document) for place, document in enumerate(before.values()) if document.id not in after]
+    return [_Done(secrets.token_hex(8), documents, removed)] if documents else []

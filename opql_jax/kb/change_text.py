@@ -7,7 +7,6 @@ needs are removed at the end of a change, or by the next one while somebody has 
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import difflib
@@ -26,12 +25,11 @@ from opql_jax.core.manifest import MANIFEST, FolderFormat, is_folder_of
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document, read_documents
 from opql_jax.corpus.json_lines import shown
-from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.splitting import title_before
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, documents_from_records, link_names
 from opql_jax.datasets.stored_text import StoredText
+from opql_jax.kb.forget_sentences import find_sentences, without
 from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import manifest as memory_manifest
@@ -155,9 +153,9 @@ class Change:
             processes=self._processes,
             map_batches=self._map_batches,
         )
-        named = _find_sentences(linked, sentences, whole)
+        named = find_sentences(linked, sentences, whole)
         for document in linked:
-            rest = _without(document, keys, named.get(document.id, set()))
+            rest = without(document, keys, named.get(document.id, set()))
             if rest == document.text:
                 continue
             if rest.strip():
@@ -166,6 +164,11 @@ class Change:
             else:
                 self.removed += 1
                 del self.documents[document.id]
+
+    def check_some_left(self) -> None:
+        """Raises InputError if no document is left."""
+        if not self.documents:
+            raise InputError(f'{self._folder}: no document would be left; delete the folder to forget all')
 
     def counts(self) -> dict[str, int]:
         """How many documents were added, replaced, removed, cut and skipped."""
@@ -204,8 +207,7 @@ def change(kb: str | os.PathLike, *, processes: int | None = None, map_batches: 
         yield changed
         if list(changed.documents.items()) == list(before.items()):
             return
-        if not changed.documents:
-            raise InputError(f'{folder.path}: no document would be left; delete the folder to forget all')
+        changed.check_some_left()
         new = _next(folder, parts)
         documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
         reader = StoredText(documents, str(folder.path), rejected, folder.path / CACHE, processes, map_batches)
@@ -329,71 +331,6 @@ def _next(folder: KBFolder, parts: Parts) -> Parts:
         if not any((folder.path / part).exists() for part in dataclasses.astuple(new)):
             return new
     raise AssertionError
-
-
-# Characters `[start, end)` of a document's text.
-_Span = tuple[int, int]
-
-
-def _sentences(document: Document) -> list[_Span]:
-    """The sentences of a linked document, with the space after them."""
-    starts = sentence_starts(document.text, [(mention.start, mention.end, 0) for mention in document.mentions or ()])
-    return list(itertools.pairwise([0, *starts[1:], len(document.text)]))
-
-
-def _without(document: Document, keys: set[str], named: set[_Span]) -> str:
-    """The text of a linked document without some sentences, and without those that mention entities; '' if it is about one of them."""
-    if document.title_entity in keys:
-        return ''
-    gone = [(mention.start, mention.end) for mention in document.mentions or () if mention.entity in keys]
-    if not gone and not named:
-        return document.text
-    return ''.join(
-        document.text[start:end]
-        for start, end in _sentences(document)
-        if (start, end) not in named and not any(first < end and start < last for first, last in gone)
-    ).strip()
-
-
-def _find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:
-    """Where sentences stand in linked documents, by the documents' ids; see `Change.remove` for what names a sentence, and for errors."""
-    found: dict[str, set[_Span]] = collections.defaultdict(set)
-    for text in asked:
-        words = ' '.join(text.split())
-        if not words:
-            raise InputError('sentence: there is no word in it')
-        whole, parts = [], []
-        for document in documents:
-            # A passage that does not mention what its document is about begins with its title.
-            plain = words.removeprefix(title_before(document.title))
-            if plain not in ' '.join(document.text.split()):
-                continue
-            for start, end in _sentences(document):
-                said = ' '.join(document.text[start:end].split())
-                if plain == said or (plain in said and not only_whole):
-                    (whole if plain == said else parts).append((document.id, (start, end), said))
-        if not whole and len({said for _, _, said in parts}) > 1:
-            raise InputError(
-                f'{len(parts)} sentences have the words {shown(text)}: give the whole of one, such as {shown(parts[0][2])}'
-            )
-        if not whole and not parts:
-            raise InputError(f'unknown sentence {shown(text)}{_nearest_sentences(documents, words)}')
-        for document_id, span, _ in whole or parts:
-            found[document_id].add(span)
-    return found
-
-
-def _nearest_sentences(documents: Sequence[Document], words: str) -> str:
-    """The end of a message about an unknown sentence: those that share most words with it, or '' if none shares half of them."""
-    asked = set(words.casefold().split())
-    best: list[tuple[float, str]] = []
-    for document in documents:
-        for start, end in _sentences(document):
-            said = ' '.join(document.text[start:end].split())
-            has = set(said.casefold().split())
-            best = sorted([*best, (len(asked & has) / len(asked | has), said)], reverse=True)[:2]
-    near = [shown(said) for share, said in best if share >= 0.5]
-    return f'; did you mean {" or ".join(near)}?' if near else ''
 
 
 def _several(names: str | Collection[str]) -> list[str]:

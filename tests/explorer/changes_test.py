@@ -12,6 +12,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.kb import change_text
 from opql_jax.kb.change_text import add_text, remove_text
 from opql_jax.kb.current import Current
 from opql_jax.kb.index_text import index_text
@@ -199,6 +200,82 @@ def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(f
 
     assert [response.status_code for response in asyncio.run(run())] == [200] * 12 + [303] * 5
     assert max(most) == 2
+
+
+def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_others(folder, monkeypatch):
+    changes, before, made, go_on = Changes(folder), documents(folder), [], threading.Event()
+    make_parts = change_text.make_parts
+
+    def held_up(*arguments):
+        made.append(1)
+        assert go_on.wait(60)
+        return make_parts(*arguments)
+
+    monkeypatch.setattr(change_text, 'make_parts', held_up)
+    kb = Current(folder).kb()
+    digest = {name: app.views.digest(app.views.passages_of(kb.prepared, name)) for name in ('ferry', 'harbour')}
+    last = re.findall(r'\S.*?\.(?= |$)', before['harbour'].text)[-1]
+    asked = [
+        lambda: changes.add('Winter Tide', TEXT),
+        lambda: changes.add('Summer Tide', TEXT.replace('Winter', 'Summer')),
+        lambda: changes.add('Winter Tide', TEXT),
+        lambda: changes.forget('ferry', digest['ferry']),
+        lambda: changes.forget('ferry', digest['ferry']),
+        lambda: changes.forget_sentence(last),
+        lambda: changes.forget('harbour', digest['harbour']),
+    ]
+    results: dict[int, object] = {}
+
+    def run(number):
+        try:
+            results[number] = asked[number]()
+        except InputError as error:
+            results[number] = str(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(asked))]
+    for number, thread in enumerate(threads):
+        thread.start()
+        while len(changes._waiting) < number or not made:  # the first is being made, the others wait in this order
+            time.sleep(0.01)
+    go_on.set()
+    for thread in threads:
+        thread.join()
+
+    assert len(made) == 2
+    after = documents(folder)
+    assert [after[results[number]].title for number in (0, 1)] == ['Winter Tide', 'Summer Tide']
+    assert results[2] == 'a document with this text is there already'
+    assert results[3] is None and 'ferry' not in after and 'is not there any more' in results[4]
+    assert results[5] is None and 'harbour' in after and 'has another text now' in results[6]
+    assert after['harbour'].text == before['harbour'].text.removesuffix(last).strip()
+    for said in ('a sentence of The Silent Harbour', 'Night Ferry was forgotten', 'Summer Tide was added', 'Winter Tide was added'):
+        assert said in str(changes.last)
+        changes.undo(changes.last.id)
+    assert changes.last is None and list(documents(folder).items()) == list(before.items())
+
+
+def test_what_would_leave_no_document_is_refused_alone(folder):
+    changes, kb = Changes(folder), Current(folder).kb()
+    names = list(documents(folder))
+    digests = {name: app.views.digest(app.views.passages_of(kb.prepared, name)) for name in names}
+    results = []
+
+    def forget(name):
+        try:
+            results.append(changes.forget(name, digests[name]))
+        except InputError as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=forget, args=(name,)) for name in names]
+    with changes._lock:
+        for thread in threads:
+            thread.start()
+        while len(changes._waiting) < len(names):
+            time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert len(documents(folder)) == 1 and results.count(None) == len(names) - 1
+    assert sum('no document would be left' in str(result) for result in results) == 1
 
 
 def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(client, folder):

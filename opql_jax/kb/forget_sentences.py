@@ -1,0 +1,75 @@
+"""What of a linked document is forgotten: sentences that are named, and those that mention entities."""
+
+import collections
+import itertools
+from collections.abc import Sequence
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
+from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.corpus.splitting import title_before
+
+# Characters `[start, end)` of a document's text.
+_Span = tuple[int, int]
+
+
+def _sentences(document: Document) -> list[_Span]:
+    """The sentences of a linked document, with the space after them."""
+    starts = sentence_starts(document.text, [(mention.start, mention.end, 0) for mention in document.mentions or ()])
+    return list(itertools.pairwise([0, *starts[1:], len(document.text)]))
+
+
+def without(document: Document, keys: set[str], named: set[_Span]) -> str:
+    """The text of a linked document without some sentences, and without those that mention entities; '' if it is about one of them."""
+    if document.title_entity in keys:
+        return ''
+    gone = [(mention.start, mention.end) for mention in document.mentions or () if mention.entity in keys]
+    if not gone and not named:
+        return document.text
+    return ''.join(
+        document.text[start:end]
+        for start, end in _sentences(document)
+        if (start, end) not in named and not any(first < end and start < last for first, last in gone)
+    ).strip()
+
+
+def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:
+    """Where sentences stand in linked documents, by the documents' ids; see `Change.remove` for what names a sentence, and for errors."""
+    found: dict[str, set[_Span]] = collections.defaultdict(set)
+    for text in asked:
+        words = ' '.join(text.split())
+        if not words:
+            raise InputError('sentence: there is no word in it')
+        whole, parts = [], []
+        for document in documents:
+            # A passage that does not mention what its document is about begins with its title.
+            plain = words.removeprefix(title_before(document.title))
+            if plain not in ' '.join(document.text.split()):
+                continue
+            for start, end in _sentences(document):
+                said = ' '.join(document.text[start:end].split())
+                if plain == said or (plain in said and not only_whole):
+                    (whole if plain == said else parts).append((document.id, (start, end), said))
+        if not whole and len({said for _, _, said in parts}) > 1:
+            raise InputError(
+                f'{len(parts)} sentences have the words {shown(text)}: give the whole of one, such as {shown(parts[0][2])}'
+            )
+        if not whole and not parts:
+            raise InputError(f'unknown sentence {shown(text)}{_nearest_sentences(documents, words)}')
+        for document_id, span, _ in whole or parts:
+            found[document_id].add(span)
+    return found
+
+
+def _nearest_sentences(documents: Sequence[Document], words: str) -> str:
+    """The end of a message about an unknown sentence: those that share most words with it, or '' if none shares half of them."""
+    asked = set(words.casefold().split())
+    best: list[tuple[float, str]] = []
+    for document in documents:
+        for start, end in _sentences(document):
+            said = ' '.join(document.text[start:end].split())
+            has = set(said.casefold().split())
+            best = sorted([*best, (len(asked & has) / len(asked | has), said)], reverse=True)[:2]
+    near = [shown(said) for share, said in best if share >= 0.5]
+    return f'; did you mean {" or ".join(near)}?' if near else ''
