@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,6 +42,7 @@ _BEGINNING = 5
 _CONTEXT = 200
 
 
+@functools.lru_cache(1 << 15)  # a text has few names, and has them often
 def fold(name: str) -> str:
     """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
     plain = POSSESSIVE.sub('', plain_letters(name).strip())

@@ -5,7 +5,7 @@ masked mention's name therefore leaves no trace in the input: neither in the tok
 """
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +80,17 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
         The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a name leaves of a
         word ('s' of 'Americans') is tokenised by itself, so it does not show what the name was.
     """
-    text, mentions = separate(text, mentions)
-    return _with_mentions(tokenizer.encode(text, add_special_tokens=False), mentions)
+    (passage,) = tokenise_passages(tokenizer, [(text, mentions)])
+    return passage
+
+
+def tokenise_passages(
+    tokenizer: Tokenizer, passages: Iterable[tuple[str, Sequence[tuple[int, int, int]]]]
+) -> list[TokenisedPassage]:
+    """`tokenise_passage` of each text with its mentions; the tokenizer reads many at a time."""
+    separated = [separate(*passage) for passage in passages]
+    encodings = tokenizer.encode_batch([text for text, _ in separated], add_special_tokens=False)
+    return [_with_mentions(encoding, mentions) for encoding, (_, mentions) in zip(encodings, separated)]
 
 
 def tokenise_pair(tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]) -> TokenisedPassage:

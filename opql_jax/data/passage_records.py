@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.data.markup import TokenisedPassage, tokenise_passage
+from opql_jax.data.markup import TokenisedPassage, tokenise_passages
 
 FILE_NAME = 'passages.array_record'
 RECORDS = pa.schema([('record', pa.binary())])
@@ -51,7 +51,9 @@ def decode_passage(record: bytes) -> TokenisedPassage:
 def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     """The records (`RECORDS`) of a batch of `tables.PASSAGES`, of which it reads `text` and `mentions`."""
     rows = zip(batch['text'].to_pylist(), batch['mentions'].to_pylist())
-    passages = (tokenise_passage(tokenizer, text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows)
+    passages = tokenise_passages(
+        tokenizer, ((text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows)
+    )
     return pa.RecordBatch.from_arrays([pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS)
 
 

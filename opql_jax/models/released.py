@@ -112,6 +112,13 @@ def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
         manifest_lib.write_manifest(folder, FORMAT, stated, {**config.files, KINDS: files.digest(folder / KINDS)})
 
 
+def state(folder: str | os.PathLike) -> tuple:
+    """What differs once a file of a released encoder was written again: which file it is, when it was written, and how long it is."""
+    paths = [pathlib.Path(folder, name) for name in (WEIGHTS, TOKENIZER, KINDS, FORMAT.file)]
+    stats = [path.stat() if path.exists() else None for path in paths]
+    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
+
+
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
     """What tells the kinds of a released encoder's mentions; None if it has none.
 

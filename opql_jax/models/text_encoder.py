@@ -10,6 +10,8 @@ An encoder is a folder in the form of Hugging Face's, see `models.released`.
 import functools
 import itertools
 import os
+import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -35,6 +37,10 @@ _ROWS, _FEW, _LENGTHS = 32, 4, 8
 _WINDOW = max(LENGTHS) - 2
 
 CharacterSpan = tuple[int, int]
+
+# The encoders that somebody uses, by their folders and the state of their files.
+_OPEN: weakref.WeakValueDictionary[tuple, 'TextEncoder'] = weakref.WeakValueDictionary()
+_LOADING = threading.Lock()
 
 
 class TextEncoder:
@@ -72,7 +78,7 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, see `released.read`.
+        """Opens a released encoder, see `released.read`; one that is open in this program is given again, with all that it has compiled.
 
         Args:
             folder: of the encoder, or 'default' for the one that comes with this package.
@@ -81,9 +87,13 @@ class TextEncoder:
             InputError: there is none, or its files are not whole.
         """
         path = released.DEFAULT if folder == 'default' else folder
-        encoder = cls(*released.read(path))
-        encoder.kinds = released.read_kinds(path)
-        encoder._folder = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
+        name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
+        with _LOADING:
+            state = name, released.state(path)
+            if (encoder := _OPEN.get(state)) is None:
+                encoder = cls(*released.read(path))
+                encoder.kinds, encoder._folder = released.read_kinds(path), name
+                _OPEN[state] = encoder
         return encoder
 
     def __reduce__(self):
