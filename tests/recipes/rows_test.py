@@ -306,7 +306,7 @@ def test_the_command_line_lists_shows_and_runs(data, tmp_path):
     where = ('--data', str(data), '--out', str(tmp_path / 'out'))
     code, shown, _ = python('show', 'metaqa/opql', *where)
     assert code == 0 and 'align                        text, relations -> align  [to do]' in shown
-    code, printed, _ = python('run', 'metaqa/opql', '--dry-run', '--percent', '10', *where)
+    code, printed, _ = python('run', 'metaqa/opql', '--show-gin', '--percent', '10', *where)
     assert code == 0 and '--gin.STEPS=240' in printed and not (tmp_path / 'out').exists()
     code, _, error = python('run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out'))
     assert code == 1 and error.startswith('error: ') and 'name the folder of the data sets with --data' in error
