@@ -24,8 +24,8 @@ from opql_jax.parallel.mesh import MESH_AXES, ROWS, platform_of
 
 # Of the scores of a chunk, or of its keys, on a device where these are not fused with their reduction.
 _CHUNK_BYTES = 1 << 26
-# Of the scores of a chunk on a GPU, for which many small chunks, and copies of their keys, are what costs most.
-_GPU_SCORE_BYTES = 1 << 30
+# Of the scores of a chunk on a GPU, for which many small chunks, and copies of their keys, are what costs most. Three times as much is alive.
+GPU_SCORE_BYTES = 1 << 30
 
 # The share of the best rows that the partial reduction may be expected to keep.
 _RECALL = 0.99
@@ -34,7 +34,7 @@ _RECALL = 0.99
 def _chunk_rows(platform, queries, dim):
     """Rows to score at a time."""
     if platform == 'gpu':
-        return max(1, _GPU_SCORE_BYTES // (4 * queries))
+        return max(1, GPU_SCORE_BYTES // (4 * queries))
     return max(1, _CHUNK_BYTES // (4 * max(queries, dim)))
 
 

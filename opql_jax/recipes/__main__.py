@@ -71,7 +71,9 @@ def parser() -> argparse.ArgumentParser:
     shown.add_argument('name')
     ran = commands.add_parser('run', help='runs what is not done')
     ran.add_argument('names', nargs='+', metavar='NAME')
-    ran.add_argument('--dry-run', '--show-gin', action='store_true', help='print the binaries with their gin files, run nothing')
+    ran.add_argument(
+        '--dry-run', '--show-gin', action='store_true', help='print the binaries with their gin files, run nothing'
+    )
     published = commands.add_parser('publish', help='copies what finished recipes found into results/')
     published.add_argument('names', nargs='+', metavar='NAME')
     commands.add_parser('tables', help='writes the tables of README.md and RESULTS.md').set_defaults(command=write_all_tables)
