@@ -1,7 +1,10 @@
 """Released encoders: what is written is read back within 8 bits, whole or not at all."""
 
+import gc
 import json
+import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import numpy as np
@@ -12,7 +15,7 @@ from flax import traverse_util
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
-from opql_jax.models import released
+from opql_jax.models import released, text_encoder
 from opql_jax.models.mention_kinds import MentionKinds
 from opql_jax.models.text_encoder import TextEncoder
 
@@ -185,6 +188,27 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     assert others == {name: bytes for name, bytes in content(folder).items() if name in FILES[:3]}
     write(tmp_path / 'a')  # another encoder has other vectors of mentions
     assert content(tmp_path / 'a') == content(folder)
+
+
+def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_another(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / 'a')
+    encoder = TextEncoder.load(tmp_path / 'a')
+    assert TextEncoder.load(tmp_path / 'a') is TextEncoder.load(os.path.relpath(tmp_path / 'a')) is encoder
+    assert TextEncoder.load(folder) is not encoder
+    write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params))
+    other = TextEncoder.load(tmp_path / 'a')
+    assert other is not encoder and TextEncoder.load(tmp_path / 'a') is other
+    for name in FILES:
+        whole = (tmp_path / 'a' / name).read_bytes()
+        (tmp_path / 'a' / name).write_bytes(whole[:-2])
+        with pytest.raises(ManifestError):
+            TextEncoder.load(tmp_path / 'a')
+        (tmp_path / 'a' / name).write_bytes(whole)
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(lambda _: TextEncoder.load(tmp_path / 'a'), range(8)))) == 1
+    del encoder, other
+    gc.collect()
+    assert not [state for state in text_encoder._OPEN if state[0] == str(tmp_path / 'a')]  # nobody uses it
 
 
 def test_damaged_kinds_are_told(folder, tmp_path):
