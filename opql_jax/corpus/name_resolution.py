@@ -40,13 +40,22 @@ _FORMS = frozenset('inc incorporated corp corporation co company ltd limited plc
 _BEGINNING = 5
 # Characters around a mention in which the word in brackets of a title is looked for.
 _CONTEXT = 200
+# Characters of a name, at most, that is folded once for all of its mentions. Whole texts are folded, too.
+_NAME = 100
 
 
-@functools.lru_cache(1 << 15)  # a text has few names, and has them often
 def fold(name: str) -> str:
     """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
+    return _fold_again(name) if len(name) <= _NAME else _fold(name)
+
+
+def _fold(name: str) -> str:
     plain = POSSESSIVE.sub('', plain_letters(name).strip())
     return _ARTICLE.sub('', NOT_WORDS.sub(' ', plain).strip()) or name
+
+
+# A text has few names, and has them often.
+_fold_again = functools.lru_cache(1 << 15)(_fold)
 
 
 def plain_letters(text: str) -> str:

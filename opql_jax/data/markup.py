@@ -5,6 +5,7 @@ masked mention's name therefore leaves no trace in the input: neither in the tok
 """
 
 import bisect
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
 MARKUP_ROOM = 6
+# Texts that are tokenised at a time.
+_TOGETHER = 256
 
 
 class TokenisedPassage(NamedTuple):
@@ -87,10 +90,12 @@ def tokenise_passage(tokenizer: Tokenizer, text: str, mentions: Sequence[tuple[i
 def tokenise_passages(
     tokenizer: Tokenizer, passages: Iterable[tuple[str, Sequence[tuple[int, int, int]]]]
 ) -> list[TokenisedPassage]:
-    """`tokenise_passage` of each text with its mentions; the tokenizer reads many at a time."""
-    separated = [separate(*passage) for passage in passages]
-    encodings = tokenizer.encode_batch([text for text, _ in separated], add_special_tokens=False)
-    return [_with_mentions(encoding, mentions) for encoding, (_, mentions) in zip(encodings, separated)]
+    """`tokenise_passage` of each text with its mentions; the tokenizer reads several at a time."""
+    passages, found = iter(passages), []
+    while some := [separate(*passage) for passage in itertools.islice(passages, _TOGETHER)]:
+        encodings = tokenizer.encode_batch([text for text, _ in some], add_special_tokens=False)
+        found += [_with_mentions(encoding, mentions) for encoding, (_, mentions) in zip(encodings, some)]
+    return found
 
 
 def tokenise_pair(tokenizer: Tokenizer, text: str, topic: tuple[int, int], target: tuple[int, int]) -> TokenisedPassage:

@@ -139,9 +139,9 @@ class Explorer:
         await self._change(self._changes.forget_sentence, form.get('sentence', ''))
         if 'q' in form:
             return RedirectResponse(_link('/', q=form['q']), 303)
-        last = self._changes.last
-        left = last and last.documents.get(form.get('id', ''), (None, None))[1]
-        return RedirectResponse(_link('/document', id=left.id) if left else '/documents', 303)
+        document = form.get('id', '')
+        left = views.passages_of(self._current.kb().prepared, document)
+        return RedirectResponse(_link('/document', id=document) if left else '/documents', 303)
 
     async def undo(self, request: Request) -> Response:
         assert self._changes is not None

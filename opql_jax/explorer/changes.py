@@ -4,7 +4,7 @@ import collections
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 from urllib.parse import parse_qs
@@ -44,15 +44,15 @@ class _Done(NamedTuple):
         return f'{name} was forgotten' if after is None else f'a sentence of {name} was forgotten'
 
 
-# What a change does to the documents that there are; the other argument are those of the version before, by id.
+# What a change does to the documents that there are; the second argument has those of the version before, by id.
 _Edit = Callable[[change_text.Change, Mapping[str, Document]], None]
 
 
 class Changes:
     """Changes the knowledge base in a folder, and remembers how to take that back.
 
-    A new version costs what all of the text costs. So one is made at a time, and those changes that are asked for meanwhile go into the next one together,
-    in order; one that is refused leaves the others as they are.
+    A new version costs what all of the text costs. So one is made at a time, and the changes that are asked for meanwhile go into the
+    next one together, in order; one that is refused leaves the others as they are.
 
     A form says what its page showed, and changes nothing else: what has become something else since is refused.
 
@@ -139,9 +139,24 @@ class Changes:
         made.result()
 
     def _make_waiting(self) -> None:
-        """Makes one version of all changes that wait, or none that differs from the last one, and remembers them."""
+        """Makes all changes that wait. What ends this program, too, is told to all of them: nobody may wait for good."""
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        done = []
+        try:
+            self._make_together(taken)
+        except BaseException as error:
+            told = error if isinstance(error, Exception) else RuntimeError('the server stopped: nothing was changed')
+            for _, made in taken:
+                if not made.done():
+                    made.set_exception(told)
+            if told is not error:
+                raise
+
+    def _make_together(self, taken: Sequence[tuple[_Edit, Future[None]]]) -> None:
+        """Makes one version of changes, or none if it would not differ from the last one, and remembers them.
+
+        Nothing is told before that: what one was refused for can be another that is not made either.
+        """
+        done, refused = [], {}
         try:
             with change_text.change(self._folder, processes=1) as changed:
                 first = dict(changed.documents)
@@ -151,18 +166,21 @@ class Changes:
                         edit(changed, first)
                         changed.check_some_left()
                     except Exception as error:
-                        changed.documents = before
-                        made.set_exception(error)
+                        changed.documents, refused[made] = before, error
                     else:
                         done += _done_by(before, changed.documents)
-        except Exception as error:
-            for _, made in taken:
-                if not made.done():
-                    made.set_exception(error)
+        except InputError as error:  # of the version as a whole, such as that no name is left in it
+            if len(taken) == 1:
+                taken[0][1].set_exception(error)
+            else:
+                for one in taken:
+                    self._make_together([one])
             return
         self._done[:] = [*self._done, *done][-_REMEMBERED:]
         for _, made in taken:
-            if not made.done():
+            if made in refused:
+                made.set_exception(refused[made])
+            else:
                 made.set_result(None)
 
     async def form(self, request: Request) -> dict[str, str]:

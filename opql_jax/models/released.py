@@ -113,10 +113,10 @@ def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
 
 
 def state(folder: str | os.PathLike) -> tuple:
-    """What differs once a file of a released encoder was written again: which file it is, when it was written, and how long it is."""
+    """What differs once a file of a released encoder was written again: which file it is, when it was changed, and how long it is."""
     paths = [pathlib.Path(folder, name) for name in (WEIGHTS, TOKENIZER, CARD, KINDS, FORMAT.file)]
     stats = [path.stat() if path.exists() else None for path in paths]
-    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
+    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats)
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:

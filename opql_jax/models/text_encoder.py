@@ -78,7 +78,9 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, see `released.read`; one that is open in this program is given again, with all that it has compiled.
+        """Opens a released encoder, see `released.read`.
+
+        One that is open in this program is given again, with all that it has compiled: do not change it.
 
         Args:
             folder: of the encoder, or 'default' for the one that comes with this package.

@@ -2,7 +2,7 @@
 
 list              the names of all recipes, with a line on each
 show NAME         the steps of a recipe with their inputs, outputs and state
-run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` prints the commands
+run NAME...       runs what is not done, of recipes or of all of a group; `--dry-run` (or `--show-gin`) prints the commands
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Pages change what they show, and nothing else: a text is added, a document or a sentence is forgotten, and it comes back."""
 
 import asyncio
+import functools
 import html
 import re
 import shutil
@@ -259,28 +260,72 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
     assert changes.last is None and list(documents(folder).items()) == list(before.items())
 
 
+def together(changes, *asked):
+    """What becomes of changes that are made in one version, by their places: None or an error."""
+    results = {}
+
+    def run(number):
+        try:
+            asked[number]()
+        except BaseException as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(asked))]
+    with changes._lock:
+        for number, thread in enumerate(threads):
+            thread.start()
+            while len(changes._waiting) <= number:
+                time.sleep(0.01)
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return [results.get(number) for number in range(len(asked))]
+
+
+@pytest.mark.parametrize('error', [OSError(28, 'No space left on device'), ZeroDivisionError(), KeyboardInterrupt()])
+def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(folder, monkeypatch, error):
+    changes, before = Changes(folder), documents(folder)
+    asked = [lambda: changes.add('Winter Tide', TEXT)] * 3
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(change_text, 'make_parts', fail)
+        # Nor is the text there already, as two of them would be told if the first had come.
+        assert {type(told) for told in together(changes, *asked)} <= {type(error), RuntimeError}
+    assert documents(folder) == before and changes.last is None
+    assert [type(told) for told in together(changes, *asked)] == [type(None), InputError, InputError]
+
+
+def test_a_change_without_which_the_others_can_be_made_is_refused_alone(folder, monkeypatch):
+    make_parts = change_text.make_parts
+
+    def without_winter(reader, *arguments):
+        if any(document.title == 'Winter Tide' for document in reader.documents):
+            raise InputError('no name was recognised')
+        return make_parts(reader, *arguments)
+
+    monkeypatch.setattr(change_text, 'make_parts', without_winter)
+    changes = Changes(folder)
+    told = together(
+        changes,
+        lambda: changes.add('Summer Tide', TEXT.replace('Winter', 'Summer')),
+        lambda: changes.add('Winter Tide', TEXT),
+        lambda: changes.add('Spring Tide', TEXT.replace('Winter', 'Spring')),
+    )
+    assert [error and str(error) for error in told] == [None, 'no name was recognised', None]
+    titles = {document.title for document in documents(folder).values()}
+    assert {'Summer Tide', 'Spring Tide'} <= titles and 'Winter Tide' not in titles
+
+
 def test_what_would_leave_no_document_is_refused_alone(folder):
     changes, kb = Changes(folder), Current(folder).kb()
     names = list(documents(folder))
     digests = {name: app.views.digest(app.views.passages_of(kb.prepared, name)) for name in names}
-    results = []
-
-    def forget(name):
-        try:
-            results.append(changes.forget(name, digests[name]))
-        except InputError as error:
-            results.append(str(error))
-
-    threads = [threading.Thread(target=forget, args=(name,)) for name in names]
-    with changes._lock:
-        for thread in threads:
-            thread.start()
-        while len(changes._waiting) < len(names):
-            time.sleep(0.01)
-    for thread in threads:
-        thread.join()
-    assert len(documents(folder)) == 1 and results.count(None) == len(names) - 1
-    assert sum('no document would be left' in str(result) for result in results) == 1
+    told = together(changes, *(functools.partial(changes.forget, name, digests[name]) for name in names))
+    assert list(documents(folder)) == names[-1:] and told[:-1] == [None] * (len(names) - 1)
+    assert 'no document would be left' in str(told[-1])
 
 
 def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(client, folder):
