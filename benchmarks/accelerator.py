@@ -3,9 +3,10 @@
 JAX_PLATFORMS=cuda,cpu python benchmarks/accelerator.py
 
 A search is compared with its limit: the larger of reading its keys once and of multiplying them, at the rates that this run measures
-with a maximum over the keys and with a large bfloat16 product. Where PyTorch sees the same device, it does the search, `topk` of a product
-with the same bfloat16 keys, and the step (see `train_step.py`) there as well, and `over_torch` are our seconds over its. MFU of a step is of the
-nominal peak. `memory_on` are the seconds of a step of the language model over those without its memory (see `lm_step.py`).
+with a maximum over the keys and with a large bfloat16 product. Where PyTorch sees the same device, it does the search, `topk` of a
+product with the same bfloat16 keys, and the step (see `train_step.py`) there as well, and `over_torch` are our seconds over its; its
+search sends the queries and fetches what is found, ours leaves both on the device. MFU of a step is of the nominal peak. `memory_on`
+are the seconds of a step of the language model over those without its memory (see `lm_step.py`).
 """
 
 from opql_jax.training import malloc
@@ -27,7 +28,7 @@ import jax.numpy as jnp
 import lm_step
 import numpy as np
 import train_step
-from command_line import add_timing, integers, make_parser, show
+from command_line import add_search, add_timing, integers, make_parser, show
 from inputs import make_encoder
 from memory_search import RandomMemory
 from timing import medians
@@ -124,10 +125,7 @@ def following(options) -> Iterator[dict]:
 def main():
     """Prints a line for each subject and size: a table, or JSON."""
     parser = make_parser(__doc__)
-    parser.add_argument('--rows', type=int, default=1_600_000)
-    parser.add_argument('--dim', type=int, default=512)
-    parser.add_argument('--queries', type=integers, default='1,64,1024')
-    parser.add_argument('--k', type=int, default=32)
+    add_search(parser)
     parser.add_argument('--matrix', type=int, default=8192, help='rows of the large product')
     parser.add_argument('--model', default='base', help='a size in gin/models')
     parser.add_argument('--lm_size', default='base', choices=lm_step.SIZES)

@@ -18,7 +18,7 @@ import tempfile
 import time
 
 import numpy as np
-from command_line import integers, make_parser, show
+from command_line import add_search, make_parser, show
 from timing import medians
 
 from opql_jax.memory import ann
@@ -58,10 +58,7 @@ def keys_of(memory, table, rows):
 def main():
     """Builds the index, and prints a line about it and one for each number of queries."""
     parser = make_parser(__doc__)
-    parser.add_argument('--rows', type=int, default=1_600_000)
-    parser.add_argument('--dim', type=int, default=512)
-    parser.add_argument('--queries', type=integers, default='1,64,1024')
-    parser.add_argument('--k', type=int, default=32)
+    add_search(parser)
     parser.add_argument('--recall', type=float, default=0.95)
     options = parser.parse_args()
     if options.rows < MIN_ENTRIES or not importlib.util.find_spec('scann'):

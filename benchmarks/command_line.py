@@ -17,6 +17,14 @@ def add_timing(parser: argparse.ArgumentParser, calls: int = 7) -> None:
     parser.add_argument('--limit', type=float, default=120, help='seconds after which no further round of calls begins')
 
 
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Adds --rows and --dim of a memory, and --queries and --k of the searches of it."""
+    parser.add_argument('--rows', type=int, default=1_600_000)
+    parser.add_argument('--dim', type=int, default=512)
+    parser.add_argument('--queries', type=integers, default='1,64,1024')
+    parser.add_argument('--k', type=int, default=32)
+
+
 def integers(text: str) -> list[int]:
     """The type of an option such as '1,64,1024'."""
     return [int(number) for number in text.split(',') if number]

@@ -14,7 +14,7 @@ import resource
 import jax
 import jax.numpy as jnp
 import numpy as np
-from command_line import integers, make_parser, show
+from command_line import add_search, make_parser, show
 from timing import medians
 
 from opql_jax.memory import search, search_keys
@@ -81,10 +81,7 @@ class RandomMemory:
 def main():
     """Prints a line for each number of queries."""
     parser = make_parser(__doc__)
-    parser.add_argument('--rows', type=int, default=1_600_000)
-    parser.add_argument('--dim', type=int, default=512)
-    parser.add_argument('--queries', type=integers, default='1,64,1024')
-    parser.add_argument('--k', type=int, default=32)
+    add_search(parser)
     options = parser.parse_args()
     memory = RandomMemory(options.rows, options.dim)
     exact_bytes = memory.memories['exact'].relations.nbytes + memory.table.nbytes

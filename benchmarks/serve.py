@@ -5,8 +5,9 @@ python benchmarks/serve.py --users 5 --seconds 10 --updates 2
 
 A copy of the knowledge base, or of one of the sample articles, is served by a process of its own on loopback, where `opql explore` does not
 limit how often a client may ask. Each user asks over the API, retrieves, or follows a link of the page read last, and then pauses. Changes go
-through the pages, too: each of `--updates` / 2 writers adds a text, with other names in it than others have, and forgets it when it is there; they begin one after the
-other, equally spaced over the first half of the time, and do not wait for each other. Then the server is killed (SIGKILL) at random moments of changes and started again.
+through the pages, too: each of `--updates` / 2 writers adds a text, with other names in it than others have, and forgets it when it is
+there; they begin one after the other, equally spaced over the first half of the time, and do not wait for each other. Then the server is
+killed (SIGKILL) at random moments of changes and started again.
 
 `errors` counts responses without status 200, but for those about the added texts while none is there; `retries` requests that were sent
 once more, as the server had closed the connection. `torn` counts answers with a fact that

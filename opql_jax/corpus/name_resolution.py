@@ -46,16 +46,13 @@ _NAME = 100
 
 def fold(name: str) -> str:
     """What two spellings of one name share: no case, accents, punctuation, leading article or possessive."""
-    return _fold_again(name) if len(name) <= _NAME else _fold(name)
+    return _fold(name) if len(name) <= _NAME else _fold.__wrapped__(name)
 
 
+@functools.lru_cache(1 << 15)  # a text has few names, and has them often
 def _fold(name: str) -> str:
     plain = POSSESSIVE.sub('', plain_letters(name).strip())
     return _ARTICLE.sub('', NOT_WORDS.sub(' ', plain).strip()) or name
-
-
-# A text has few names, and has them often.
-_fold_again = functools.lru_cache(1 << 15)(_fold)
 
 
 def plain_letters(text: str) -> str:
