@@ -25,6 +25,7 @@ import pathlib
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.core import files
@@ -313,7 +314,7 @@ def check_table(memory, entity_table):
     table, count = np.asarray(entity_table), memory.manifest.num_entities
     if table.ndim != 2 or len(table) < count:
         raise InputError(f'{memory.directory} has {count} entities, which an entity table of shape {table.shape} does not hold')
-    if table.dtype.kind == 'f' and (row := bad_row(table)) is not None:
+    if jnp.issubdtype(table.dtype, jnp.floating) and (row := bad_row(table)) is not None:
         raise InputError(f'row {row} of the entity table has a number that is not finite, or is huge: train again')
     return table
 

@@ -5,6 +5,7 @@ import math
 import shutil
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.memory import ann, ann_build
 from opql_jax.memory.ann import ExactIndex, ScannIndex, open_index
 from opql_jax.memory.ann_build import build_index
+from opql_jax.memory.build import BuildOptions, build
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import Injection, delete, inject
 
@@ -117,6 +119,25 @@ def test_the_stated_recall_is_that_of_other_queries(memory, index):
     assert stated.recall - 2 * stated.recall_standard_error >= stated.recall_target == 0.95
     # It is less than everything that is looked at.
     assert index.leaves < stated.num_leaves / 2 and share.mean() < 1
+
+
+@with_scann
+@pytest.mark.parametrize(('members', 'noise'), [(40, 0.0), (200, 0.05)])
+def test_many_entries_of_one_topic_and_nearly_one_wording_are_found(tmp_path, members, noise):
+    """As of a genre and its films. A graph of near neighbours would link them to one another and to nothing else."""
+    rng = np.random.default_rng(0)
+    groups = 20_400 // members
+    topics = np.repeat(rng.integers(0, ENTITIES, groups), members)
+    relations = np.repeat(rng.standard_normal((groups, D_R)), members, axis=0)
+    relations += noise * rng.standard_normal(relations.shape)
+    entries = table_of(topics, rng.integers(0, ENTITIES, len(topics)))
+    encode = lambda rows: relations[rows].astype(np.float32)
+    hubs = build(tmp_path / 'memory', entries, encode, BuildOptions(ENTITIES, D_R, HASHES))
+    index, queries = build_index(tmp_path / 'index', hubs, TABLE), queries_near(hubs, 400, seed=9)
+    scores = scores_of(queries, hubs)
+    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
+    assert isinstance(index, ScannIndex)
+    assert (np.take_along_axis(scores, index.search(*queries, K)[1], axis=1) >= worst - 1e-5).mean() > 0.94
 
 
 @with_scann
@@ -316,6 +337,10 @@ def test_bad_arguments_are_named(tmp_path):
             build_index(tmp_path / 'index', memory, TABLE, **options)
     with pytest.raises(InputError, match=f'{ENTITIES} entities'):
         build_index(tmp_path / 'index', memory, TABLE[1:])
+    for dtype in (np.float32, jnp.bfloat16):
+        damaged = np.where(np.arange(ENTITIES)[:, None] == 3, np.nan, TABLE).astype(dtype)
+        with pytest.raises(InputError, match='row 3 of the entity table'):
+            build_index(tmp_path / 'index', memory, damaged)
     with pytest.raises(InputError, match='k must be at least 1'):
         exact.search(*queries, 0)
     with pytest.raises(InputError, match='NaN'):
