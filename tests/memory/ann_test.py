@@ -13,11 +13,24 @@ from opql_jax.core.errors import InputError
 from opql_jax.memory import ann, ann_build
 from opql_jax.memory.ann import ExactIndex, ScannIndex, open_index
 from opql_jax.memory.ann_build import build_index
-from opql_jax.memory.build import BuildOptions, build
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import Injection, delete, inject
 
-from ann_memories import D_E, D_R, ENTITIES, HASHES, TABLE, VOCAB, K, keys_of, make_memory, queries_near, table_of, with_scann
+from ann_memories import (
+    D_E,
+    D_R,
+    ENTITIES,
+    HASHES,
+    TABLE,
+    VOCAB,
+    K,
+    keys_of,
+    make_memory,
+    memory_of,
+    queries_near,
+    table_of,
+    with_scann,
+)
 from memory_tables import digest_of_tree
 
 
@@ -28,6 +41,13 @@ def scores_of(queries, memory, table=TABLE):
 
 def best_of(scores, k):
     return np.argsort(-scores, axis=1, kind='stable')[:, :k]
+
+
+def recall_of(index, memory, queries):
+    """The share [B] of the best K that an index finds, by score, as some keys are there more than once and any of them is right."""
+    scores = scores_of(queries, memory)
+    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
+    return (np.take_along_axis(scores, index.search(*queries, K)[1], axis=1) >= worst - 1e-9).mean(axis=1)
 
 
 def check(found, dense, k):
@@ -107,12 +127,7 @@ def test_a_query_does_not_depend_on_its_batch(memory, index):
 
 @with_scann
 def test_the_stated_recall_is_that_of_other_queries(memory, index):
-    queries = queries_near(memory, 600)
-    scores = scores_of(queries, memory)
-    found = index.search(*queries, K)[1]
-    # By score, as some keys are there twice and either of them is right.
-    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
-    share = (np.take_along_axis(scores, found, axis=1) >= worst - 1e-9).mean(axis=1)
+    share = recall_of(index, memory, queries_near(memory, 600))
     stated = index.manifest
     error = math.hypot(share.std(ddof=1) / len(share) ** 0.5, stated.recall_standard_error)
     assert abs(share.mean() - stated.recall) < 4 * error
@@ -130,14 +145,10 @@ def test_many_entries_of_one_topic_and_nearly_one_wording_are_found(tmp_path, me
     topics = np.repeat(rng.integers(0, ENTITIES, groups), members)
     relations = np.repeat(rng.standard_normal((groups, D_R)), members, axis=0)
     relations += noise * rng.standard_normal(relations.shape)
-    entries = table_of(topics, rng.integers(0, ENTITIES, len(topics)))
-    encode = lambda rows: relations[rows].astype(np.float32)
-    hubs = build(tmp_path / 'memory', entries, encode, BuildOptions(ENTITIES, D_R, HASHES))
-    index, queries = build_index(tmp_path / 'index', hubs, TABLE), queries_near(hubs, 400, seed=9)
-    scores = scores_of(queries, hubs)
-    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
+    hubs = memory_of(tmp_path / 'memory', topics, relations, rng)
+    index = build_index(tmp_path / 'index', hubs, TABLE)
     assert isinstance(index, ScannIndex)
-    assert (np.take_along_axis(scores, index.search(*queries, K)[1], axis=1) >= worst - 1e-5).mean() > 0.94
+    assert recall_of(index, hubs, queries_near(hubs, 400, seed=9)).mean() > 0.94
 
 
 @with_scann
