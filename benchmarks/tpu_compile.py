@@ -54,8 +54,9 @@ from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import init_params
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops
 from opql_jax.models.follower import Follower
+from opql_jax.parallel.collectives import QueryLayout
 from opql_jax.parallel.entity_table import Layout
-from opql_jax.parallel.mesh import BATCH, MESH_AXES, ROWS
+from opql_jax.parallel.mesh import ROWS, batch_spec, mesh_of, row_devices
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Cloze, Relations
 
@@ -83,6 +84,7 @@ TOPOLOGIES = {
     'v5p-16': dict(topology_name='v5p:2x2x4'),
     'v5p-64': dict(topology_name='v5p:4x4x4'),
     'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
+    'v5e-8 x 2': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1), num_slices=2),
 }
 
 
@@ -102,8 +104,7 @@ class Program(NamedTuple):
 
 def topology_mesh(name: str):
     """The mesh that training makes (all chips share a batch), of chips that need not be there."""
-    devices = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[name]).devices
-    return jax.sharding.Mesh(np.array(devices).reshape(-1, 1), MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    return mesh_of(topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[name]).devices)
 
 
 def shaped(mesh, spec, tree):
@@ -121,7 +122,7 @@ def array(mesh, spec, dtype, *shape):
 
 def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedMemory:
     """The shapes of a memory as `shard_memory` places it, with keys."""
-    rows = options.entries + -options.entries % (32 * mesh.size)
+    rows = options.entries + -options.entries % (32 * row_devices(mesh))
     by_rows, dim = functools.partial(array, mesh, ROWS), options.relation_dim
     relation = (dim,) if dim % 128 else (dim // 128, 128)
     return ShardedMemory(
@@ -137,23 +138,18 @@ def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedM
 
 def entity_table(mesh, options):
     """The shape of E, padded for the mesh."""
-    return array(mesh, ROWS, jnp.float32, options.entities + -options.entities % mesh.size, options.entity_dim)
-
-
-def query_spec(queries: int, mesh):
-    """How queries come to a search."""
-    return ROWS if queries % mesh.size == 0 else WHOLE
+    return array(mesh, ROWS, jnp.float32, options.entities + -options.entities % row_devices(mesh), options.entity_dim)
 
 
 def search_program(mesh, options, queries: int, mode: str) -> Program:
     """One search of the whole memory."""
-    query = functools.partial(array, mesh, query_spec(queries, mesh), jnp.float32, queries)
+    query = functools.partial(array, mesh, QueryLayout.of(queries, mesh).spec, jnp.float32, queries)
     arguments = (
         sharded_memory(mesh, options, mode),
         entity_table(mesh, options),
         Queries(query(options.entity_dim), query(options.relation_dim)),
     )
-    dim, rows = options.relation_dim + options.entity_dim, options.entries / mesh.size
+    dim, rows = options.relation_dim + options.entity_dim, options.entries / row_devices(mesh)
     return Program(lambda *arguments: search.top_k(*arguments, options.k), arguments, 2 * rows * dim, 2 * queries * rows * dim)
 
 
@@ -167,7 +163,7 @@ def follow_program(mesh, options, queries: int) -> Program:
         offsets=whole(jnp.int32, options.entities + 1),
     )
     follower = Follower(relation_dim=options.relation_dim, entity_dim=options.entity_dim, max_hops=2)
-    spec = query_spec(queries, mesh)
+    spec = QueryLayout.of(queries, mesh).spec
     relation = array(mesh, spec, jnp.float32, queries, options.relation_dim)
     topics = array(mesh, spec, jnp.int32, queries)
 
@@ -189,10 +185,10 @@ def step_program(mesh, options, objective, loss, params, batch, flops, memory=No
 
     def placed(path, x):
         spec = state.sharding_spec(path, x.shape, mesh, task.trainable)
-        padding = -x.shape[0] % mesh.size if spec == ROWS else 0  # of the entity table
+        padding = -x.shape[0] % row_devices(mesh) if spec == ROWS else 0  # of the entity table
         return array(mesh, spec, x.dtype, *(x.shape if not padding else (x.shape[0] + padding, *x.shape[1:])))
 
-    arguments = (jax.tree.map_with_path(placed, start), shaped(mesh, BATCH, batch), memory)
+    arguments = (jax.tree.map_with_path(placed, start), shaped(mesh, batch_spec(mesh), batch), memory)
     step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
@@ -240,7 +236,7 @@ def build_program(mesh, options) -> Program:
     rows = options.rows * mesh.size
     encoder = make_encoder(options.model, VOCABULARY, max_length=options.length, dtype='bfloat16')
     params = jax.eval_shape(lambda: init_params(encoder, 8, 0))['encoder']
-    tokens, position = array(mesh, BATCH, jnp.int32, rows, options.length), array(mesh, BATCH, jnp.int32, rows)
+    tokens, position = array(mesh, batch_spec(mesh), jnp.int32, rows, options.length), array(mesh, batch_spec(mesh), jnp.int32, rows)
     encode = lambda params, *marked: encoder.apply({'params': params}, *marked)
     flops = encoder_flops(encoder, (rows, options.length), 3) / mesh.size
     return Program(encode, (shaped(mesh, WHOLE, params), tokens, position, position), 0, flops)

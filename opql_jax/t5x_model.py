@@ -43,7 +43,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Hops, from_named_leaves
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.parallel.mesh import make_mesh
+from opql_jax.parallel.mesh import make_mesh, row_devices
 from opql_jax.training import lineage, t5x_checkpoints, trainer
 from opql_jax.training import state as state_lib
 from opql_jax.training.objectives import Objective
@@ -104,6 +104,7 @@ _LOOP = {
     'checkpoint_every': 'CHECKPOINT_PERIOD',
     'keep_checkpoints': 'utils.SaveCheckpointConfig.keep',
     'data_devices': 'NUM_PARTITIONS',
+    'slices': None,
     'data_shards': 'BATCH_SIZE',
     'profile_steps': None,
     'wandb_project': None,
@@ -209,7 +210,7 @@ class T5xModel:
         prepared_dir, init_from = folder.part(config.text), str(folder.part(config.init_from)) if config.init_from else None
         self._prepared = Prepared(prepared_dir)
         self._encoder = trainer.make_encoder(encoder, self._prepared)
-        self._mesh = make_mesh() if mesh is None else mesh
+        self._mesh = make_mesh(slices=1) if mesh is None else mesh
         self.task = objective.build(self._prepared, self._encoder, self._mesh, config.seed)
         self._structure = self.task.source[0]
         self.optimizer_def, self._config, self._microbatches = optimizer_def, config, num_microbatches or 1
@@ -245,7 +246,7 @@ class T5xModel:
         params = self._starting_params(rng) if self._params is None else self._params
         split = self.task.trainable('entity_table')
         if split:
-            padding = -len(self._prepared.vocab) % self._mesh.size
+            padding = -len(self._prepared.vocab) % row_devices(self._mesh)
             params = {**params, 'entity_table': jnp.pad(params['entity_table'], ((0, padding), (0, 0)))}
         flat = traverse_util.flatten_dict(params, sep='/')
         names = {name: self._axes(name, value.shape) for name, value in flat.items()}

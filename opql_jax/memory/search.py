@@ -13,7 +13,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search_factored, search_keys
@@ -22,7 +21,7 @@ from opql_jax.memory.selection import EVERYTHING, SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
 from opql_jax.parallel.collectives import QueryLayout, owned
-from opql_jax.parallel.mesh import MESH_AXES, ROWS
+from opql_jax.parallel.mesh import ROW_AXES, ROWS
 
 _PRECISION = lax.Precision.HIGHEST
 
@@ -111,14 +110,14 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
         scores = jnp.where(own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0)
         entities = jnp.stack([column[row] for column in columns])
         # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more than it, or 0.
-        topics, targets = lax.psum(jnp.where(own, entities + 1, 0), MESH_AXES) - 1
+        topics, targets = lax.psum(jnp.where(own, entities + 1, 0), ROW_AXES) - 1
         row, own = owned(topics, len(table))
         embeddings = table[row].astype(jnp.float32)
         scores += jnp.where(own, jnp.einsum('bd,bkd->bk', query_e, embeddings, precision=_PRECISION), 0.0)
         return layout.sum(scores), topics, targets
 
     specs = (ROWS, ROWS, ROWS, layout.spec, layout.spec)
-    out_specs = (layout.spec, PartitionSpec(), PartitionSpec())
+    out_specs = (layout.spec, layout.spec_of_slice, layout.spec_of_slice)
     run = jax.shard_map(score, mesh=memory.mesh, in_specs=specs, out_specs=out_specs)
     table = entity_table_lib.pad_rows(entity_table, memory.mesh)
     return run((memory.topic, memory.target), memory.relations, table, queries, entry_rows)

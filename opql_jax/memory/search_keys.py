@@ -20,7 +20,7 @@ from opql_jax.memory.selection import SearchFilter, permitted, top_of
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel.collectives import QueryLayout
 from opql_jax.parallel.entity_table import pad_rows
-from opql_jax.parallel.mesh import MESH_AXES, ROWS, platform_of
+from opql_jax.parallel.mesh import ROW_AXES, ROWS, platform_of, row_devices
 
 # Of the scores of a chunk, or of its keys, on a device where these are not fused with their reduction.
 _CHUNK_BYTES = 1 << 26
@@ -46,19 +46,19 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
     if memory.factors is not None:
         return memory
     dtype = jnp.bfloat16 if memory.mode == 'approx' else jnp.float32
-    devices = memory.mesh.size
+    devices = row_devices(memory.mesh)
     to_previous = [(device, (device - 1) % devices) for device in range(devices)]
 
     def keys(topic, relations, table):
         def take(turn, state):
             table, taken = state
-            local = topic - (lax.axis_index(MESH_AXES) + turn) % devices * len(table)
+            local = topic - (lax.axis_index(ROW_AXES) + turn) % devices * len(table)
             here = (topic >= 0) & (local >= 0) & (local < len(table))
             taken = jnp.where(here[:, None], table[jnp.where(here, local, 0)], taken)
-            return lax.ppermute(table, MESH_AXES, to_previous), taken
+            return lax.ppermute(table, ROW_AXES, to_previous), taken
 
         table = table.astype(dtype)
-        empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), MESH_AXES, to='varying')
+        empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), ROW_AXES, to='varying')
         _, entities = lax.fori_loop(0, devices, take, (table, empty))
         return jnp.concatenate([entities, relation_values(relations).astype(dtype).reshape(len(topic), -1)], axis=1)
 
@@ -95,7 +95,7 @@ def _search_shard(memory, queries, filter, *, layout, k):
         allowed &= start + jnp.arange(chunk) >= first
         scores = jnp.where(allowed, rankable(scores), -jnp.inf)
         if partial:
-            total = rows * memory.mesh.size
+            total = rows * row_devices(memory.mesh)
             best, place = lax.approx_max_k(scores, kept, recall_target=_RECALL, reduction_input_size_override=total)
         else:
             best, place = jax.vmap(functools.partial(top_of, k=kept))(scores)
@@ -112,7 +112,7 @@ def _search_shard(memory, queries, filter, *, layout, k):
         best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in found)
     # Chunks, like devices, hold rows in rising order, so the order of places is that of rows, and ties go to the lowest.
     best, place = lax.top_k(best, min(k, best.shape[1]))
-    row = jnp.take_along_axis(row, place, axis=1) + lax.axis_index(MESH_AXES) * rows
+    row = jnp.take_along_axis(row, place, axis=1) + lax.axis_index(ROW_AXES) * rows
     best, row = layout.exchange(best), layout.exchange(row)
     best, place = lax.top_k(best, min(k, best.shape[1]))
     row = jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(row, place, axis=1))

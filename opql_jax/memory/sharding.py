@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.memory.follow import relation_bits
-from opql_jax.parallel.mesh import ROWS, platform_of
+from opql_jax.parallel.mesh import ROWS, platform_of, row_devices
 
 MODES = ('exact', 'approx')
 # The factored search keeps the maxima of buckets of rows, at most of so many; rows of a device are a multiple of it.
@@ -98,9 +98,9 @@ def shard_memory(topic, target, relations, mesh: Mesh, mode: str = 'exact', pass
     lengths = [len(column) for column in (topic, target, relations, passages) if column is not None]
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(f'a memory needs at least one row and columns of one length, not of {lengths}')
-    if len(topic) >= 2**31 - mesh.size * BUCKET:
+    if len(topic) >= 2**31 - row_devices(mesh) * BUCKET:
         raise InputError(f'{len(topic)} rows do not fit int32 ids')
-    padding = -len(topic) % (mesh.size * BUCKET)
+    padding = -len(topic) % (row_devices(mesh) * BUCKET)
 
     def pad(array, fill=0):
         return np.concatenate([array, np.full((padding, *array.shape[1:]), fill, array.dtype)]) if padding else array

@@ -19,7 +19,7 @@ from jax.sharding import Mesh, PartitionSpec
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.parallel.mesh import make_mesh, platform_of, replicate
+from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
 
 # Finer than in training, where every length has a place in every batch. Each length that occurs is compiled once.
 LENGTHS = tuple(range(16, max(batching.BUCKET_LENGTHS) + 1, 8))
@@ -37,7 +37,7 @@ class Batching(NamedTuple):
     Attributes:
         lengths: the lengths that rows are padded to, in tokens.
         tokens_per_device: tokens of a batch on one device, padding included; None for what suits the kind of device.
-        mesh: its 'data' axis shares the batches; None for all devices of this process.
+        mesh: its devices along 'slice' and 'data' share the batches; None for all devices of this process.
     """
 
     lengths: Sequence[int] = LENGTHS
@@ -65,10 +65,10 @@ class BatchedEncoder:
         mesh = options.mesh or make_mesh(local=True)
         on_cpu = platform_of(mesh) == 'cpu'
         self._lengths = np.sort(options.lengths)
-        self._num_devices = mesh.shape['data']
+        self._num_devices = batch_devices(mesh)
         self._tokens = options.tokens_per_device or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
         self._params = replicate(params, mesh)
-        whole, split = PartitionSpec(), PartitionSpec('data')
+        whole, split = PartitionSpec(), batch_spec(mesh)
         # Not left to the partitioner, which would not run the program of a single device.
         run = jax.shard_map(lambda params, batch: apply(params, *batch), mesh=mesh, in_specs=(whole, split), out_specs=split)
         self._apply = jax.jit(run)

@@ -1,8 +1,9 @@
 """The entity table E over the devices of a mesh, softmax cross-entropy over all of its rows (paper §2, L_el), and attention.
 
-Rows are split over all devices, padded with zero rows to a multiple of their number. Each device scores its own rows chunk
-by chunk forward and again backward, so that no array [mentions, n_entities] exists. Devices
-exchange numbers per mention, [M], and vectors of mentions, [M, d_e]; never E or its gradient.
+Rows are split over all devices of a slice, padded with zero rows to a multiple of their number. Each device scores its own rows chunk
+by chunk forward and again backward, so that no array [mentions, n_entities] exists. The devices of a slice
+exchange numbers per mention, [M], and vectors of mentions, [M, d_e]; never E or its gradient. Of several slices each has its share of
+the mentions, and what they exchange is the sum of their gradients of E.
 """
 
 import functools
@@ -12,15 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.parallel.collectives import QueryLayout, owned
-from opql_jax.parallel.mesh import MESH_AXES, ROWS
+from opql_jax.parallel.mesh import ROW_AXES, ROWS, row_devices, slice_spec, sum_over_slices
 from opql_jax.parallel.row_scan import DEFAULT_CHUNK, MASKED, chunk_rows, scan_rows, scan_with_reference
 
-_WHOLE = PartitionSpec()
 _NO_ID = np.iinfo(np.int32).max
 # By how much the same score may differ from one loop to another.
 _ROUNDING = 1e-6
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     """How the entity table is placed on a mesh.
 
     Attributes:
-        mesh: the mesh, over all of whose devices the rows are split.
+        mesh: the mesh, over all of whose devices, or those of each slice, the rows are split.
         num_entities: rows of the table; those after them are padding.
     """
 
@@ -55,8 +55,8 @@ class Layout(NamedTuple):
 
 
 def place(table, layout: Layout):
-    """Pads [num_entities, d_e] (or longer, padded already) to a multiple of the devices and splits its rows over them."""
-    rows = layout.num_entities + -layout.num_entities % layout.mesh.size
+    """Pads [num_entities, d_e] (or longer, padded already) to a multiple of the devices of a slice and splits its rows over them."""
+    rows = layout.num_entities + -layout.num_entities % row_devices(layout.mesh)
     if table.shape[0] < rows:
         table = np.pad(np.asarray(table), ((0, rows - table.shape[0]), (0, 0)))
     return distributed.put(table, NamedSharding(layout.mesh, ROWS))
@@ -76,19 +76,20 @@ def lookup(table, ids, layout: Layout):
         ids: [m] int32; -1 gives zeros.
 
     Returns:
-        [m, d_e] float32, whole on each device.
+        [m, d_e] float32, whole on each device of a slice.
     """
+    split = slice_spec(len(ids), layout.mesh)
 
     def rows_of(ids, table):
         row, own = owned(ids, table.shape[0])
-        return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), MESH_AXES)
+        return lax.psum(jnp.where(own[:, None], table[row].astype(jnp.float32), 0.0), ROW_AXES)
 
-    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(_WHOLE, ROWS), out_specs=_WHOLE)(ids, table)
+    return jax.shard_map(rows_of, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split)(ids, table)
 
 
 def pad_rows(table, mesh: Mesh):
-    """Appends rows of zeros to the table [n, d_e], so that the devices of the mesh share it evenly."""
-    return jnp.pad(table, ((0, -table.shape[0] % mesh.size), (0, 0)))
+    """Appends rows of zeros to the table [n, d_e], so that the devices of a slice share it evenly."""
+    return jnp.pad(table, ((0, -table.shape[0] % row_devices(mesh)), (0, 0)))
 
 
 def weighted_sum(table, ids, weights, mesh: Mesh):
@@ -97,7 +98,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
     Each row is added by the device that owns it.
 
     Args:
-        table: [n, d_e] float, rows split over all devices of `mesh`.
+        table: [n, d_e] float, rows split over all devices of a slice of `mesh`.
         ids: [B, k] int32, -1 in unused slots.
         weights: [B, k] float32.
     """
@@ -129,13 +130,13 @@ def _forward_shard(vectors, labels, table, *, layout, chunk):
 
     none = jnp.full(labels.shape, MASKED, jnp.float32)
     reference, carry = scan_with_reference(step, (none, none, none, jnp.zeros_like(none)), vectors, table, layout, chunk)
-    best, lower, own = lax.pmax(carry[:3], MESH_AXES)
+    best, lower, own = lax.pmax(carry[:3], ROW_AXES)
     # Among equals the lowest id is best.
-    return reference + jnp.log(lax.psum(carry[3], MESH_AXES)), own, (own > lower) & (own >= best)
+    return reference + jnp.log(lax.psum(carry[3], ROW_AXES)), own, (own > lower) & (own >= best)
 
 
-def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk):
-    """Gradients of sum(weights * loss): to the vectors [M, d_e], summed over devices, and to this device's rows."""
+def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk, split):
+    """Gradients of sum(weights * loss): to the vectors [M, d_e] of a slice, summed over its devices, and to this device's rows."""
     weighted = weights[:, None] * vectors
 
     def step(carry, start, ids, scores, rows):
@@ -147,7 +148,7 @@ def _backward_shard(vectors, labels, lse, weights, table, *, layout, chunk):
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(weights[:, None] * to_vectors, MESH_AXES), to_table.astype(table.dtype)
+    return lax.psum(weights[:, None] * to_vectors, ROW_AXES), sum_over_slices(to_table, split).astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -157,18 +158,19 @@ def _cross_entropy(vectors, labels, table, layout, chunk):
 
 def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     shard = functools.partial(_forward_shard, layout=layout, chunk=chunk)
-    specs = (_WHOLE, _WHOLE, ROWS)
+    split = slice_spec(len(vectors), layout.mesh)
     # The check does not see through the scan that what was summed over devices is the same on each.
-    parts = jax.shard_map(shard, mesh=layout.mesh, in_specs=specs, out_specs=_WHOLE, check_vma=False)(vectors, labels, table)
-    lse, score, correct = parts
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(split, split, ROWS), out_specs=split, check_vma=False)
+    lse, score, correct = run(vectors, labels, table)
     return (jnp.where(labels >= 0, lse - score, 0.0), correct), (vectors, labels, table, lse)
 
 
 def _cross_entropy_backward(layout, chunk, residuals, cotangents):
     vectors, labels, table, lse = residuals
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
-    shard = functools.partial(_backward_shard, layout=layout, chunk=chunk)
-    inputs, outputs = (_WHOLE, _WHOLE, _WHOLE, _WHOLE, ROWS), (_WHOLE, ROWS)
+    split = slice_spec(len(vectors), layout.mesh)
+    shard = functools.partial(_backward_shard, layout=layout, chunk=chunk, split=split)
+    inputs, outputs = (split, split, split, split, ROWS), (split, ROWS)
     run = jax.shard_map(shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
     to_vectors, to_table = run(vectors, labels, lse, weights, table)
     return to_vectors, None, to_table
@@ -243,7 +245,7 @@ def _attend_shard(vectors, table, *, layout, chunk):
     zeros = jnp.zeros(count, jnp.float32)
     start = zeros + MASKED, zeros, jnp.zeros((count, dim), jnp.float32)
     reference, (top, total, summed) = scan_with_reference(step, start, vectors, table, layout, chunk)
-    total, top = lax.psum(total, MESH_AXES), lax.pmax(top, MESH_AXES)
+    total, top = lax.psum(total, ROW_AXES), lax.pmax(top, ROW_AXES)
     enough = (top - _ROUNDING * jnp.abs(top))[:, None]
 
     def find(best, start, ids, scores, rows):
@@ -252,14 +254,14 @@ def _attend_shard(vectors, table, *, layout, chunk):
         return jnp.minimum(best, jnp.where(place < len(ids), ids[0] + place, _NO_ID))
 
     # To multiply once more is faster on a TPU than to read the scores again, and without use of it left out.
-    best = lax.pmin(scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), MESH_AXES)
-    return lax.psum(summed, MESH_AXES) / total[:, None], reference + jnp.log(total), best
+    best = lax.pmin(scan_rows(find, jnp.full(count, _NO_ID, jnp.int32), vectors, table, layout, chunk), ROW_AXES)
+    return lax.psum(summed, ROW_AXES) / total[:, None], reference + jnp.log(total), best
 
 
-def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk):
+def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *, layout, chunk, split):
     """Gradients of sum(change * softmax(E m)^T E) + sum(change_of_lse * lse).
 
-    Those to the vectors are summed over devices; those to the table are of this device's rows.
+    Those to the vectors of a slice are summed over its devices; those to the table are of this device's rows.
     """
     common = (change * found).sum(axis=1, keepdims=True) - change_of_lse[:, None]
 
@@ -272,7 +274,7 @@ def _attend_backward_shard(vectors, lse, found, change, change_of_lse, table, *,
 
     start = jnp.zeros_like(vectors), lax.empty(table.shape, jnp.float32)
     to_vectors, to_table = scan_rows(step, start, vectors, table, layout, chunk)
-    return lax.psum(to_vectors, MESH_AXES), to_table.astype(table.dtype)
+    return lax.psum(to_vectors, ROW_AXES), sum_over_slices(to_table, split).astype(table.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -282,7 +284,8 @@ def _attend(vectors, table, layout, chunk):
 
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(_WHOLE, ROWS), out_specs=_WHOLE, check_vma=False)
+    split = slice_spec(len(vectors), layout.mesh)
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False)
     found, lse, best = run(vectors, table)
     return (found, lse, best), (vectors, table, found, lse)
 
@@ -290,8 +293,9 @@ def _attend_forward(vectors, table, layout, chunk):
 def _attend_backward(layout, chunk, residuals, changes):
     vectors, table, found, lse = residuals
     change, change_of_lse, _ = changes
-    shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk)
-    inputs, outputs = (_WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, ROWS), (_WHOLE, ROWS)
+    split = slice_spec(len(vectors), layout.mesh)
+    shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk, split=split)
+    inputs, outputs = (split, split, split, split, split, ROWS), (split, ROWS)
     run = jax.shard_map(shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
     return run(vectors, lse, found, change, change_of_lse, table)
 
@@ -308,7 +312,7 @@ def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended
         chunk: rows a device scores at once (static), forward and again backward; None for what suits it.
 
     Returns:
-        Attended, whole on each device; `found` and `lse` with gradient to the vectors and the table.
+        Attended, whole on each device of a slice; `found` and `lse` with gradient to the vectors and the table.
     """
     vectors = vectors.astype(jnp.float32)
     return Attended(vectors, *_attend(vectors, table, layout, chunk_rows(chunk, layout, on_tpu=8192)))
@@ -342,9 +346,9 @@ def _best_shard(vectors, table, *, layout, k, chunk):
     zeros = jnp.zeros(len(vectors), jnp.float32)
     start = jnp.full(shape, -jnp.inf), jnp.full(shape, _NO_ID, jnp.int32), zeros + MASKED, zeros
     best, found, top, total = scan_rows(step, start, vectors, table, layout, chunk)
-    highest = lax.pmax(top, MESH_AXES)
-    lse = highest + jnp.log(lax.psum(total * jnp.exp(top - highest), MESH_AXES))
-    best, found = (lax.all_gather(x, MESH_AXES, axis=1, tiled=True) for x in (best, found))
+    highest = lax.pmax(top, ROW_AXES)
+    lse = highest + jnp.log(lax.psum(total * jnp.exp(top - highest), ROW_AXES))
+    best, found = (lax.all_gather(x, ROW_AXES, axis=1, tiled=True) for x in (best, found))
     best, place = lax.top_k(best, k)
     return best - lse[:, None], jnp.take_along_axis(found, place, axis=1)
 
@@ -360,6 +364,7 @@ def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
         k: at most num_entities (static).
         chunk: rows a device scores at once (static).
     """
+    split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)
-    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(_WHOLE, ROWS), out_specs=_WHOLE, check_vma=False)
+    run = jax.shard_map(shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False)
     return run(lax.stop_gradient(vectors).astype(jnp.float32), lax.stop_gradient(table))

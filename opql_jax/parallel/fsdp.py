@@ -1,4 +1,4 @@
-"""The matrices of the encoder, split over all devices between steps with their optimizer's moments (FSDP, ZeRO-3).
+"""The matrices of the encoder, split over all devices of a slice between steps with their optimizer's moments (FSDP, ZeRO-3).
 
 A step begins by gathering them in the type that the encoder computes in. Their gradients, in that type too, are summed by the device that
 holds the part, which updates it. So a device exchanges as many bytes as in a sum of whole gradients, and the optimizer reads and writes
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from opql_jax.parallel.mesh import MESH_AXES
+from opql_jax.parallel.mesh import ROW_AXES, row_devices
 
 # What the encoder uses in its type. Layer norms, biases and W_r and W_e, which it uses in float32, are small.
 _SPLIT = re.compile(r'\bencoder/(layers_\d+/\w+/kernel|\w+/embedding)$')
@@ -21,10 +21,10 @@ _WHOLE = PartitionSpec()
 
 def spec(name: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
     """How a trained parameter or its moment, by a name that ends with the parameter's, is split: by its first axis that divides evenly."""
-    axis = next((axis for axis, size in enumerate(shape) if size % mesh.size == 0), None)
+    axis = next((axis for axis, size in enumerate(shape) if size % row_devices(mesh) == 0), None)
     if axis is None or not _SPLIT.search(name):
         return _WHOLE
-    return PartitionSpec(*[None] * axis, MESH_AXES)
+    return PartitionSpec(*[None] * axis, ROW_AXES)
 
 
 def gather(params: dict[str, jax.Array], mesh: Mesh, dtype: str) -> dict[str, jax.Array]:
@@ -34,7 +34,7 @@ def gather(params: dict[str, jax.Array], mesh: Mesh, dtype: str) -> dict[str, ja
         split = spec(name, value.shape, mesh)
         if split == _WHOLE:
             return value
-        run = lambda x: lax.all_gather(x.astype(dtype), MESH_AXES, axis=len(split) - 1, tiled=True)
+        run = lambda x: lax.all_gather(x.astype(dtype), ROW_AXES, axis=len(split) - 1, tiled=True)
         return jax.shard_map(run, mesh=mesh, in_specs=split, out_specs=_WHOLE, check_vma=False)(value)
 
     return {name: whole(name, value) for name, value in params.items()}

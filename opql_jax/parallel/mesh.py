@@ -1,48 +1,96 @@
 """The device mesh, and how arrays are split over it.
 
-One mesh with axes ('data', 'model') serves the project. Rows of the entity table and of a memory, and the queries of a search, are
-split over all devices (ROWS); a batch over 'data' (BATCH). Of the other parameters `fsdp` splits those that are large.
+One mesh with axes ('data', 'model') serves the project, and with an axis 'slice' before them where devices are of several slices, between
+which they exchange slowly: TPU slices joined by a data-centre network, or hosts of GPUs. Rows of the entity table and of a memory are
+split over all devices of a slice (ROWS), and each slice has all of them; a batch is split over 'slice' and 'data' (`batch_spec`), the
+queries of a search over all devices. Of the other parameters `fsdp` splits those that are large, within a slice too. So slices exchange
+the sums of gradients, and nothing else that grows.
 """
+
+import collections
+import math
+from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 
-MESH_AXES = ('data', 'model')
-BATCH, ROWS = PartitionSpec(('data',)), PartitionSpec(MESH_AXES)
+SLICE, ROW_AXES = 'slice', ('data', 'model')
+ROWS = PartitionSpec(ROW_AXES)
 
 
-def make_mesh(data: int | None = None, model: int = 1, local: bool = False) -> Mesh:
-    """Mesh with axes ('data', 'model') over the first data * model devices.
+def make_mesh(data: int | None = None, model: int = 1, slices: int | None = None, local: bool = False) -> Mesh:
+    """Mesh with axes ('data', 'model') over the first data * model devices, or of each slice, where there are several.
 
     Args:
-        data: devices along 'data'; all that are left by `model` if None.
-        model: devices along 'model'.
+        data: devices of a slice along 'data'; all that are left by `model` if None.
+        model: devices of a slice along 'model'.
+        slices: parts of equal size that the devices are taken as, in their order; the slices that they name themselves if None.
         local: of this process only, for work that it does by itself.
 
     Raises:
-        InputError: more devices were asked for than there are, or fewer, where they are those of several processes.
+        InputError: more devices were asked for than there are, or fewer, where they are those of several processes; or slices differ
+            in size.
     """
     devices = jax.local_devices() if local else jax.devices()
-    data = data or len(devices) // model
-    if data * model > len(devices) or data < 1:
-        raise InputError(f'a mesh of {data} x {model} devices was asked for, but JAX sees {len(devices)}')
-    if not local and distributed.process_count() > 1 and data * model < len(devices):
+    mesh = mesh_of(devices, data, model, slices)
+    if not local and distributed.process_count() > 1 and mesh.size < len(devices):
         raise InputError(
-            f'a mesh of {data} x {model} devices was asked for, and {distributed.process_count()} processes have {len(devices)}: use all of'
+            f'a mesh of {mesh.size} devices was asked for, and {distributed.process_count()} processes have {len(devices)}: use all of'
             ' them, as each process works on its own'
         )
+    return mesh
+
+
+def mesh_of(devices: Sequence, data: int | None = None, model: int = 1, slices: int | None = None) -> Mesh:
+    """`make_mesh` of given devices."""
+    by_slice = collections.defaultdict(list)
+    for device in devices:
+        by_slice[getattr(device, 'slice_index', 0)].append(device)
+    sizes = [len(members) for members in by_slice.values()]
+    if slices is None and len(set(sizes)) > 1:
+        raise InputError(f'a mesh needs slices of equal size, and JAX sees slices of {sizes} devices: use some of them, or slices=1')
+    count = slices or len(by_slice)
+    size = len(devices) // count
+    data = data or size // model
+    asked = f'{data} x {model} devices' if count == 1 else f'{count} slices of {data} x {model} devices'
+    if count < 1 or data < 1 or data * model > size:
+        raise InputError(f'a mesh of {asked} was asked for, but JAX sees {len(devices)}')
+    ordered = np.asarray([device for index in sorted(by_slice) for device in by_slice[index]])
+    grid = ordered[: count * size].reshape(count, size)[:, : data * model].reshape(count, data, model)
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
-    grid = np.asarray(devices[: data * model]).reshape(data, model)
-    return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * 2)
+    if count == 1:
+        return Mesh(grid[0], ROW_AXES, axis_types=(AxisType.Auto,) * 2)
+    return Mesh(grid, (SLICE, *ROW_AXES), axis_types=(AxisType.Auto,) * 3)
 
 
 def platform_of(mesh: Mesh) -> str:
     """The kind of the mesh's devices: 'cpu', 'gpu' or 'tpu'."""
     return mesh.devices.flat[0].platform
+
+
+def row_devices(mesh: Mesh) -> int:
+    """The number of devices that share the rows of a table: those of a slice."""
+    return math.prod(mesh.shape[axis] for axis in ROW_AXES)
+
+
+def batch_spec(mesh: Mesh) -> PartitionSpec:
+    """How a batch is split: over slices, and within them over 'data'."""
+    return PartitionSpec((SLICE, 'data') if SLICE in mesh.shape else ('data',))
+
+
+def slice_spec(count: int, mesh: Mesh) -> PartitionSpec:
+    """How `count` rows are split that every device of a slice works on: over slices, or not at all where they cannot share them equally."""
+    return PartitionSpec(SLICE) if count % mesh.shape.get(SLICE, 1) == 0 and SLICE in mesh.shape else PartitionSpec()
+
+
+def sum_over_slices(x, split: PartitionSpec):
+    """The sum of what slices compute from rows that are split so by `slice_spec`; for use inside `jax.shard_map`."""
+    return lax.psum(x, SLICE) if split != PartitionSpec() else x
 
 
 def replicate(tree, mesh: Mesh):
@@ -56,5 +104,10 @@ def shard_batch(batch, mesh: Mesh):
     Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
     gives its share, and the batch is theirs one after the other.
     """
-    whole, split, parts = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, BATCH), mesh.shape['data']
+    whole, split, parts = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, batch_spec(mesh)), batch_devices(mesh)
     return jax.tree.map(lambda array: distributed.put_local_shards(np.asarray(array), whole, split, parts), batch)
+
+
+def batch_devices(mesh: Mesh) -> int:
+    """The number of parts that a batch is split into."""
+    return mesh.shape.get(SLICE, 1) * mesh.shape['data']

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from opql_jax.core.errors import InputError
-from opql_jax.parallel.mesh import MESH_AXES, platform_of
+from opql_jax.parallel.mesh import ROW_AXES, platform_of, row_devices
 
 # Scores [512, 4096] stay in a CPU's cache: 0.7 times the time of all 43,000 at once, and of 1024 or 16384 0.8 times.
 DEFAULT_CHUNK = 4096
@@ -38,9 +38,9 @@ def scan_rows(step, carry, vectors, table, layout, chunk):
     vectors, and rows [C, d_e] float32. Only the last chunk may have padding, whose scores are masked and whose rows are 0.
     """
     local = table.shape[0]
-    padding = local * layout.mesh.size - layout.num_entities
+    padding = local * row_devices(layout.mesh) - layout.num_entities
     chunk = -(-local // -(-local // chunk))  # the last is hardly shorter
-    first = lax.axis_index(MESH_AXES) * local
+    first = lax.axis_index(ROW_AXES) * local
 
     def body(carry, start, size=chunk, padded=False):
         ids = first + start + jnp.arange(size, dtype=jnp.int32)
@@ -69,16 +69,16 @@ def scan_with_reference(step, carry, vectors, table, layout, chunk):
         The reference [M], the same on all devices, and the last carry.
     """
     few = min(_FEW, chunk, table.shape[0])
-    inside = lax.axis_index(MESH_AXES) * table.shape[0] + jnp.arange(few) < layout.num_entities
+    inside = lax.axis_index(ROW_AXES) * table.shape[0] + jnp.arange(few) < layout.num_entities
     scores = jnp.where(inside, vectors @ table[:few].astype(jnp.float32).T, MASKED)
 
     def scan(state):
         reference, *_ = state
         done = scan_rows(lambda done, start, *scored: step(done, reference, *scored), carry, vectors, table, layout, chunk)
-        best = lax.pmax(done[0], MESH_AXES)
+        best = lax.pmax(done[0], ROW_AXES)
         far = jnp.abs(best - reference) > _FAR
         return jnp.where(far, best, reference), far.any(), done
 
-    start = lax.pmax(scores.max(axis=1), MESH_AXES), jnp.bool_(True), carry
+    start = lax.pmax(scores.max(axis=1), ROW_AXES), jnp.bool_(True), carry
     reference, _, carry = lax.while_loop(lambda state: state[1], scan, start)
     return reference, carry

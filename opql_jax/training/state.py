@@ -149,7 +149,7 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
         needed[split] += math.prod(x.shape) * x.dtype.itemsize
     for name, x in trained.items():
         needed[name == 'entity_table'] += math.prod(x.shape) * x.dtype.itemsize  # gradients of the encoder are whole at first
-    share, whole = needed[True] // layout.mesh.size, needed[False]
+    share, whole = needed[True] // mesh_lib.row_devices(layout.mesh), needed[False]
     if share + whole > limit:
         raise TrainingError(
             f'{(share + whole) / 1e9:.1f} GB are needed on each of {layout.mesh.size} devices, which have {limit / 1e9:.1f} GB: {share / 1e9:.1f}'

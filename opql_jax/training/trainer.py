@@ -52,7 +52,9 @@ class TrainConfig:
         seed: of batches, dropout and fresh parameters.
         log_every, checkpoint_every: steps.
         keep_checkpoints: how many of the newest stay; all if None.
-        data_devices: devices along the mesh's data axis; all if None.
+        data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
+        slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
+            holds E and the memory whole. Those that the devices name if None: TPU slices, GPUs joined by NVLink.
         data_shards: parts that the data are distributed over, each with batches of the size that the objective says, which the
             processes share; one per process if None. A run can go on with another number of processes, not of shards.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
@@ -75,6 +77,7 @@ class TrainConfig:
     checkpoint_every: int = 500
     keep_checkpoints: int | None = 2
     data_devices: int | None = None
+    slices: int | None = None
     data_shards: int | None = None
     profile_steps: tuple[int, int] | None = None
     wandb_project: str | None = None
@@ -129,7 +132,7 @@ def train(
     memory = getattr(objective, 'memory_dir', None) or None
     objective = objective.located(folder)
     encoder = make_encoder(encoder, prepared)
-    mesh = mesh_lib.make_mesh(data=config.data_devices)
+    mesh = mesh_lib.make_mesh(data=config.data_devices, slices=config.slices)
     layout = Layout(mesh, len(prepared.vocab))
     task = objective.build(prepared, encoder, mesh, config.seed)
     origin = lineage_lib.read_meta(init_from)

@@ -26,7 +26,7 @@ COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permut
 
 @pytest.fixture(scope='module')
 def on_devices(tmp_path_factory):
-    """(what 1, 2, 4 and 8 devices found, the compiled text of the gradient on 8 by number of queries)."""
+    """(what each mesh found, the compiled text of the gradient on 8 devices by number of queries)."""
     output = tmp_path_factory.mktemp('search') / 'found.npz'
     eight_devices.run('search_on_devices.py', output)
     compiled = {queries: pathlib.Path(f'{output}.{queries}.hlo').read_text() for queries in QUERIES}
@@ -74,7 +74,7 @@ def recall(ids, expected):
     return np.mean([np.isin(want, got).mean() for got, want in zip(np.asarray(ids), expected)])
 
 
-@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('name', search_cases.CASES)
 def test_devices_find_what_the_reference_finds(on_devices, name, devices):
     scores, ids, _ = search_cases.reference(search_cases.make(name), search_cases.K[name])
@@ -82,7 +82,7 @@ def test_devices_find_what_the_reference_finds(on_devices, name, devices):
     np.testing.assert_array_equal(on_devices[0][f'{name}-exact-{devices}-scores'], scores)
 
 
-@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('name', search_cases.CASES)
 def test_approx_returns_true_scores_and_no_row_that_is_filtered_out(on_devices, name, devices):
     case = search_cases.make(name)
@@ -106,7 +106,7 @@ def test_chunks_do_not_change_the_result(patched, name, chunk):
     np.testing.assert_array_equal(scores, expected)
 
 
-@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('queries', QUERIES)
 def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, devices):
     case = search_cases.gradient_case(queries)
@@ -181,7 +181,7 @@ def test_recall_of_approx_on_cpus_where_relations_lie_in_few_directions(clusters
     assert recall(run(case, k, 'approx')[1], expected) >= least
 
 
-@pytest.mark.parametrize('devices', [1, 2, 4, 8])
+@pytest.mark.parametrize('devices', eight_devices.MESHES)
 def test_recall_of_approx_on_several_devices(on_devices, devices):
     _, expected, _ = search_cases.reference(search_cases.recall_case(rank=search_cases.RANK), search_cases.RECALL_K)
     assert recall(on_devices[0][f'recall-{devices}'], expected) >= 0.98

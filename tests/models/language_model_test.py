@@ -17,7 +17,6 @@ import eight_devices
 import language_model_cases as cases
 from language_model_cases import K, Setting
 
-DEVICES = [1, 2, 4, 8]
 
 
 def softmax(x):
@@ -147,7 +146,7 @@ def on_devices(tmp_path_factory):
         return dict(found)
 
 
-@pytest.mark.parametrize('devices', DEVICES)
+@pytest.mark.parametrize('devices', eight_devices.MESHES)
 def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devices):
     names = [name.removeprefix('1/') for name in on_devices if name.startswith('1/')]
     assert {'prediction', 'entries', 'gradient/entity_table', 'gradient/lm/w_v'} <= set(names)

@@ -1,15 +1,15 @@
 """Parameters split over devices are gathered as they were, and trained as if they were whole."""
 
-import types
 
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
+from jax.sharding import AbstractMesh, PartitionSpec
 
 from opql_jax.parallel import fsdp
-from opql_jax.parallel.mesh import MESH_AXES
+from opql_jax.parallel.mesh import ROW_AXES, SLICE
 
 import eight_devices
+import fsdp_on_devices
 
 
 @pytest.fixture(scope='module')
@@ -20,7 +20,7 @@ def on_devices(tmp_path_factory):
     return np.load(output)
 
 
-@pytest.mark.parametrize('devices', [1, 2, 3, 4, 8])
+@pytest.mark.parametrize('devices', fsdp_on_devices.MESHES)
 def test_adam_makes_the_same_of_parts_as_of_the_whole(on_devices, devices):
     names = [name.removeprefix('0-') for name in on_devices if name.startswith('0-')]
     assert sum('kernel' in name for name in names) > 12  # parameters and two moments
@@ -29,17 +29,18 @@ def test_adam_makes_the_same_of_parts_as_of_the_whole(on_devices, devices):
         np.testing.assert_allclose(parts, whole, atol=2e-5, rtol=0, err_msg=name)
 
 
+@pytest.mark.parametrize('mesh', [AbstractMesh((4, 2), ROW_AXES), AbstractMesh((2, 4, 2), (SLICE, *ROW_AXES))], ids=str)
 @pytest.mark.parametrize(
     'name, shape, split',
     [
-        ('encoder/layers_3/qkv/kernel', (768, 3, 12, 64), (MESH_AXES,)),
-        ('1/0/mu/encoder/layers_11/attention_out/kernel', (12, 64, 768), (None, MESH_AXES)),
-        ('encoder/token_embedding/embedding', (30_522, 768), (None, MESH_AXES)),
+        ('encoder/layers_3/qkv/kernel', (768, 3, 12, 64), (ROW_AXES,)),
+        ('1/0/mu/encoder/layers_11/attention_out/kernel', (12, 64, 768), (None, ROW_AXES)),
+        ('encoder/token_embedding/embedding', (30_522, 768), (None, ROW_AXES)),
         ('encoder/layers_0/mlp_in/kernel', (15, 7), ()),
         ('encoder/layers_0/mlp_in/bias', (3072,), ()),
         ('encoder/w_r/kernel', (1536, 256), ()),
         ('follower/w_q', (512, 512), ()),
     ],
 )
-def test_matrices_that_the_encoder_uses_in_its_type_are_split(name, shape, split):
-    assert fsdp.spec(name, shape, types.SimpleNamespace(size=8)) == PartitionSpec(*split)
+def test_matrices_that_the_encoder_uses_in_its_type_are_split_over_a_slice(name, shape, split, mesh):
+    assert fsdp.spec(name, shape, mesh) == PartitionSpec(*split)

@@ -7,6 +7,21 @@ import sys
 
 SUPPORT = pathlib.Path(__file__).parent
 
+# What `make_mesh` is asked for, by the number of devices, or as slices x devices of each.
+MESHES = {
+    '1': {'data': 1},
+    '2': {'data': 1, 'model': 2},
+    '4': {'data': 4},
+    '8': {'data': 4, 'model': 2},
+    '2x4': {'slices': 2, 'data': 2, 'model': 2},
+    '4x2': {'slices': 4, 'data': 2},
+}
+
+
+def row_devices(mesh: str) -> int:
+    """The number of devices that the rows of a table are split over."""
+    return int(mesh.split('x')[-1])
+
 
 def run(script: str, *arguments) -> None:
     """Runs a script of this folder to its end, which must be a good one."""

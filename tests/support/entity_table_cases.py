@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.parallel import entity_table
+from opql_jax.parallel.mesh import row_devices
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Task
 
@@ -40,7 +41,7 @@ def make(name):
 
 def placed(case, layout):
     """The table on its devices. What stands in the padding would win every softmax."""
-    padding = -layout.num_entities % layout.mesh.size
+    padding = -layout.num_entities % row_devices(layout.mesh)
     return entity_table.place(np.pad(case.table, ((0, padding), (0, 0)), constant_values=50.0), layout)
 
 

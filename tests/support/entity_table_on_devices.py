@@ -1,10 +1,11 @@
-"""The entity table over 1, 2, 4 and 8 devices; run by entity_table_test.py in a process that has 8 virtual ones.
+"""The entity table over several meshes; run by entity_table_test.py in a process that has 8 virtual ones.
 
     python tests/support/entity_table_on_devices.py OUTPUT
 
-Leaves in OUTPUT (.npz) what each number of devices computed, and in OUTPUT.hlo the compiled train step on 8 devices.
+Leaves in OUTPUT (.npz) what each mesh computed, and in OUTPUT.hlo the compiled train step on 8 devices.
 """
 
+import pathlib
 import sys
 
 import jax
@@ -15,8 +16,8 @@ from opql_jax.parallel.mesh import make_mesh, shard_batch
 from opql_jax.training.state import without_padding
 
 import entity_table_cases as cases
+from eight_devices import MESHES, row_devices
 
-MESHES = {1: (1, 1), 2: (1, 2), 4: (4, 1), 8: (4, 2)}
 STEPS = 3
 
 
@@ -24,7 +25,7 @@ def main(output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
     for devices, shape in MESHES.items():
-        mesh = make_mesh(*shape)
+        mesh = make_mesh(**shape)
         for name in cases.CASES:
             case = cases.make(name)
             layout = entity_table.Layout(mesh, len(case.table))
@@ -48,12 +49,12 @@ def main(output):
         for path, leaf in jax.tree.leaves_with_path(state):
             of_table = 'entity_table' in jax.tree_util.keystr(path)
             rows = {shard.data.shape[0] for shard in leaf.addressable_shards} if of_table else None
-            assert rows == {len(leaf) // devices} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
+            assert rows == {len(leaf) // row_devices(devices)} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
         for path, leaf in jax.tree.leaves_with_path(without_padding(state, layout)):
             found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf
+        if devices == '8':
+            pathlib.Path(f'{output}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
-    with open(output + '.hlo', 'w') as file:
-        file.write(compiled.as_text())
 
 
 if __name__ == '__main__':

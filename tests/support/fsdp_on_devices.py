@@ -16,15 +16,16 @@ from flax import traverse_util
 from opql_jax.models.encoder import init_params
 from opql_jax.parallel import fsdp
 from opql_jax.parallel.entity_table import Layout
-from opql_jax.parallel.mesh import make_mesh
+from opql_jax.parallel.mesh import make_mesh, row_devices
 from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Task
 
+import eight_devices
 import tiny_training
 
 STEPS, ENTITIES, EVERYTHING = 4, 10, lambda name: True
 # 12 and 9 are split by the second axis of embeddings, of 16, or not at all.
-MESHES = {1: (1, 1), 2: (1, 2), 3: (3, 1), 4: (4, 1), 8: (4, 2)}
+MESHES = eight_devices.MESHES | {'3': {'data': 3}}
 
 
 def check_that_parts_are_the_whole(mesh, rng):
@@ -38,12 +39,12 @@ def check_that_parts_are_the_whole(mesh, rng):
         gathered = jax.jit(lambda params, dtype=dtype: fsdp.gather(params, mesh, dtype))(placed)
         parts = jax.jit(lambda gradients: fsdp.scatter(gradients, mesh))(gathered)
         for name, array in arrays.items():
-            split = any(size % mesh.size == 0 for size in array.shape)
+            split = any(size % row_devices(mesh) == 0 for size in array.shape)
             assert gathered[name].is_fully_replicated and gathered[name].dtype == (dtype if split else 'float32')
             np.testing.assert_array_equal(gathered[name], array.astype(gathered[name].dtype))
             np.testing.assert_array_equal(parts[name], gathered[name].astype(jnp.float32))
             for value in (placed[name], parts[name]):
-                share = array.size // mesh.size if split else array.size
+                share = array.size // row_devices(mesh) if split else array.size
                 assert {shard.data.size for shard in value.addressable_shards} == {share} and value.dtype == 'float32'
     back = traverse_util.flatten_dict(state.without_padding(traverse_util.unflatten_dict(placed, sep='/'), layout), sep='/')
     for name, array in arrays.items():
@@ -78,11 +79,11 @@ def train(mesh, split: bool):
 def main(output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
-    for devices, shape in {0: (1, 1), **MESHES}.items():
-        mesh = make_mesh(*shape)
-        if devices:
-            check_that_parts_are_the_whole(mesh, np.random.default_rng(devices))
-        for path, leaf in jax.tree.leaves_with_path(train(mesh, split=devices > 0)):
+    for devices, shape in {'0': MESHES['1'], **MESHES}.items():
+        mesh = make_mesh(**shape)
+        if devices != '0':
+            check_that_parts_are_the_whole(mesh, np.random.default_rng(0))
+        for path, leaf in jax.tree.leaves_with_path(train(mesh, split=devices != '0')):
             found[f'{devices}-{jax.tree_util.keystr(path)}'] = leaf
     np.savez(output, **found)
 

@@ -1,4 +1,4 @@
-"""The language model over 1, 2, 4 and 8 devices; run by language_model_test.py in a process that has 8 virtual ones.
+"""The language model over several meshes; run by language_model_test.py in a process that has 8 virtual ones.
 
 python tests/support/language_model_on_devices.py OUTPUT
 """
@@ -11,8 +11,8 @@ import numpy as np
 from opql_jax.parallel.mesh import make_mesh
 
 import language_model_cases as cases
+from eight_devices import MESHES
 
-MESHES = {1: (1, 1), 2: (1, 2), 4: (4, 1), 8: (4, 2)}
 
 
 def main(output):
@@ -20,7 +20,7 @@ def main(output):
     kept = {}
     for devices, shape in MESHES.items():
         setting = cases.make(entity_layer=1, filter=True, exclude_topic=True)
-        found = cases.run(setting, make_mesh(*shape), hops=2, train=True, gradient=True)
+        found = cases.run(setting, make_mesh(**shape), hops=2, train=True, gradient=True)
         kept[f'{devices}/prediction'] = found['prediction']
         kept[f'{devices}/entries'] = np.concatenate(found['entries'], axis=1)
         for path, leaf in jax.tree.leaves_with_path(found['gradients']):

@@ -1,8 +1,8 @@
-"""Searches a memory over 1, 2, 4 and 8 devices; run by search_test.py in a process that has 8 virtual ones.
+"""Searches a memory over several meshes; run by search_test.py in a process that has 8 virtual ones.
 
     python tests/support/search_on_devices.py OUTPUT
 
-Leaves in OUTPUT (.npz) what each number of devices found, and in OUTPUT.QUERIES.hlo the compiled gradient on 8 devices.
+Leaves in OUTPUT (.npz) what each mesh found, and in OUTPUT.QUERIES.hlo the compiled gradient on 8 devices.
 """
 
 import pathlib
@@ -16,8 +16,8 @@ from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.parallel.mesh import make_mesh
 
 import search_cases
+from eight_devices import MESHES
 
-MESHES = {1: (1, 1), 2: (1, 2), 4: (4, 1), 8: (4, 2)}
 
 
 def main(output):
@@ -28,7 +28,7 @@ def main(output):
     top_k = jax.jit(search.top_k, static_argnames='k')
     found = {}
     for devices, shape in MESHES.items():
-        mesh = make_mesh(*shape)
+        mesh = make_mesh(**shape)
         for case in search_cases.CASES:
             data = search_cases.make(case)
             for mode in MODES:
@@ -43,7 +43,8 @@ def main(output):
             compiled = search_cases.gradient().lower(*arguments).compile()
             for name, gradient in zip(search_cases.GRADIENTS, compiled(*arguments)):
                 found[f'gradient-{queries}-{devices}-{name}'] = np.asarray(gradient)
-            pathlib.Path(f'{output}.{queries}.hlo').write_text(compiled.as_text())
+            if devices == '8':
+                pathlib.Path(f'{output}.{queries}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
 
 

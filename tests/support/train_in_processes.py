@@ -2,7 +2,7 @@
 
     python tests/support/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
-The stage 'stopped' is relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
+The stage 'slices' is relations on two slices of two devices, 'stopped' relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
 builds OUTPUT/memory, of many shards. Nor are 'inject', which builds a smaller one and adds to it, 'eval', which scores the checkpoints of the folder `follower` beside MODEL,
 and 'eval open', which asks `lm` there what is in `asked.jsonl`.
 
@@ -44,6 +44,7 @@ def main(prepared, model, memory, output, *names):
     trainer.make_optimizer = plain_optimizer
     choices = {
         'relations': lambda: objectives.Relations(rows=16),
+        'slices': lambda: objectives.Relations(rows=16),
         'stopped': lambda: objectives.Relations(rows=16),
         'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=6),
         'follow': lambda: objectives.Follow(memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=6, k=8),
@@ -78,9 +79,8 @@ def main(prepared, model, memory, output, *names):
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
                 be_asked_to_stop(2, pause=0.1)
-        metrics[name] = tiny_training.run(
-            prepared, workdir, objective, num_steps=steps, init_from=model, data_shards=SHARDS, checkpoint_every=2 * steps // 3
-        )
+        options = dict(num_steps=steps, data_shards=SHARDS, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None)
+        metrics[name] = tiny_training.run(prepared, workdir, objective, init_from=model, **options)
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
 

@@ -17,13 +17,13 @@ from opql_jax.training import objectives, trainer
 
 import tiny_training
 
-# 3 does not divide the 40 entities, so that E is padded.
+# Or slices x devices of each. 3 does not divide the 40 entities, so that E is padded.
 DEVICES = {
-    'relations': (1, 2, 4, 8),
+    'relations': (1, 2, 4, 8, '2x4', '4x2'),
     'sampled': (1, 3),
     'passages': (1, 2, 4, 8),
     'follow': (1, 2, 4, 8),
-    'whole memory': (1, 8),
+    'whole memory': (1, 8, '2x4'),
 }
 STEPS = 3
 
@@ -42,6 +42,7 @@ def main(prepared, model, memory, output):
     metrics = {}
 
     def run(workdir, stage, devices, num_steps=STEPS):
+        *slices, devices = map(int, str(devices).split('x'))
         metrics[workdir] = tiny_training.run(
             prepared,
             pathlib.Path(output, workdir),
@@ -49,6 +50,7 @@ def main(prepared, model, memory, output):
             num_steps=num_steps,
             init_from=model,
             data_devices=devices,
+            slices=slices[0] if slices else None,
         )
 
     for stage in choices:

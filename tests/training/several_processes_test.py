@@ -24,9 +24,9 @@ from train_in_processes import plain_optimizer
 TESTS = pathlib.Path(__file__).parents[1]
 # A process compiles for itself, so that four cost most.
 STAGES = {
-    1: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
+    1: ('memory', 'inject', 'eval', 'eval open', 'relations', 'slices', 'passages', 'follow', 'whole memory'),
     2: ('memory', 'inject', 'eval', 'eval open', 'relations', 'passages', 'follow', 'whole memory'),
-    4: ('relations',),
+    4: ('relations', 'slices'),
 }
 
 
