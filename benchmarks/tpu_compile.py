@@ -6,7 +6,8 @@ python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,foll
 Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed for it:
 
 `argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory; `received_bytes`, what a chip
-receives in one run, by kind of collective; `largest_collective`, the numbers in the largest array that is exchanged;
+receives in one run from chips of its slice, by kind of collective; `bytes_of_other_slices`, what it receives from others, which `v5e-8 x 2`
+has, two slices of eight chips; `largest_collective`, the numbers in the largest array that is exchanged;
 `roofline_seconds`, the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could undercut, which for
 a search is the larger of reading the memory once and of its products, and for a step its FLOPs by `models.flops` at the peak; `ratio`,
 the one over the other; `estimated_cycles`, summed over the instructions that have an estimate, bodies of loops as often as they run;
@@ -41,7 +42,7 @@ import jax.numpy as jnp
 import lm_step
 import numpy as np
 from command_line import integers, make_parser, show
-from hlo import arrays_exchanged, estimated_cycles, received_bytes
+from hlo import arrays_exchanged, bytes_of_other_slices, estimated_cycles, received_bytes
 from inputs import make_encoder
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
@@ -143,14 +144,16 @@ def entity_table(mesh, options):
 
 def search_program(mesh, options, queries: int, mode: str) -> Program:
     """One search of the whole memory."""
-    query = functools.partial(array, mesh, QueryLayout.of(queries, mesh).spec, jnp.float32, queries)
+    layout = QueryLayout.of(queries, mesh)
+    query = functools.partial(array, mesh, layout.spec, jnp.float32, queries)
     arguments = (
         sharded_memory(mesh, options, mode),
         entity_table(mesh, options),
         Queries(query(options.entity_dim), query(options.relation_dim)),
     )
     dim, rows = options.relation_dim + options.entity_dim, options.entries / row_devices(mesh)
-    return Program(lambda *arguments: search.top_k(*arguments, options.k), arguments, 2 * rows * dim, 2 * queries * rows * dim)
+    of_slice = queries * row_devices(mesh) / mesh.size if layout.shared else queries
+    return Program(lambda *arguments: search.top_k(*arguments, options.k), arguments, 2 * rows * dim, 2 * of_slice * rows * dim)
 
 
 def follow_program(mesh, options, queries: int) -> Program:
@@ -280,6 +283,7 @@ def report(program: Program, chip: Chip, devices: int) -> dict:
         'temporary_bytes': memory.temp_size_in_bytes,
         'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < chip.memory,
         'received_bytes': received_bytes(compiled, devices),
+        'bytes_of_other_slices': bytes_of_other_slices(text),
         'largest_collective': max((math.prod(shape) for _, shape in exchanged), default=0),
         'loops': len(re.findall(r' while\(', text)),
         'roofline_seconds': roofline,
@@ -319,7 +323,7 @@ def main() -> None:
     for topology in options.topologies:
         mesh, chip = topology_mesh(topology), CHIPS[topology.split('-')[0]]
         for what, make in programs(options.programs, mesh, options):
-            show({'topology': topology, **what, **report(make(), chip, mesh.size)}, options.json)
+            show({'topology': topology, **what, **report(make(), chip, row_devices(mesh))}, options.json)
 
 
 if __name__ == '__main__':

@@ -26,11 +26,11 @@ COLLECTIVES = 'all-gather|all-reduce|reduce-scatter|all-to-all|collective-permut
 
 @pytest.fixture(scope='module')
 def on_devices(tmp_path_factory):
-    """(what each mesh found, the compiled text of the gradient on 8 devices by number of queries)."""
+    """(what each mesh found, the compiled text of the gradient by number of queries and mesh)."""
     output = tmp_path_factory.mktemp('search') / 'found.npz'
     eight_devices.run('search_on_devices.py', output)
-    compiled = {queries: pathlib.Path(f'{output}.{queries}.hlo').read_text() for queries in QUERIES}
-    return np.load(output), compiled
+    text_of = lambda *name: pathlib.Path('.'.join(map(str, (output, *name, 'hlo')))).read_text()
+    return np.load(output), {(n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES}
 
 
 top_k = jax.jit(search.top_k, static_argnames='k')
@@ -133,7 +133,7 @@ def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, dev
 
 @pytest.mark.parametrize('queries', QUERIES)
 def test_devices_exchange_queries_and_scores_but_no_row_of_e_and_no_key(on_devices, queries):
-    found = re.findall(rf'= (.*?) ({COLLECTIVES})(?:-start)?\(', on_devices[1][queries])
+    found = re.findall(rf'= (.*?) ({COLLECTIVES})(?:-start)?\(', on_devices[1][queries, '8'])
     assert found
     kept = queries * search_cases.GRADIENT_K
     padded = {-(-rows // 8) for rows in (search_cases.NUM_ENTITIES, search_cases.ROWS)}
@@ -147,6 +147,16 @@ def test_devices_exchange_queries_and_scores_but_no_row_of_e_and_no_key(on_devic
             # The result of a reduce-scatter is one of 8 shares of what it carries; keys of all kept entries are at least so many numbers.
             carried = math.prod(shape) * (8 if kind == 'reduce-scatter' else 1)
             assert carried < kept * min(search_cases.D_E, search_cases.D_R), (kind, dims)
+
+
+def test_slices_search_by_themselves_and_exchange_sums_of_gradients(on_devices):
+    crossing = []
+    for line in on_devices[1][search_cases.MANY, '2x4'].splitlines():
+        if found := re.search(rf' ({COLLECTIVES})(?:-start)?\(', line):
+            groups = re.search(r'replica_groups=\{(\{[\d,{}]+\})\}', line)
+            if not groups or any(len({int(i) // 4 for i in group.split(',')}) > 1 for group in groups[1][1:-1].split('},{')):
+                crossing.append((found[1], 'transpose' in line))
+    assert crossing and set(crossing) == {('all-reduce', True)}
 
 
 def clustered(rows, topics, clusters, dim=16, queries=16, length=None):

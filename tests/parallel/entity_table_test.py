@@ -20,10 +20,16 @@ PARTS = ('loss', 'correct', 'vectors', 'table')
 
 @pytest.fixture(scope='module')
 def on_devices(tmp_path_factory):
-    """(what each mesh computed, the compiled text of the train step on 8 devices)."""
+    """(what each mesh computed, the shapes of all arrays of the train step by mesh)."""
     output = tmp_path_factory.mktemp('entity_table') / 'found.npz'
     eight_devices.run('entity_table_on_devices.py', output)
-    return np.load(output), pathlib.Path(f'{output}.hlo').read_text()
+    compiled = {mesh: pathlib.Path(f'{output}.{mesh}.hlo').read_text() for mesh in eight_devices.MESHES}
+    return np.load(output), {mesh: shapes_in(text) for mesh, text in compiled.items()}
+
+
+def shapes_in(text):
+    """The shapes of all arrays of a compiled program."""
+    return {tuple(map(int, dims.split(','))) for dims in re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)}
 
 
 def layout_of(case):
@@ -58,6 +64,18 @@ def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
     found, row_devices = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in PARTS], eight_devices.row_devices(devices)
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
     assert_is_the_reference(found, cases.make(name))
+
+
+@pytest.mark.parametrize('devices', eight_devices.MESHES)
+def test_scores_far_from_the_reference_of_some_slices_are_summed_again(on_devices, devices):
+    case = cases.far()
+    best = (case.vectors @ case.table.T).max(axis=1)
+    few = (case.vectors @ case.table[: cases.CHUNK].T).max(axis=1)
+    assert (best - few)[: cases.M // 4].max() > 100 > 60 > (best - few)[cases.M // 2 :].max()
+    size = np.abs(case.vectors).max()
+    for part, want in zip(PARTS, reference(case)):  # scores of some hundreds are rounded at the fifth decimal
+        found = on_devices[0][f'far-{devices}-{part}'][: len(want)]
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4 * (size if part == 'table' else 1), err_msg=part)
 
 
 @pytest.mark.parametrize('chunk', [1, 50, 101, 4096])
@@ -111,10 +129,16 @@ def test_lookup_gives_the_rows_of_the_ids(on_devices, devices):
 
 def test_no_array_of_the_train_step_holds_all_entities(on_devices):
     """Nor all rows of one device at once for all mentions, before, in or after a collective; the optimizer included."""
-    shapes = {tuple(map(int, dims.split(','))) for dims in re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', on_devices[1])}
+    shapes = on_devices[1]['8']
     assert (cases.M, cases.DIM) in shapes and (13, cases.DIM) in shapes and (cases.M, cases.CHUNK) in shapes
     assert max(map(math.prod, shapes)) == cases.M * cases.DIM, shapes
     assert cases.M * cases.DIM < min(cases.M * 13, 101 * cases.DIM, cases.M * 101)
+
+
+def test_each_slice_has_its_share_of_the_mentions(on_devices):
+    for mesh, slices in ('2x4', 2), ('4x2', 4):
+        scored = {shape[0] for shape in on_devices[1][mesh] if shape[1:] == (cases.CHUNK,) and shape[0] > cases.DIM}
+        assert scored == {cases.M // slices}
 
 
 def test_training_with_a_sharded_table_gives_the_same_parameters_and_moments(on_devices):

@@ -13,8 +13,9 @@ from opql_jax.training.objectives import Task
 
 # On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or any array with all rows.
 M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
-# 101 rows divide by no number of devices; of 9, three of 8 devices get none; 'ties' are between scores in whole numbers.
-NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101}
+# 101 rows divide by no number of devices; of 9, three of 8 devices get none; 'ties' are between scores in whole numbers. The mentions
+# of 'odd' cannot be shared by slices.
+NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
 CASES = tuple(NUM_ENTITIES)
 
 
@@ -36,7 +37,16 @@ def make(name):
     best = (vectors @ table.T).argmax(axis=1)
     labels[:12] = best[:12]  # else hardly one would be right
     labels[9:15] = -1
-    return Case(vectors, labels, table, rng.random(M).astype(np.float32))
+    case = Case(vectors, labels, table, rng.random(M).astype(np.float32))
+    if name == 'odd':
+        case = case._replace(vectors=vectors[1:], labels=labels[1:], weights=case.weights[1:])
+    return case
+
+
+def far():
+    """A case whose first mentions, those of the first slices, have scores too far from those of a few rows to be summed from these."""
+    case = make('uneven')
+    return case._replace(vectors=case.vectors * np.where(np.arange(M) < M // 2, np.float32(40), np.float32(1))[:, None])
 
 
 def placed(case, layout):

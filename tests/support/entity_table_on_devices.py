@@ -2,7 +2,7 @@
 
     python tests/support/entity_table_on_devices.py OUTPUT
 
-Leaves in OUTPUT (.npz) what each mesh computed, and in OUTPUT.hlo the compiled train step on 8 devices.
+Leaves in OUTPUT (.npz) what each mesh computed, and in OUTPUT.MESH.hlo the compiled train step.
 """
 
 import pathlib
@@ -39,6 +39,8 @@ def main(output):
         layout = entity_table.Layout(mesh, len(case.table))
         for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.sampled(case, layout)):
             found[f'sampled-{devices}-{part}'] = value
+        for part, value in zip(('loss', 'correct', 'vectors', 'table'), cases.full(cases.far(), layout)):
+            found[f'far-{devices}-{part}'] = value
         found[f'lookup-{devices}'] = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))(cases.placed(case, layout))
 
         training = cases.Training(layout)
@@ -52,8 +54,7 @@ def main(output):
             assert rows == {len(leaf) // row_devices(devices)} if of_table else leaf.is_fully_replicated, (path, leaf.sharding)
         for path, leaf in jax.tree.leaves_with_path(without_padding(state, layout)):
             found[f'trained-{devices}-{jax.tree_util.keystr(path)}'] = leaf
-        if devices == '8':
-            pathlib.Path(f'{output}.hlo').write_text(compiled.as_text())
+        pathlib.Path(f'{output}.{devices}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
 
 

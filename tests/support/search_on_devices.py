@@ -2,7 +2,7 @@
 
     python tests/support/search_on_devices.py OUTPUT
 
-Leaves in OUTPUT (.npz) what each mesh found, and in OUTPUT.QUERIES.hlo the compiled gradient on 8 devices.
+Leaves in OUTPUT (.npz) what each mesh found, and in OUTPUT.QUERIES.MESH.hlo the compiled gradient.
 """
 
 import pathlib
@@ -43,8 +43,7 @@ def main(output):
             compiled = search_cases.gradient().lower(*arguments).compile()
             for name, gradient in zip(search_cases.GRADIENTS, compiled(*arguments)):
                 found[f'gradient-{queries}-{devices}-{name}'] = np.asarray(gradient)
-            if devices == '8':
-                pathlib.Path(f'{output}.{queries}.hlo').write_text(compiled.as_text())
+            pathlib.Path(f'{output}.{queries}.{devices}.hlo').write_text(compiled.as_text())
     np.savez(output, **found)
 
 

@@ -2,9 +2,10 @@
 
     python tests/support/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
-The stage 'slices' is relations on two slices of two devices, 'stopped' relations with many steps, in the third of which the last process gets a SIGTERM. 'memory' is none: it
-builds OUTPUT/memory, of many shards. Nor are 'inject', which builds a smaller one and adds to it, 'eval', which scores the checkpoints of the folder `follower` beside MODEL,
-and 'eval open', which asks `lm` there what is in `asked.jsonl`.
+The stage 'slices' is relations on two slices of devices, 'stopped' is relations with many steps, in the third of which the last
+process gets a SIGTERM. 'memory' is none: it builds OUTPUT/memory, of many shards. Nor are 'inject', which builds a smaller one and adds
+to it, 'eval', which scores the checkpoints of the folder `follower` beside MODEL, and 'eval open', which asks `lm` there what is in
+`asked.jsonl`.
 
 Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the metrics of their last steps.
 """

@@ -1,0 +1,79 @@
+"""The mesh that devices make, and how it splits what lies on it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from opql_jax.core.errors import InputError
+from opql_jax.parallel.collectives import QueryLayout
+from opql_jax.parallel.mesh import batch_devices, batch_spec, mesh_of, row_devices, slice_spec
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    id: int
+    slice_index: int
+
+
+# In another order than that of slices, as processes may have it.
+TWO_SLICES = [Device(i, i % 2) for i in range(8)]
+ONE = [Device(i, 0) for i in range(8)]
+
+
+def ids(mesh):
+    return np.vectorize(lambda device: device.id, otypes=[int])(mesh.devices).tolist()
+
+
+def test_devices_of_one_slice_make_a_mesh_of_data_and_model():
+    mesh = mesh_of(ONE, model=2)
+    assert dict(mesh.shape) == {'data': 4, 'model': 2}
+    assert ids(mesh) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert (row_devices(mesh), batch_devices(mesh)) == (8, 4)
+    assert batch_spec(mesh) == PartitionSpec(('data',)) and slice_spec(8, mesh) == PartitionSpec()
+
+
+def test_slices_that_devices_name_come_before_data_and_model():
+    mesh = mesh_of(TWO_SLICES, model=2)
+    assert dict(mesh.shape) == {'slice': 2, 'data': 2, 'model': 2}
+    assert ids(mesh) == [[[0, 2], [4, 6]], [[1, 3], [5, 7]]]
+    assert (row_devices(mesh), batch_devices(mesh)) == (4, 4)
+    assert batch_spec(mesh) == PartitionSpec(('slice', 'data'))
+
+
+def test_of_each_slice_the_first_devices_are_taken():
+    assert ids(mesh_of(TWO_SLICES, data=1, model=2)) == [[[0, 2]], [[1, 3]]]
+
+
+@pytest.mark.parametrize(('devices', 'slices', 'shape'), [(ONE, 4, (4, 2, 1)), (TWO_SLICES, 1, (8, 1)), (ONE, 3, (3, 2, 1))])
+def test_slices_that_are_asked_for_are_taken_instead(devices, slices, shape):
+    mesh = mesh_of(devices, slices=slices)
+    assert mesh.devices.shape == shape
+    # Devices of one slice are still neighbours.
+    named = [device.slice_index for device in mesh.devices.flat]
+    assert named == sorted(named)
+
+
+def test_what_slices_cannot_share_equally_is_whole_in_each():
+    mesh = mesh_of(TWO_SLICES)
+    assert slice_spec(6, mesh) == PartitionSpec('slice') and slice_spec(7, mesh) == PartitionSpec()
+    whole, shared = QueryLayout.of(6, mesh), QueryLayout.of(16, mesh)
+    assert whole.spec == whole.spec_of_slice == PartitionSpec() and not whole.shared
+    assert shared.spec == PartitionSpec(('slice', 'data', 'model')) and shared.spec_of_slice == PartitionSpec('slice')
+
+
+@pytest.mark.parametrize(
+    ('devices', 'asked', 'message'),
+    [
+        (ONE, {'data': 9}, 'a mesh of 9 x 1 devices was asked for, but JAX sees 8'),
+        (TWO_SLICES, {'data': 5}, 'a mesh of 2 slices of 5 x 1 devices was asked for, but JAX sees 8'),
+        (ONE, {'slices': 9}, 'a mesh of 9 slices of 0 x 1 devices was asked for, but JAX sees 8'),
+        (ONE, {'slices': -1}, 'a mesh of -1 slices'),
+        (ONE, {'model': 16}, 'a mesh of 0 x 16 devices was asked for, but JAX sees 8'),
+        (TWO_SLICES[:3], {}, r'slices of \[2, 1\] devices: use some of them, or slices=1'),
+    ],
+)
+def test_a_mesh_that_there_are_no_devices_for_is_an_error(devices, asked, message):
+    with pytest.raises(InputError, match=message):
+        mesh_of(devices, **asked)
