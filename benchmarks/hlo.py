@@ -43,7 +43,10 @@ def received_bytes(compiled, devices: int) -> dict[str, int]:
 def bytes_of_other_slices(text: str) -> int:
     """Bytes that a TPU receives from other slices in one run, from the text of a compiled program: their hosts pass them on."""
     received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
-    return sum(int(bits or 8) // 8 * math.prod(map(int, filter(None, dims.split(',')))) for bits, dims in _ARRAY.findall(' '.join(received)))
+    return sum(
+        int(bits or 8) // 8 * math.prod(map(int, filter(None, dims.split(','))))
+        for bits, dims in _ARRAY.findall(' '.join(received))
+    )
 
 
 def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:

@@ -32,7 +32,6 @@ if __name__ == '__main__':
     malloc.keep_freed_memory()
 
 import math
-import types
 
 import jax
 import numpy as np
@@ -40,14 +39,14 @@ from command_line import add_timing, integers, make_parser, show
 from flax import traverse_util
 from hlo import received_bytes
 from inputs import make_encoder
-from jax.sharding import PartitionSpec
+from jax.sharding import AbstractMesh, PartitionSpec
 from timing import medians
 from train_step import CONTEXT, ENTITIES, VOCABULARY, make_program, random_batch
 
 from opql_jax.data.sources.relations import RelationBatch
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel import fsdp
-from opql_jax.parallel.mesh import make_mesh
+from opql_jax.parallel.mesh import ROW_AXES, make_mesh
 
 ENTITIES_ON_PAPER, LENGTH_ON_PAPER, SHARE_OF_PEAK = 1_000_000, 64, 0.5
 # device_kind: (bytes per second and chip, chips of a pod).
@@ -58,7 +57,7 @@ def parameters(encoder, devices: int) -> tuple[list[int], list[int]]:
     """The sizes of an encoder's parameters that are split over devices, and of those that are whole on each."""
     tokens, position = np.zeros((1, 8), np.int32), np.zeros(1, np.int32)
     shapes = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)['params']
-    mesh = types.SimpleNamespace(size=devices)
+    mesh = AbstractMesh((devices, 1), ROW_AXES)
     split, whole = [], []
     for name, x in traverse_util.flatten_dict({'encoder': shapes}, sep='/').items():
         (whole if fsdp.spec(name, x.shape, mesh) == PartitionSpec() else split).append(math.prod(x.shape))

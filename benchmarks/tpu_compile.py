@@ -6,7 +6,7 @@ python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,foll
 Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed for it:
 
 `argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory; `received_bytes`, what a chip
-receives in one run from chips of its slice, by kind of collective; `bytes_of_other_slices`, what it receives from others, which `v5e-8 x 2`
+receives in one run from chips of its slice, by kind of collective; `bytes_of_other_slices`, what it receives from others, which `v5e-8x2`
 has, two slices of eight chips; `largest_collective`, the numbers in the largest array that is exchanged;
 `roofline_seconds`, the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could undercut, which for
 a search is the larger of reading the memory once and of its products, and for a step its FLOPs by `models.flops` at the peak; `ratio`,
@@ -85,7 +85,7 @@ TOPOLOGIES = {
     'v5p-16': dict(topology_name='v5p:2x2x4'),
     'v5p-64': dict(topology_name='v5p:4x4x4'),
     'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
-    'v5e-8 x 2': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1), num_slices=2),
+    'v5e-8x2': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1), num_slices=2),
 }
 
 
@@ -239,7 +239,10 @@ def build_program(mesh, options) -> Program:
     rows = options.rows * mesh.size
     encoder = make_encoder(options.model, VOCABULARY, max_length=options.length, dtype='bfloat16')
     params = jax.eval_shape(lambda: init_params(encoder, 8, 0))['encoder']
-    tokens, position = array(mesh, batch_spec(mesh), jnp.int32, rows, options.length), array(mesh, batch_spec(mesh), jnp.int32, rows)
+    tokens, position = (
+        array(mesh, batch_spec(mesh), jnp.int32, rows, options.length),
+        array(mesh, batch_spec(mesh), jnp.int32, rows),
+    )
     encode = lambda params, *marked: encoder.apply({'params': params}, *marked)
     flops = encoder_flops(encoder, (rows, options.length), 3) / mesh.size
     return Program(encode, (shaped(mesh, WHOLE, params), tokens, position, position), 0, flops)

@@ -53,7 +53,9 @@ def mesh_of(devices: Sequence, data: int | None = None, model: int = 1, slices: 
         by_slice[getattr(device, 'slice_index', 0)].append(device)
     sizes = [len(members) for members in by_slice.values()]
     if slices is None and len(set(sizes)) > 1:
-        raise InputError(f'a mesh needs slices of equal size, and JAX sees slices of {sizes} devices: use some of them, or slices=1')
+        raise InputError(
+            f'a mesh needs slices of equal size, and JAX sees slices of {sizes} devices: use some of them, or slices=1'
+        )
     count = slices or len(by_slice)
     size = len(devices) // count
     data = data or size // model

@@ -18,7 +18,6 @@ import language_model_cases as cases
 from language_model_cases import K, Setting
 
 
-
 def softmax(x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)

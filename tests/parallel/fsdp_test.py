@@ -1,6 +1,5 @@
 """Parameters split over devices are gathered as they were, and trained as if they were whole."""
 
-
 import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
@@ -9,7 +8,6 @@ from opql_jax.parallel import fsdp
 from opql_jax.parallel.mesh import ROW_AXES, SLICE
 
 import eight_devices
-import fsdp_on_devices
 
 
 @pytest.fixture(scope='module')
@@ -20,7 +18,7 @@ def on_devices(tmp_path_factory):
     return np.load(output)
 
 
-@pytest.mark.parametrize('devices', fsdp_on_devices.MESHES)
+@pytest.mark.parametrize('devices', [*eight_devices.MESHES, '3'])
 def test_adam_makes_the_same_of_parts_as_of_the_whole(on_devices, devices):
     names = [name.removeprefix('0-') for name in on_devices if name.startswith('0-')]
     assert sum('kernel' in name for name in names) > 12  # parameters and two moments

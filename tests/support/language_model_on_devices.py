@@ -14,7 +14,6 @@ import language_model_cases as cases
 from eight_devices import MESHES
 
 
-
 def main(output):
     assert jax.device_count() == 8, jax.devices()
     kept = {}

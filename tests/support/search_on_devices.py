@@ -19,7 +19,6 @@ import search_cases
 from eight_devices import MESHES
 
 
-
 def main(output):
     assert jax.device_count() == 8, jax.devices()
     search_factored._chunk_rows = search_keys._chunk_rows = lambda *_: (

@@ -80,7 +80,9 @@ def main(prepared, model, memory, output, *names):
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
                 be_asked_to_stop(2, pause=0.1)
-        options = dict(num_steps=steps, data_shards=SHARDS, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None)
+        options = dict(
+            num_steps=steps, data_shards=SHARDS, checkpoint_every=2 * steps // 3, slices=2 if name == 'slices' else None
+        )
         metrics[name] = tiny_training.run(prepared, workdir, objective, init_from=model, **options)
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

@@ -1,13 +1,13 @@
 """Parameters before the first step."""
 
-import types
-
 import jax
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh
 
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import entity_table
+from opql_jax.parallel.mesh import ROW_AXES, SLICE
 from opql_jax.training import objectives, state, trainer
 
 import tiny_training
@@ -74,15 +74,16 @@ def test_what_no_device_can_hold_is_told_before_anything_is_compiled(prepared_di
         tiny_training.run(prepared_dir, tmp_path / 'large', objectives.Relations(rows=16), dry_run=True)
 
 
-def test_a_share_of_the_table_is_what_a_device_needs():
+@pytest.mark.parametrize('mesh', [AbstractMesh((8, 1), ROW_AXES), AbstractMesh((2, 8, 1), (SLICE, *ROW_AXES))], ids=str)
+def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh):
     params = {'encoder': {'kernel': np.zeros((10, 10), np.float32)}, 'entity_table': np.zeros((1000, 10), np.float32)}
     start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, trainer.make_optimizer(2)))
-    layout = entity_table.Layout(types.SimpleNamespace(size=8), 1000)
+    layout = entity_table.Layout(mesh, 1000)
     # A parameter, its gradient and two moments, float32, of 100 and of a share of 10,000 numbers; and counters.
     needed = 16 * (100 + 10_000 // 8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state.distributed, 'device_memory', lambda: needed + 100)
         state.check_memory(start, layout, lambda name: True)
         patch.setattr(state.distributed, 'device_memory', lambda: needed - 100)
-        with pytest.raises(trainer.TrainingError, match='8 devices'):
+        with pytest.raises(trainer.TrainingError, match=f'on each of {mesh.size} devices'):
             state.check_memory(start, layout, lambda name: True)

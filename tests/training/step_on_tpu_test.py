@@ -1,4 +1,4 @@
-"""What the TPU compiler makes of a training step on eight chips of v5e: a small encoder over 40,000 entities."""
+"""What the TPU compiler makes of a training step on eight chips of v5e, and on two slices of them: a small encoder over 40,000 entities."""
 
 import importlib.metadata
 import importlib.util
@@ -22,13 +22,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope='module')
-def compiled():
-    command = [sys.executable, PROGRAM, '--programs', 'relations', '--model', 'tiny', '--entities', str(ENTITIES), '--json']
+def compile_step(topology):
+    command = [sys.executable, PROGRAM, '--topologies', topology, '--programs', 'relations', '--model', 'tiny', '--json']
+    command += ['--entities', str(ENTITIES)]
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout)
+
+
+@pytest.fixture(scope='module')
+def compiled():
+    return compile_step('v5e-8')
 
 
 def test_parameters_are_gathered_and_their_gradients_summed_in_bfloat16(compiled):
@@ -49,3 +54,11 @@ def test_a_step_takes_the_cycles_that_it_took_when_it_was_last_changed(compiled)
     if (version := importlib.metadata.version('libtpu')) != LIBTPU:
         pytest.skip(f'the number is of libtpu {LIBTPU}, not {version}')
     assert compiled['estimated_cycles'] == pytest.approx(CYCLES, rel=0.1)
+
+
+def test_slices_exchange_each_chips_part_of_the_gradients_and_little_else(compiled):
+    """Of E in float32, of the encoder in bfloat16; what belongs to parameters and moments is no more than in one slice."""
+    slices, parts = compile_step('v5e-8x2'), (4 * ENTITIES * ENTITY_DIM + 2 * SPLIT) / CHIPS
+    assert parts < slices['bytes_of_other_slices'] < 1.1 * parts
+    assert slices['argument_bytes'] == pytest.approx(compiled['argument_bytes'], rel=0.01)
+    assert compiled['bytes_of_other_slices'] == 0
