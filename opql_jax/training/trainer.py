@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 # Steps after which the keys of a memory follow the entity table that is trained.
 REFRESH_EVERY = 5
+# Arrays that a warning names.
+_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,6 +215,8 @@ def train(
                     searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
                     batch = next(batches)
+                if step == start:
+                    warn_of_whole_arrays(batch, mesh)
                 progress.start_step(step, batch)
                 state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), searched)
                 progress.end_step(step, metrics)
@@ -318,6 +323,20 @@ def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) ->
         raise TrainingError(
             f'the encoder has no size, which the files in gin/models give ({str(error).splitlines()[0]})'
         ) from error
+
+
+def warn_of_whole_arrays(batch, mesh: Mesh) -> None:
+    """Logs which arrays of a process's batch the devices cannot share equally, so that each device works on all of their rows."""
+    devices, processes = mesh_lib.batch_devices(mesh), distributed.process_count()
+    arrays = {name: np.shape(array) for name, array in named_leaves(batch).items()}
+    whole = [f'{name} ({shape[0]})' for name, shape in arrays.items() if shape and shape[0] * processes % devices]
+    if whole:
+        _log.warning(
+            'each of %d devices works on all rows of %s, as they cannot share them equally: give the objective multiples of %d',
+            devices,
+            ', '.join(whole[:_NAMED]) + (f' and {len(whole) - _NAMED} more' if len(whole) > _NAMED else ''),
+            devices // math.gcd(devices, processes),
+        )
 
 
 def print_shapes(params, task: Task) -> None:

@@ -1,12 +1,14 @@
 """The train step: the same on any number of devices, changes what it may and nothing else, and can learn."""
 
 import json
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import AbstractMesh
 
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
@@ -94,6 +96,29 @@ def test_a_sampled_softmax_is_another_loss(on_devices):
     metrics = json.loads((on_devices / 'metrics.json').read_text())
     assert abs(metrics['sampled-1']['L_el'] - metrics['relations-1']['L_el']) > 0.01
     assert metrics['sampled-1']['L_el'] == pytest.approx(metrics['relations-1']['L_el'], rel=0.2)  # but an estimate of it
+
+
+@pytest.mark.parametrize(
+    ('processes', 'shape', 'told'),
+    [
+        (1, (8,), None),
+        (1, (6,), r'each of 6 devices works on all rows of pairs/0/tokens \(32\), .* and 3 more, .* multiples of 6'),
+        (3, (6,), None),  # the three batches have 96 rows
+        (5, (20,), None),
+        (1, (2, 16), None),
+        (1, (4, 16), 'each of 64 devices .* multiples of 64'),
+        (2, (4, 16), None),
+        (2, (4, 32), 'each of 128 devices .* multiples of 64'),
+    ],
+)
+def test_it_is_told_which_rows_devices_cannot_share(trained, caplog, monkeypatch, processes, shape, told):
+    prepared = Prepared(trained[0])
+    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    batch = objectives.Relations(rows=32).build(prepared, encoder, mesh_lib.make_mesh(1)).source[0]
+    monkeypatch.setattr(trainer.distributed, 'process_count', lambda: processes)
+    names = (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :]
+    trainer.warn_of_whole_arrays(batch, AbstractMesh((*shape, 1), names))
+    assert re.search(told, caplog.text) if told else not caplog.text
 
 
 def test_more_devices_than_there_are_is_an_error():
