@@ -22,6 +22,8 @@ from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import shard_memory
+from opql_jax.parallel.collectives import QueryLayout
+from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 
 ROWS_PER_TOPIC = 32
@@ -33,13 +35,11 @@ def compile_search(options, rows: int, num_devices: int, function):
     num_entities = rows // ROWS_PER_TOPIC
     topic = np.sort(rng.integers(0, num_entities, rows)).astype(np.int32)
     memory = shard_memory(topic, topic, rng.standard_normal((rows, half), np.float32), mesh)
-    by_rows = jax.NamedSharding(mesh, jax.P(mesh.axis_names))
-    table = rng.standard_normal((num_entities + -num_entities % mesh.size, half), np.float32)
-    table = jax.device_put(table, by_rows)
+    table = place(rng.standard_normal((num_entities, half), np.float32), Layout(mesh, num_entities))
     memory = jax.jit(with_keys)(memory, table)
     query = rng.standard_normal((2, options.queries, half), np.float32)
-    query_sharding = by_rows if options.queries % mesh.size == 0 else jax.NamedSharding(mesh, jax.P())
-    arguments = memory, table, jax.device_put(Queries(*query), query_sharding)
+    queries = jax.device_put(Queries(*query), jax.NamedSharding(mesh, QueryLayout.of(options.queries, mesh).spec))
+    arguments = memory, table, queries
     return jax.jit(lambda *arguments: function(*arguments, options.k)).lower(*arguments).compile(), arguments
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from opql_jax.parallel.mesh import ROW_AXES, slice_spec
+from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 
 
 def owned(ids, rows):
@@ -43,7 +43,8 @@ class QueryLayout(NamedTuple):
         """The layout of a number of queries over a mesh."""
         if queries % mesh.size:
             return cls(PartitionSpec(), PartitionSpec())
-        return cls(PartitionSpec(mesh.axis_names), slice_spec(queries, mesh))
+        everywhere = PartitionSpec((SLICE, *ROW_AXES)) if SLICE in mesh.shape else ROWS
+        return cls(everywhere, slice_spec(queries, mesh))
 
     @property
     def shared(self) -> bool:

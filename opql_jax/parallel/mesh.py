@@ -3,8 +3,8 @@
 One mesh with axes ('data', 'model') serves the project, and with an axis 'slice' before them where devices are of several slices, between
 which they exchange slowly: TPU slices joined by a data-centre network, or hosts of GPUs. Rows of the entity table and of a memory are
 split over all devices of a slice (ROWS), and each slice has all of them; a batch is split over 'slice' and 'data' (`batch_spec`), the
-queries of a search over all devices. Of the other parameters `fsdp` splits those that are large, within a slice too. So slices exchange
-the sums of gradients, and nothing else that grows.
+queries of a search over everything. Of the other parameters `fsdp` splits those that are large, within a slice too. Where other modules
+speak of all devices that rows are split over, those of a slice are meant.
 """
 
 import collections
@@ -24,17 +24,18 @@ ROWS = PartitionSpec(ROW_AXES)
 
 
 def make_mesh(data: int | None = None, model: int = 1, slices: int | None = None, local: bool = False) -> Mesh:
-    """Mesh with axes ('data', 'model') over the first data * model devices, or of each slice, where there are several.
+    """Mesh over the first data * model devices, of each slice where there are several.
 
     Args:
         data: devices of a slice along 'data'; all that are left by `model` if None.
         model: devices of a slice along 'model'.
-        slices: parts of equal size that the devices are taken as, in their order; the slices that they name themselves if None.
+        slices: groups of equal size that the devices are taken as, in the order of `jax.devices()`; the slices that they name
+            themselves if None.
         local: of this process only, for work that it does by itself.
 
     Raises:
-        InputError: more devices were asked for than there are, or fewer, where they are those of several processes; or slices differ
-            in size.
+        InputError: there are fewer devices than asked for, or more, where they are those of several processes; or slices cannot be
+            of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)
@@ -48,24 +49,30 @@ def make_mesh(data: int | None = None, model: int = 1, slices: int | None = None
 
 def mesh_of(devices: Sequence, data: int | None = None, model: int = 1, slices: int | None = None) -> Mesh:
     """`make_mesh` of given devices."""
-    by_slice = collections.defaultdict(list)
-    for device in devices:
-        by_slice[getattr(device, 'slice_index', 0)].append(device)
-    sizes = [len(members) for members in by_slice.values()]
-    if slices is None and len(set(sizes)) > 1:
-        raise InputError(
-            f'a mesh needs slices of equal size, and JAX sees slices of {sizes} devices: use some of them, or slices=1'
-        )
-    count = slices or len(by_slice)
-    size = len(devices) // count
-    data = data or size // model
-    asked = f'{data} x {model} devices' if count == 1 else f'{count} slices of {data} x {model} devices'
-    if count < 1 or data < 1 or data * model > size:
-        raise InputError(f'a mesh of {asked} was asked for, but JAX sees {len(devices)}')
-    ordered = np.asarray([device for index in sorted(by_slice) for device in by_slice[index]])
-    grid = ordered[: count * size].reshape(count, size)[:, : data * model].reshape(count, data, model)
+    if slices is None:
+        named = collections.defaultdict(list)
+        for device in devices:
+            named[getattr(device, 'slice_index', 0)].append(device)
+        groups = list(named.values())
+    elif slices < 1 or len(devices) % slices:
+        raise InputError(f'{len(devices)} devices cannot be taken as {slices} slices of equal size')
+    else:
+        size = len(devices) // slices
+        groups = [devices[start : start + size] for start in range(0, len(devices), size)]
+    sizes = [len(group) for group in groups]
+    fewest, parts = min(sizes), len(groups)
+    if data is None:
+        if fewest < max(sizes):
+            raise InputError(f'slices have {sizes} devices: say how many of each make the mesh, at most {fewest}, or slices=1')
+        data = max(fewest // max(model, 1), 1)
+    if min(data, model) < 1 or data * model > fewest:
+        asked, there = f'{data} x {model} devices', f'JAX sees {len(devices)}'
+        if parts > 1:
+            asked, there = f'{parts} slices of {asked}', f'a slice has {fewest}'
+        raise InputError(f'a mesh of {asked} was asked for, but {there}')
     # Auto axes: the newer default (Explicit) rejects gathers whose output sharding it cannot infer.
-    if count == 1:
+    grid = np.asarray([group[: data * model] for group in groups]).reshape(parts, data, model)
+    if parts == 1:
         return Mesh(grid[0], ROW_AXES, axis_types=(AxisType.Auto,) * 2)
     return Mesh(grid, (SLICE, *ROW_AXES), axis_types=(AxisType.Auto,) * 3)
 
@@ -78,6 +85,11 @@ def platform_of(mesh: Mesh) -> str:
 def row_devices(mesh: Mesh) -> int:
     """The number of devices that share the rows of a table: those of a slice."""
     return math.prod(mesh.shape[axis] for axis in ROW_AXES)
+
+
+def batch_devices(mesh: Mesh) -> int:
+    """The number of parts that a batch is split into."""
+    return mesh.shape.get(SLICE, 1) * mesh.shape['data']
 
 
 def batch_spec(mesh: Mesh) -> PartitionSpec:
@@ -104,12 +116,7 @@ def shard_batch(batch, mesh: Mesh):
     """Splits the first dimension of every array of a batch; arrays that do not divide evenly are replicated.
 
     Replication changes the place of the work, never the result, so a batch of any size is accepted. Of several processes each
-    gives its share, and the batch is theirs one after the other.
+    gives its share, and the batch is theirs one after the other, in the order in which the mesh has their devices.
     """
     whole, split, parts = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, batch_spec(mesh)), batch_devices(mesh)
     return jax.tree.map(lambda array: distributed.put_local_shards(np.asarray(array), whole, split, parts), batch)
-
-
-def batch_devices(mesh: Mesh) -> int:
-    """The number of parts that a batch is split into."""
-    return mesh.shape.get(SLICE, 1) * mesh.shape['data']

@@ -151,10 +151,12 @@ def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> N
         needed[name == 'entity_table'] += math.prod(x.shape) * x.dtype.itemsize  # gradients of the encoder are whole at first
     share, whole = needed[True] // mesh_lib.row_devices(layout.mesh), needed[False]
     if share + whole > limit:
+        devices, of_slice = layout.mesh.size, mesh_lib.row_devices(layout.mesh)
+        larger = 'more devices' if devices == of_slice else f'more than {of_slice} devices a slice (or slices=1, for {devices})'
         raise TrainingError(
-            f'{(share + whole) / 1e9:.1f} GB are needed on each of {layout.mesh.size} devices, which have {limit / 1e9:.1f} GB: {share / 1e9:.1f}'
+            f'{(share + whole) / 1e9:.1f} GB are needed on each of {devices} devices, which have {limit / 1e9:.1f} GB: {share / 1e9:.1f}'
             f' GB for a share of {layout.num_entities} rows of the entity table and of the encoder, with moments, and {whole / 1e9:.1f} GB for'
-            ' gradients and what every device has whole. Take more devices, a smaller entity_dim or fewer entities for the first, a smaller'
+            f' gradients and what every device has whole. Take {larger}, a smaller entity_dim or fewer entities for the first, a smaller'
             ' model for the second'
         )
 

@@ -57,7 +57,7 @@ class TrainConfig:
         keep_checkpoints: how many of the newest stay; all if None.
         data_devices: devices along the mesh's data axis, of each slice if there are several; all if None.
         slices: groups of devices that exchange fast among themselves and slowly with others, such as the hosts of a cluster. Each
-            holds E and the memory whole. Those that the devices name if None: TPU slices, GPUs joined by NVLink.
+            holds E and the memory whole. Those that the devices name if None: TPU slices; of GPUs, those of a host.
         data_shards: parts that the data are distributed over, each with batches of the size that the objective says, which the
             processes share; one per process if None. A run can go on with another number of processes, not of shards.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to <model>/profile.
@@ -216,7 +216,7 @@ def train(
                 with progress.timed('data'):
                     batch = next(batches)
                 if step == start:
-                    warn_of_whole_arrays(batch, mesh)
+                    warn_of_whole_arrays(batch, mesh, num_shards)
                 progress.start_step(step, batch)
                 state, metrics = step_fn(state, mesh_lib.shard_batch(batch, mesh), searched)
                 progress.end_step(step, metrics)
@@ -325,17 +325,24 @@ def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) ->
         ) from error
 
 
-def warn_of_whole_arrays(batch, mesh: Mesh) -> None:
-    """Logs which arrays of a process's batch the devices cannot share equally, so that each device works on all of their rows."""
+def warn_of_whole_arrays(batch, mesh: Mesh, num_shards: int) -> None:
+    """Logs which arrays of a process's batch the devices cannot share equally, so that each device works on all of their rows.
+
+    Args:
+        batch: of this process, from its part of `num_shards`.
+        mesh: what the batch is split over.
+        num_shards: parts that the data are distributed over, which give equal numbers of rows.
+    """
     devices, processes = mesh_lib.batch_devices(mesh), distributed.process_count()
     arrays = {name: np.shape(array) for name, array in named_leaves(batch).items()}
-    whole = [f'{name} ({shape[0]})' for name, shape in arrays.items() if shape and shape[0] * processes % devices]
-    if whole:
+    rows = {name: shape[0] * processes for name, shape in arrays.items() if shape}
+    if whole := [f'{name} ({n // num_shards})' for name, n in rows.items() if n % devices]:
         _log.warning(
-            'each of %d devices works on all rows of %s, as they cannot share them equally: give the objective multiples of %d',
+            'each of %d devices works on all rows of %s, whose numbers are no multiples of %d: change them in the objective, or the number of'
+            ' devices',
             devices,
             ', '.join(whole[:_NAMED]) + (f' and {len(whole) - _NAMED} more' if len(whole) > _NAMED else ''),
-            devices // math.gcd(devices, processes),
+            devices // math.gcd(devices, num_shards),
         )
 
 

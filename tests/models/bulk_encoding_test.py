@@ -133,8 +133,8 @@ def on_devices(folder, tmp_path_factory):
 
 def test_any_number_of_devices_gives_the_same_bits(pair_encoding, one_by_one, on_devices):
     assert_same(on_devices[f'{pair_encoding}-relations-1'], one_by_one)
-    for devices in (1, 2, 4, 8):
-        assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [devices]  # every batch lay on all of them
+    for devices, number in {'1': 1, '2': 2, '4': 4, '8': 8, '2x4': 8}.items():
+        assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [number]  # every batch lay on all of them
         np.testing.assert_array_equal(
             on_devices[f'{pair_encoding}-relations-{devices}'], on_devices[f'{pair_encoding}-relations-1']
         )

@@ -46,13 +46,16 @@ def test_of_each_slice_the_first_devices_are_taken():
     assert ids(mesh_of(TWO_SLICES, data=1, model=2)) == [[[0, 2]], [[1, 3]]]
 
 
-@pytest.mark.parametrize(('devices', 'slices', 'shape'), [(ONE, 4, (4, 2, 1)), (TWO_SLICES, 1, (8, 1)), (ONE, 3, (3, 2, 1))])
-def test_slices_that_are_asked_for_are_taken_instead(devices, slices, shape):
-    mesh = mesh_of(devices, slices=slices)
-    assert mesh.devices.shape == shape
-    # Devices of one slice are still neighbours.
-    named = [device.slice_index for device in mesh.devices.flat]
-    assert named == sorted(named)
+@pytest.mark.parametrize(
+    ('devices', 'slices', 'expected'),
+    [(ONE, 4, [[[0], [1]], [[2], [3]], [[4], [5]], [[6], [7]]]), (TWO_SLICES, 1, [[n] for n in range(8)])],
+)
+def test_slices_that_are_asked_for_are_taken_instead_in_the_order_of_devices(devices, slices, expected):
+    assert ids(mesh_of(devices, slices=slices)) == expected
+
+
+def test_of_slices_that_differ_in_size_as_many_devices_are_taken_as_is_said():
+    assert ids(mesh_of(TWO_SLICES[:7], data=3)) == [[[0], [2], [4]], [[1], [3], [5]]]
 
 
 def test_what_slices_cannot_share_equally_is_whole_in_each():
@@ -67,11 +70,13 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
     ('devices', 'asked', 'message'),
     [
         (ONE, {'data': 9}, 'a mesh of 9 x 1 devices was asked for, but JAX sees 8'),
-        (TWO_SLICES, {'data': 5}, 'a mesh of 2 slices of 5 x 1 devices was asked for, but JAX sees 8'),
-        (ONE, {'slices': 9}, 'a mesh of 9 slices of 0 x 1 devices was asked for, but JAX sees 8'),
-        (ONE, {'slices': -1}, 'a mesh of -1 slices'),
-        (ONE, {'model': 16}, 'a mesh of 0 x 16 devices was asked for, but JAX sees 8'),
-        (TWO_SLICES[:3], {}, r'slices of \[2, 1\] devices: use some of them, or slices=1'),
+        (ONE, {'data': 0}, 'a mesh of 0 x 1 devices was asked for, but JAX sees 8'),
+        (TWO_SLICES, {'data': 5}, 'a mesh of 2 slices of 5 x 1 devices was asked for, but a slice has 4'),
+        (ONE, {'model': 16}, 'a mesh of 1 x 16 devices was asked for, but JAX sees 8'),
+        (ONE, {'model': 0}, 'a mesh of 8 x 0 devices was asked for, but JAX sees 8'),
+        (ONE, {'slices': 3}, '8 devices cannot be taken as 3 slices of equal size'),
+        (ONE, {'slices': 0}, '8 devices cannot be taken as 0 slices'),
+        (TWO_SLICES[:3], {}, r'slices have \[2, 1\] devices: say how many of each make the mesh, at most 1, or slices=1'),
     ],
 )
 def test_a_mesh_that_there_are_no_devices_for_is_an_error(devices, asked, message):

@@ -3,7 +3,7 @@
     python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT
 
 Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of their last steps. The run
-'relations-8 then 3' is one that went on with 3 devices, 'relations-8 then 4 then 1' one that went on twice.
+'relations-8 then 3' is one that went on with 3 devices, 'relations-2x4 then 4 then 1' one that went on twice.
 """
 
 import json
@@ -58,8 +58,8 @@ def main(prepared, model, memory, output):
             run(f'{stage}-{devices}', stage, devices)
     run('relations-8 then 3', 'relations', 8, num_steps=STEPS - 1)
     run('relations-8 then 3', 'relations', 3)
-    for done, devices in enumerate((8, 4, 1), start=1):
-        run('relations-8 then 4 then 1', 'relations', devices, num_steps=done)
+    for done, devices in enumerate(('2x4', 4, 1), start=1):
+        run('relations-2x4 then 4 then 1', 'relations', devices, num_steps=done)
     pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
 
 

@@ -74,8 +74,15 @@ def test_what_no_device_can_hold_is_told_before_anything_is_compiled(prepared_di
         tiny_training.run(prepared_dir, tmp_path / 'large', objectives.Relations(rows=16), dry_run=True)
 
 
-@pytest.mark.parametrize('mesh', [AbstractMesh((8, 1), ROW_AXES), AbstractMesh((2, 8, 1), (SLICE, *ROW_AXES))], ids=str)
-def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh):
+@pytest.mark.parametrize(
+    ('mesh', 'more'),
+    [
+        (AbstractMesh((8, 1), ROW_AXES), 'devices'),
+        (AbstractMesh((2, 8, 1), (SLICE, *ROW_AXES)), r'than 8 devices a slice \(or slices=1, for 16\)'),
+    ],
+    ids=['one slice', 'two slices'],
+)
+def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh, more):
     params = {'encoder': {'kernel': np.zeros((10, 10), np.float32)}, 'entity_table': np.zeros((1000, 10), np.float32)}
     start = jax.eval_shape(lambda: state.init_state(params, lambda name: True, trainer.make_optimizer(2)))
     layout = entity_table.Layout(mesh, 1000)
@@ -85,5 +92,5 @@ def test_a_share_of_the_table_of_a_slice_is_what_a_device_needs(mesh):
         patch.setattr(state.distributed, 'device_memory', lambda: needed + 100)
         state.check_memory(start, layout, lambda name: True)
         patch.setattr(state.distributed, 'device_memory', lambda: needed - 100)
-        with pytest.raises(trainer.TrainingError, match=f'on each of {mesh.size} devices'):
+        with pytest.raises(trainer.TrainingError, match=rf'on each of {mesh.size} devices.* Take more {more}, a'):
             state.check_memory(start, layout, lambda name: True)

@@ -10,6 +10,7 @@ import optax
 import pytest
 from jax.sharding import AbstractMesh
 
+from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import objectives, state, trainer
@@ -85,9 +86,9 @@ def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, t
 
 
 def test_a_run_resumes_on_another_number_of_devices(on_devices):
-    """Eight devices, then three, whose table is padded, or four and one; that the result is the same is said above."""
+    """Eight devices, then three, whose table is padded, or two slices of four, four devices and one; that the result is the same is said above."""
     metrics = json.loads((on_devices / 'metrics.json').read_text())
-    assert {'relations-8 then 3', 'relations-8 then 4 then 1'} <= metrics.keys()
+    assert {'relations-8 then 3', 'relations-2x4 then 4 then 1'} <= metrics.keys()
     assert tiny_training.params_of(on_devices / 'relations-8 then 3', step=2)['entity_table'].shape == (40, 8)
     assert tiny_training.params_of(on_devices / 'relations-8 then 3')['entity_table'].shape == (40, 8)
 
@@ -99,25 +100,29 @@ def test_a_sampled_softmax_is_another_loss(on_devices):
 
 
 @pytest.mark.parametrize(
-    ('processes', 'shape', 'told'),
+    ('rows', 'shards', 'processes', 'shape', 'told'),
     [
-        (1, (8,), None),
-        (1, (6,), r'each of 6 devices works on all rows of pairs/0/tokens \(32\), .* and 3 more, .* multiples of 6'),
-        (3, (6,), None),  # the three batches have 96 rows
-        (5, (20,), None),
-        (1, (2, 16), None),
-        (1, (4, 16), 'each of 64 devices .* multiples of 64'),
-        (2, (4, 16), None),
-        (2, (4, 32), 'each of 128 devices .* multiples of 64'),
+        (32, 1, 1, (8,), None),
+        (32, 1, 1, (6,), r'each of 6 devices works on all rows of pairs/0/tokens \(32\), .* and 3 more, .* no multiples of 6:'),
+        (24, 1, 1, (6,), None),
+        (32, 3, 3, (6,), None),  # the three batches have 96 rows
+        (32, 5, 1, (20,), None),
+        (32, 1, 1, (2, 16), None),
+        (32, 1, 1, (4, 16), 'each of 64 devices .* no multiples of 64:'),
+        (64, 1, 1, (4, 16), None),
+        (32, 2, 2, (4, 16), None),
+        (32, 2, 1, (4, 32), r'each of 128 devices .* tokens \(32\), .* no multiples of 64:'),
+        (64, 2, 2, (4, 32), None),
     ],
 )
-def test_it_is_told_which_rows_devices_cannot_share(trained, caplog, monkeypatch, processes, shape, told):
+def test_it_is_told_which_rows_devices_cannot_share(trained, caplog, monkeypatch, rows, shards, processes, shape, told):
     prepared = Prepared(trained[0])
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    batch = objectives.Relations(rows=32).build(prepared, encoder, mesh_lib.make_mesh(1)).source[0]
+    source = objectives.Relations(rows=rows).build(prepared, encoder, mesh_lib.make_mesh(1)).source
+    batch = next(pipeline.batches([source.shard(i, shards) for i in range(shards // processes)], 0, 1))
     monkeypatch.setattr(trainer.distributed, 'process_count', lambda: processes)
     names = (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :]
-    trainer.warn_of_whole_arrays(batch, AbstractMesh((*shape, 1), names))
+    trainer.warn_of_whole_arrays(batch, AbstractMesh((*shape, 1), names), shards)
     assert re.search(told, caplog.text) if told else not caplog.text
 
 
