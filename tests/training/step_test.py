@@ -111,7 +111,7 @@ def test_a_sampled_softmax_is_another_loss(on_devices):
         (32, 1, 1, (4, 16), 'each of 64 devices .* no multiples of 64:'),
         (64, 1, 1, (4, 16), None),
         (32, 2, 2, (4, 16), None),
-        (32, 2, 1, (4, 32), r'each of 128 devices .* tokens \(32\), .* no multiples of 64:'),
+        (32, 2, 1, (4, 32), r'each of 128 devices .* pairs/0/tokens \(32\), .* no multiples of 64:'),
         (64, 2, 2, (4, 32), None),
     ],
 )

@@ -72,15 +72,16 @@ def assert_same_end(workdir, metrics, uninterrupted):
 
 @pytest.mark.parametrize('objective', OBJECTIVES)
 def test_a_resumed_run_ends_exactly_as_an_uninterrupted_one(inputs, uninterrupted, objective, tmp_path, caplog):
-    shutil.copytree(uninterrupted[objective].workdir / 'checkpoints' / '4', tmp_path / 'checkpoints' / '4')
+    workdir = tmp_path / 'work'
+    shutil.copytree(uninterrupted[objective].workdir / 'checkpoints' / '4', workdir / 'checkpoints' / '4')
     for name in ('model.json', 'tokenizer.json'):
-        shutil.copy(uninterrupted[objective].workdir / name, tmp_path / name)
+        shutil.copy(uninterrupted[objective].workdir / name, workdir / name)
     before, after = (tiny_training.state_of(uninterrupted[objective].workdir, step) for step in (4, STEPS))
     assert any(not np.array_equal(before[name], after[name]) for name in before)  # there was something left to do
     with caplog.at_level(logging.INFO, 'opql_jax'):
-        metrics = go_on(inputs, objective, tmp_path)
-    assert f'resuming {tmp_path} at step 4 of 6' in caplog.text
-    assert_same_end(tmp_path, metrics, uninterrupted[objective])
+        metrics = go_on(inputs, objective, workdir)
+    assert f'resuming {workdir} at step 4 of 6' in caplog.text
+    assert_same_end(workdir, metrics, uninterrupted[objective])
 
 
 def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupted, tmp_path, monkeypatch):
