@@ -23,11 +23,15 @@ def _collectives(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield ('all-reduce-scatter' if name.startswith('all-reduce-scatter') else kind), _ARRAY.findall(shapes)
 
 
+def _size(bits: str, dims: str) -> int:
+    """Bytes of an array as `_ARRAY` finds it."""
+    return int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)  # a bool takes a byte
+
+
 def _received(bits: str, dims: str, kind: str, devices: int) -> int:
     """Bytes that a device receives for an array that a collective makes."""
-    size = int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)  # a bool takes a byte
     # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one device's share.
-    return round({'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices * size)
+    return round({'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1) * (devices - 1) / devices * _size(bits, dims))
 
 
 def received_bytes(compiled, devices: int) -> dict[str, int]:
@@ -43,10 +47,7 @@ def received_bytes(compiled, devices: int) -> dict[str, int]:
 def bytes_of_other_slices(text: str) -> int:
     """Bytes that a TPU receives from other slices in one run, from the text of a compiled program: their hosts pass them on."""
     received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
-    return sum(
-        int(bits or 8) // 8 * math.prod(map(int, filter(None, dims.split(','))))
-        for bits, dims in _ARRAY.findall(' '.join(received))
-    )
+    return sum(_size(*array) for array in _ARRAY.findall(' '.join(received)))
 
 
 def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:

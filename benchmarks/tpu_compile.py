@@ -239,10 +239,8 @@ def build_program(mesh, options) -> Program:
     rows = options.rows * mesh.size
     encoder = make_encoder(options.model, VOCABULARY, max_length=options.length, dtype='bfloat16')
     params = jax.eval_shape(lambda: init_params(encoder, 8, 0))['encoder']
-    tokens, position = (
-        array(mesh, batch_spec(mesh), jnp.int32, rows, options.length),
-        array(mesh, batch_spec(mesh), jnp.int32, rows),
-    )
+    by_row = functools.partial(array, mesh, batch_spec(mesh), jnp.int32, rows)
+    tokens, position = by_row(options.length), by_row()
     encode = lambda params, *marked: encoder.apply({'params': params}, *marked)
     flops = encoder_flops(encoder, (rows, options.length), 3) / mesh.size
     return Program(encode, (shaped(mesh, WHOLE, params), tokens, position, position), 0, flops)

@@ -121,17 +121,17 @@ def put(array, sharding: jax.sharding.Sharding) -> jax.Array:
 
 
 def put_local_shards(
-    array: np.ndarray, replicated: jax.sharding.Sharding, split: jax.sharding.Sharding, num_devices: int
+    array: np.ndarray, replicated: jax.sharding.Sharding, split: jax.sharding.Sharding, num_parts: int
 ) -> jax.Array:
     """Places the arrays of all processes, concatenated along the first dimension.
 
     Args:
         array: this process's part, of the same shape in each; a scalar is the same number in each.
         replicated: the sharding of the result if its rows cannot be split evenly.
-        split: the sharding otherwise, equal parts of the rows on each of `num_devices` devices.
-        num_devices: of the mesh.
+        split: the sharding otherwise, by rows into `num_parts` equal parts.
+        num_parts: see `split`.
     """
-    if array.ndim and array.shape[0] * process_count() % num_devices == 0:
+    if array.ndim and array.shape[0] * process_count() % num_parts == 0:
         if process_count() == 1:
             return jax.device_put(array, split)
         return jax.make_array_from_process_local_data(split, array)

@@ -99,7 +99,7 @@ def batch_spec(mesh: Mesh) -> PartitionSpec:
 
 def slice_spec(count: int, mesh: Mesh) -> PartitionSpec:
     """How `count` rows are split that every device of a slice works on: over slices, or not at all where they cannot share them equally."""
-    return PartitionSpec(SLICE) if count % mesh.shape.get(SLICE, 1) == 0 and SLICE in mesh.shape else PartitionSpec()
+    return PartitionSpec(SLICE) if SLICE in mesh.shape and count % mesh.shape[SLICE] == 0 else PartitionSpec()
 
 
 def sum_over_slices(x, split: PartitionSpec):

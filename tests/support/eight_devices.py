@@ -18,9 +18,15 @@ MESHES = {
 }
 
 
+def slices_and_devices(mesh: str) -> tuple[int | None, int]:
+    """How many slices a mesh of such a name has, None if they are not said, and how many devices each."""
+    *slices, devices = map(int, mesh.split('x'))
+    return (slices[0] if slices else None), devices
+
+
 def row_devices(mesh: str) -> int:
     """The number of devices that the rows of a table are split over."""
-    return int(mesh.split('x')[-1])
+    return slices_and_devices(mesh)[1]
 
 
 def run(script: str, *arguments) -> None:

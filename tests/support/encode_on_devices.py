@@ -1,4 +1,4 @@
-"""Encodes the pairs of a prepared folder on 1, 2, 4 and 8 devices, and on two slices of four; run by bulk_encoding_test.py in a process with 8 virtual ones.
+"""Encodes the pairs of a prepared folder on several meshes; run by bulk_encoding_test.py in a process with 8 virtual devices.
 
     python tests/support/encode_on_devices.py PREPARED OUTPUT
 
@@ -15,14 +15,15 @@ from opql_jax.models.bulk_encoding import PAIR_ENCODINGS
 from opql_jax.parallel.mesh import make_mesh
 
 import bulk_encoding_cases
+from eight_devices import slices_and_devices
 
 
 def main(prepared, output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
     for pair_encoding, devices in itertools.product(PAIR_ENCODINGS, ('1', '2', '4', '8', '2x4')):
-        *slices, data = map(int, devices.split('x'))
-        mesh = make_mesh(data, slices=slices[0] if slices else None)
+        slices, data = slices_and_devices(devices)
+        mesh = make_mesh(data, slices=slices)
         encode, rows = bulk_encoding_cases.make(prepared, pair_encoding, lengths=(72, 136), mesh=mesh)
         batched, lay_on = encode.batched, set()
         apply = batched._apply

@@ -79,10 +79,10 @@ def train(mesh, split: bool):
 def main(output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
-    for devices, shape in {'0': MESHES['1'], **MESHES}.items():
+    for seed, (devices, shape) in enumerate({'0': MESHES['1'], **MESHES}.items()):
         mesh = make_mesh(**shape)
         if devices != '0':
-            check_that_parts_are_the_whole(mesh, np.random.default_rng(0))
+            check_that_parts_are_the_whole(mesh, np.random.default_rng(seed))
         for path, leaf in jax.tree.leaves_with_path(train(mesh, split=devices != '0')):
             found[f'{devices}-{jax.tree_util.keystr(path)}'] = leaf
     np.savez(output, **found)

@@ -16,6 +16,7 @@ import optax
 from opql_jax.training import objectives, trainer
 
 import tiny_training
+from eight_devices import slices_and_devices
 
 # Or slices x devices of each. 3 does not divide the 40 entities, so that E is padded.
 DEVICES = {
@@ -42,7 +43,7 @@ def main(prepared, model, memory, output):
     metrics = {}
 
     def run(workdir, stage, devices, num_steps=STEPS):
-        *slices, devices = map(int, str(devices).split('x'))
+        slices, devices = slices_and_devices(str(devices))
         metrics[workdir] = tiny_training.run(
             prepared,
             pathlib.Path(output, workdir),
@@ -50,7 +51,7 @@ def main(prepared, model, memory, output):
             num_steps=num_steps,
             init_from=model,
             data_devices=devices,
-            slices=slices[0] if slices else None,
+            slices=slices,
         )
 
     for stage in choices:
