@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import bisect
 import concurrent.futures
 import contextlib
@@ -82,7 +83,7 @@ class Prompt:
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
         self._folded: list[tuple[str, str]] | None = None
-        self._calls: list[threading.Thread] = []
+        self._calls: list[concurrent.futures.Future] = []
 
     def run(self, line: str) -> None:
         """Answers a question or obeys a command, and prints what comes of it; what is wrong with it is told in a line."""
@@ -153,21 +154,28 @@ class Prompt:
     def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:
         """The result of a call in another thread. Ctrl-C ends the wait for it; raised inside of JAX it might leave that broken."""
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
+        ended = threading.Lock()
+        ended.acquire()
 
         def call() -> None:
             try:
                 result.set_result(function(*arguments, **keywords))
             except Exception as error:
                 result.set_exception(error)
+            finally:
+                ended.release()
 
-        thread = threading.Thread(target=call, daemon=True)
-        self._calls = [*(call for call in self._calls if call.is_alive()), thread]
-        thread.start()
+        self._calls = [*(call for call in self._calls if not call.done()), result]
+        # A lock alone is waited for, not `Thread.start` or an unfinished `Future.result`: Ctrl-C inside of their conditions raises
+        # a RuntimeError now and then. Not for ever, as Python misses a Ctrl-C that comes just before a wait begins.
+        _thread.start_new_thread(call, ())
+        while not ended.acquire(timeout=0.5):
+            pass
         return result.result()
 
     def leave(self) -> None:
         """Ends the process if a call goes on that nobody waits for: Python cannot end beside a thread of JAX."""
-        if any(call.is_alive() for call in self._calls):
+        if not all(call.done() for call in self._calls):
             sys.stdout.flush()
             os._exit(0)
 
