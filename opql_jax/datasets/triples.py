@@ -5,10 +5,13 @@ of the relation are read as spaces. Both readers build on a reader of text, whos
 """
 
 import dataclasses
+import itertools
 import logging
 import os
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention
@@ -85,7 +88,7 @@ def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document
         start, key = vocab.names[head], vocab.keys[head]
         text = f'{start} {relation} {vocab.names[tail]}'
         mentions = Mention(0, len(start), key), Mention(len(text) - len(vocab.names[tail]), len(text), vocab.keys[tail])
-        documents.append(Document(str(number), start, text, mentions, key))
+        documents.append(Document(f'triple-{number}', start, text, mentions, key))
     return documents
 
 
@@ -124,20 +127,28 @@ class WithTriples(_TextAndTriples):
 
 @dataclasses.dataclass(frozen=True)
 class Triples(_TextAndTriples):
-    """A KB in place of a text: every triple is a passage, so that a memory made of it holds the KB's facts (FaE's memory).
+    """A KB in place of a text or beside it: every triple is a passage, so that a memory made of it holds the KB's facts (FaE's memory).
 
     Attributes:
-        text: a reader, for its entities and questions; its documents matter only to `about_text`.
+        text: a reader, for its entities and questions; its documents matter only to `about_text` and `beside_text`.
         path: the triples.
         about_text: only triples whose head is the title entity of a document, for questions that are restricted alike.
+        beside_text: the documents of the text come first, as one memory of both is made of them.
+        share: of the triples, in (0, 1]: each is drawn with this probability, the same ones each time.
     """
 
     about_text: bool = False
+    beside_text: bool = False
+    share: float = 1.0
 
     def read(self, rejected_path):
+        if not 0 < self.share <= 1:
+            raise InputError(f'share: {self.share} of the triples is not in (0, 1]')
         vocab, documents = super().read(rejected_path)
         triples = read_triples(self.path, vocab)
         if self.about_text:
             about = {document.title_entity for document in documents}
             triples = [triple for triple in triples if vocab.keys[triple.head] in about]
-        return vocab, documents_of(triples, vocab)
+        drawn = np.random.default_rng(0).random(len(triples)) < self.share
+        facts = documents_of(list(itertools.compress(triples, drawn)), vocab)
+        return vocab, [*documents, *facts] if self.beside_text else facts

@@ -7,6 +7,7 @@ from opql_jax.recipes import (
     demo,
     encoder,
     fewshot,
+    growth,
     little_training,
     lm_world,
     metaqa,
@@ -31,6 +32,7 @@ RECIPES = {
         lm_world,
         open_questions,
         paper,
+        growth,
         retrieval,
     )
     for recipe in module.RECIPES

@@ -5,6 +5,7 @@ rows share a folder, and in it all steps that they have in common.
 """
 
 import functools
+from collections.abc import Sequence
 
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
 
@@ -36,15 +37,23 @@ def pretrained(options: Options, ablation: str = '') -> list[Step]:
 
 
 def followed(
-    options: Options, row: str, model: str, memory: str, gin_file: str, text: str = 'text', seed: int = 0
+    options: Options,
+    row: str,
+    model: str,
+    memory: str,
+    gin_file: str,
+    text: str = 'text',
+    seed: int = 0,
+    splits: Sequence[str] = SPLITS,
+    **bindings,
 ) -> list[Step]:
     """Following over a memory, trained and evaluated."""
     there = [
-        f'{hops}-hop/{split}' for split in SPLITS for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
+        f'{hops}-hop/{split}' for split in splits for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
     ]
     follower = f'follow-{row}'
     return [
-        train(follower, gin_file, options, INIT_FROM=model, SEED=options.seed + seed, TEXT=text, MEMORY=memory),
+        train(follower, gin_file, options, INIT_FROM=model, SEED=options.seed + seed, TEXT=text, MEMORY=memory, **bindings),
         evaluate(f'results/{row}', follower, memory, there, text),
     ]
 
@@ -95,7 +104,7 @@ def kv_memory(options: Options) -> list[Step]:
 
 
 def with_kb(options: Options, row: str, data_gin: str, align: str) -> list[Step]:
-    """A system that is trained on the knowledge base."""
+    """A system that reads the knowledge base."""
     text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
     return [
         prepared(options),
@@ -115,6 +124,11 @@ def drkit(options: Options) -> list[Step]:
 def fae_kb(options: Options) -> list[Step]:
     """Upper bound: a memory of the knowledge base's triples in place of the text."""
     return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
+
+
+def opql_and_kb(options: Options) -> list[Step]:
+    """OPQL over text and knowledge base: half of the triples beside the passages, in one memory."""
+    return with_kb(options, 'opql-and-kb', 'gin/data/metaqa_and_kb.gin', 'align')
 
 
 _opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
@@ -143,5 +157,6 @@ RECIPES = [
         ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
         ('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', drkit),
         ('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),
+        ('opql-and-kb', "OPQL: one memory of the text and of half of the knowledge base's triples", opql_and_kb),
     )
 ]

@@ -123,6 +123,22 @@ def test_triples_can_be_those_about_the_text(folder):
     assert {d.title_entity for d in documents} == {'Up'}
 
 
+def test_triples_can_come_beside_the_text_and_a_share_of_them_is_drawn_alike_each_time(folder):
+    _, passages = MetaQA(str(folder)).read(folder / 'rejected.jsonl')
+    read = lambda **options: as_text(folder, **options).read(folder / 'rejected.jsonl')[1]
+    assert read(beside_text=True) == [*passages, *read()]
+    with open(folder / 'kb.txt', 'a') as file:
+        file.writelines(f'{head}|has_tags|{tail}\n' for head in NAMES for tail in NAMES)
+    every, drawn = read(), read(share=0.5)
+    assert drawn == read(share=0.5) and {d.text for d in drawn} < {d.text for d in every}
+    assert abs(len(drawn) - len(every) / 2) < 3 * (len(every) / 4) ** 0.5
+    prepared = prepared_of(as_text(folder, beside_text=True, share=0.5), folder / 'prepared')
+    assert len(prepared.passages) == 1 + len(drawn)
+    for share in (0, 1.5, float('nan')):
+        with pytest.raises(InputError, match='share: .* is not in'):
+            read(share=share)
+
+
 def test_only_the_baselines_depend_on_the_knowledge_base(folder):
     """OPQL reads text: neither its files nor what identifies its prepared folder know of kb.txt."""
     plain = MetaQA(str(folder))

@@ -1,0 +1,82 @@
+"""As it grows: MetaQA's rows with fewer training questions, fewer training pairs, and fewer or more layers.
+
+A row is `metaqa/opql` but for its training questions or layers, or `metaqa/opql-pretrained` but for the pairs of L_rel. `documents` of the
+recipe `demo` is the same for the number of entries. `layers-2` is OPQL as it is.
+"""
+
+import functools
+import pathlib
+
+import numpy as np
+
+from opql_jax.core import files
+from opql_jax.corpus.json_lines import read_lines
+from opql_jax.recipes.metaqa import HOPS, followed, gin, prepared, pretrained
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
+
+SPLITS = ('dev',)
+
+
+def fewer_questions(source: str, folder: str, count: int, seed: int) -> None:
+    """Writes MetaQA's folder with at most `count` training questions of each number of hops, drawn at random."""
+    for name in ('passages.jsonl', 'entities.txt', *(f'{hops}-hop/dev.txt' for hops in HOPS)):
+        with files.atomic_path(pathlib.Path(folder, name)) as path:
+            files.copy(pathlib.Path(source, name), path)
+    for hops in HOPS:
+        lines = [line for _, line in read_lines(pathlib.Path(source, f'{hops}-hop/train.txt')) if line.strip()]
+        drawn = np.sort(np.random.default_rng(seed).permutation(len(lines))[:count])
+        with files.atomic_path(pathlib.Path(folder, f'{hops}-hop/train.txt')) as path:
+            path.write_text(''.join(f'{lines[i]}\n' for i in drawn), encoding='utf-8')
+
+
+def questions(options: Options, count: int) -> list[Step | Function]:
+    """OPQL that learns from `count` training questions of each number of hops."""
+    row = f'questions-{count}'
+    folder, text = f'{{out}}/metaqa-{row}', f'text-{row}'
+    source = {'source': options.file('metaqa'), 'folder': folder, 'count': count, 'seed': options.seed}
+    return [
+        prepared(options),
+        *pretrained(options),
+        Function(f'metaqa-{row}', fewer_questions, source, f'metaqa-{row}'),
+        prepare(text, 'gin/data/metaqa.gin', DATA_DIR=folder, TOKENIZER='{out}/text/tokenizer.json'),
+        train(f'align-{row}', gin('align'), options, INIT_FROM='relations', TEXT=text),
+        build_memory(f'memory-{row}', f'align-{row}', text),
+        *followed(options, row, f'align-{row}', f'memory-{row}', gin('follow'), text, splits=SPLITS),
+    ]
+
+
+def pairs(options: Options, count: int | str) -> list[Step]:
+    """OPQL-pretrained whose L_rel learns from the `count` pairs of the highest mutual information, or from 'all'."""
+    row = f'pairs-{count}'
+    best = {'objectives.Relations.max_pairs': None if count == 'all' else count}
+    return [
+        prepared(options),
+        train('entities', gin('entities'), options),
+        train(f'relations-{row}', gin('relations'), options, INIT_FROM='entities', **best),
+        build_memory(f'memory-{row}', f'relations-{row}'),
+        *followed(options, row, f'relations-{row}', f'memory-{row}', gin('follow'), splits=SPLITS),
+    ]
+
+
+def layers(options: Options, count: int) -> list[Step]:
+    """OPQL with an encoder of `count` layers."""
+    row = f'layers-{count}'
+    encoder = {'encoder.RelationEncoder.num_layers': count}
+    stages = [('entities', {}), ('relations', {'INIT_FROM': f'entities-{row}'}), ('align', {'INIT_FROM': f'relations-{row}'})]
+    return [
+        prepared(options),
+        *(train(f'{stage}-{row}', gin(stage), options, **start, **encoder) for stage, start in stages),
+        build_memory(f'memory-{row}', f'align-{row}'),
+        *followed(options, row, f'align-{row}', f'memory-{row}', gin('follow'), splits=SPLITS, **encoder),
+    ]
+
+
+RECIPES = [
+    Recipe(f'growth/{build.__name__}-{count}', summary.format(count), functools.partial(build, count=count))
+    for build, summary, counts in (
+        (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
+        (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
+        (layers, 'OPQL, all questions, layers of the encoder: {}', (1, 2, 4)),
+    )
+    for count in counts
+]
