@@ -1,5 +1,6 @@
 """Every benchmark runs, at a tiny size, and prints one JSON object a line with what its subject is measured by."""
 
+import collections
 import importlib.util
 import json
 import os
@@ -10,6 +11,8 @@ import sys
 import pytest
 
 from opql_jax.kb.index_text import index_text
+
+import answered_metaqa
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
@@ -30,6 +33,7 @@ TINY = {
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
+    'metaqa_errors': ('', 'right_of_stated'),
     'mention_kinds': ('--documents 10', 'accuracy'),
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
@@ -89,6 +93,9 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
         options += f' --kb {folder / "kb"} --data {metaqa}'
         if name == 'calibration':
             options += f' --questions {_questions_about(few, metaqa, folder / "questions.jsonl")}'
+    if name == 'metaqa_errors':
+        kb, metaqa = answered_metaqa.write(request.getfixturevalue('tmp_path'))
+        options += f'--kb {kb} --data {metaqa}'
     command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -100,6 +107,14 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
         assert lines[-1]['kills'] == 1 and lines[-1]['other_version'] == 0
     if name == 'memory_scaling':
         assert lines[-1]['received_bytes'] == lines[-1]['formula_bytes'] > 0
+    if name == 'metaqa_errors':
+        for line, asked in zip(lines, answered_metaqa.ASKED.values(), strict=True):
+            causes = [cause for *_, cause in asked]
+            assert line['wrong'] == dict(collections.Counter(filter(None, causes)))
+            assert line['right'] == causes.count(None) / len(causes)
+            led = len(causes) - causes.count('no path')
+            assert line['any_path'] == led / len(causes)
+            assert line['stated'] == (led - causes.count('not stated')) / len(causes)
     if name == 'scaling':
         assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
         assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1

@@ -6,6 +6,8 @@ recipe `demo` is the same for the number of entries. `layers-2` is OPQL as it is
 
 import functools
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +63,7 @@ def pairs(options: Options, count: int | str) -> list[Step]:
 def layers(options: Options, count: int) -> list[Step]:
     """OPQL with an encoder of `count` layers."""
     row = f'layers-{count}'
-    encoder = {'encoder.RelationEncoder.num_layers': count}
+    encoder: dict[str, Any] = {'encoder.RelationEncoder.num_layers': count}
     stages = [('entities', {}), ('relations', {'INIT_FROM': f'entities-{row}'}), ('align', {'INIT_FROM': f'relations-{row}'})]
     return [
         prepared(options),
@@ -71,12 +73,13 @@ def layers(options: Options, count: int) -> list[Step]:
     ]
 
 
+CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
+    (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
+    (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
+    (layers, 'OPQL, all questions, layers of the encoder: {}', (1, 2, 4)),
+)
 RECIPES = [
     Recipe(f'growth/{build.__name__}-{count}', summary.format(count), functools.partial(build, count=count))
-    for build, summary, counts in (
-        (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
-        (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
-        (layers, 'OPQL, all questions, layers of the encoder: {}', (1, 2, 4)),
-    )
+    for build, summary, counts in CURVES
     for count in counts
 ]
