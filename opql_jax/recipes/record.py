@@ -140,7 +140,7 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the checkout, with '+' after it if files differ from it; 'unknown' outside of a checkout."""
+    """The commit of the checkout, with '+' after it if files other than published results differ from it; 'unknown' outside of a checkout."""
     if not IN_CHECKOUT:
         return 'unknown'
     git = lambda *arguments: subprocess.run(['git', '-C', str(ROOT), *arguments], capture_output=True, text=True)
@@ -150,7 +150,8 @@ def commit() -> str:
         return 'unknown'
     if head.returncode:
         return 'unknown'
-    return head.stdout.strip() + ('+' if git('status', '--porcelain', '--untracked-files=no').stdout else '')
+    changed = git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!results').stdout
+    return head.stdout.strip() + ('+' if changed else '')
 
 
 def shell(command) -> str:

@@ -1,6 +1,7 @@
 """The tables of README.md and RESULTS.md: written from published runs, and no older than these."""
 
 import json
+import subprocess
 
 import numpy as np
 import pytest
@@ -146,3 +147,24 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
     assert path == tmp_path / 'results/g-10-percent/a-seed-3/run.json'
     published = json.loads(path.read_text())
     assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == describe_devices()
+
+
+def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):
+    def git(*arguments):
+        author = ['-c', 'user.name=a', '-c', 'user.email=a@b']
+        return subprocess.run(['git', '-C', tmp_path, *author, *arguments], check=True, capture_output=True, text=True).stdout
+
+    for name in ('code.py', 'results/run.json'):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('before')
+    git('init', '-q')
+    git('add', '.')
+    git('commit', '-qm', 'first')
+    commit = git('rev-parse', '--short=10', 'HEAD').strip()
+    monkeypatch.setattr(record, 'ROOT', tmp_path)
+    monkeypatch.setattr(record, 'IN_CHECKOUT', True)
+    assert record.commit() == commit
+    (tmp_path / 'results/run.json').write_text('of another row')
+    assert record.commit() == commit
+    (tmp_path / 'code.py').write_text('after')
+    assert record.commit() == f'{commit}+'
