@@ -33,8 +33,8 @@ TINY = {
     'lm_step': ('--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx', 'on_over_off'),
     'memory_scaling': ('--rows 2000 --device_rows 2000 --devices 1,2 --dim 16 --queries 4 --k 4', 'formula_bytes'),
     'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
-    'metaqa_errors': ('', 'right_of_stated'),
     'mention_kinds': ('--documents 10', 'accuracy'),
+    'metaqa_errors': ('', 'right_of_stated'),
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
@@ -108,13 +108,13 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'memory_scaling':
         assert lines[-1]['received_bytes'] == lines[-1]['formula_bytes'] > 0
     if name == 'metaqa_errors':
-        for line, asked in zip(lines, answered_metaqa.ASKED.values(), strict=True):
-            causes = [cause for *_, cause in asked]
-            assert line['wrong'] == dict(collections.Counter(filter(None, causes)))
-            assert line['right'] == causes.count(None) / len(causes)
-            led = len(causes) - causes.count('no path')
-            assert line['any_path'] == led / len(causes)
-            assert line['stated'] == (led - causes.count('not stated')) / len(causes)
+        for line, questions in zip(lines, answered_metaqa.QUESTIONS.values(), strict=True):
+            groups = [group for *_, group in questions]
+            assert line['wrong'] == dict(collections.Counter(filter(None, groups)))
+            assert line['right'] == groups.count(None) / len(groups)
+            assert line['any_path'] == 1 - groups.count('no path') / len(groups)
+            unstated = groups.count('no path') + groups.count('not stated')
+            assert line['stated'] == (len(groups) - unstated) / len(groups)
     if name == 'scaling':
         assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
         assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1

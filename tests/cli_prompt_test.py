@@ -48,7 +48,7 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
 
 
 class Terminal:
-    """A prompt in a terminal of its own, whose keys are the user's; it is ended with the context.
+    """A prompt in a terminal of its own, which is ended with the context.
 
     Attributes:
         shell: the process.
@@ -83,11 +83,13 @@ class Terminal:
     def interrupt(self):
         """Sends what Ctrl-C sends; again if nothing comes of it, as Python misses one that comes just before it waits for a key.
 
-        The key itself would have the terminal discard what is not yet read, and put `^C` into the middle of what is printed.
+        While something is printed, the key itself would have the terminal discard what is not yet read, and put `^C` into its middle.
         """
-        self.shell.send_signal(signal.SIGINT)
-        while not select.select([self._leader], [], [], 5)[0]:
+        for _ in range(12):
             self.shell.send_signal(signal.SIGINT)
+            if select.select([self._leader], [], [], 5)[0]:
+                return
+        raise AssertionError('nothing comes of Ctrl-C')
 
     def say(self, line):
         """Types a line when it is asked for; returns what was shown since the line before."""
@@ -183,6 +185,19 @@ def test_an_answer_that_was_stopped_at_any_moment_leaves_the_next_as_it_is(kb, c
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_whatever_a_call_raises_comes_out_of_it(kb):
+    class Panic(BaseException):
+        pass
+
+    def panic():
+        raise Panic
+
+    prompt = Prompt(kb, 5)
+    with pytest.raises(Panic):
+        prompt._in_thread(panic)
+    assert prompt._in_thread(lambda: 'next') == 'next'
 
 
 # An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as any exception there.

@@ -83,7 +83,7 @@ class Prompt:
         self.kb = self._current.kb()
         self._answers: WeightedEntities | None = None
         self._folded: list[tuple[str, str]] | None = None
-        self._calls: list[concurrent.futures.Future] = []
+        self._calls: list[concurrent.futures.Future] = []  # that go on
 
     def run(self, line: str) -> None:
         """Answers a question or obeys a command, and prints what comes of it; what is wrong with it is told in a line."""
@@ -158,14 +158,15 @@ class Prompt:
         ended.acquire()
 
         def call() -> None:
+            self._calls.append(result)
             try:
                 result.set_result(function(*arguments, **keywords))
-            except Exception as error:
+            except BaseException as error:  # any: without a result the wait for one would never end
                 result.set_exception(error)
             finally:
+                self._calls.remove(result)
                 ended.release()
 
-        self._calls = [*(call for call in self._calls if not call.done()), result]
         # A lock alone is waited for, not `Thread.start` or an unfinished `Future.result`: Ctrl-C inside of their conditions raises
         # a RuntimeError now and then. Not for ever, as Python misses a Ctrl-C that comes just before a wait begins.
         _thread.start_new_thread(call, ())
@@ -175,7 +176,7 @@ class Prompt:
 
     def leave(self) -> None:
         """Ends the process if a call goes on that nobody waits for: Python cannot end beside a thread of JAX."""
-        if not all(call.done() for call in self._calls):
+        if self._calls:
             sys.stdout.flush()
             os._exit(0)
 

@@ -134,7 +134,7 @@ class Triples(_TextAndTriples):
         path: the triples.
         about_text: only triples whose head is the title entity of a document, for questions that are restricted alike.
         beside_text: the documents of the text come first, as one memory of both is made of them.
-        share: of the triples, in (0, 1]: each is drawn with this probability, the same ones each time.
+        share: of the triples, in (0, 1]: each is drawn with this probability, the same ones each time from the same triples.
     """
 
     about_text: bool = False
@@ -150,5 +150,7 @@ class Triples(_TextAndTriples):
             about = {document.title_entity for document in documents}
             triples = [triple for triple in triples if vocab.keys[triple.head] in about]
         drawn = np.random.default_rng(0).random(len(triples)) < self.share
+        if not drawn.any():
+            raise InputError(f'share: {self.share} of {len(triples)} triples draws none')
         facts = documents_of(list(itertools.compress(triples, drawn)), vocab)
         return vocab, [*documents, *facts] if self.beside_text else facts

@@ -1,7 +1,7 @@
 """As it grows: MetaQA's rows with fewer training questions, fewer training pairs, and fewer or more layers.
 
-A row is `metaqa/opql` but for its training questions or layers, or `metaqa/opql-pretrained` but for the pairs of L_rel. `documents` of the
-recipe `demo` is the same for the number of entries. `layers-2` is OPQL as it is.
+A row is `metaqa/opql` (`all` here) but for its training questions or layers, or `metaqa/opql-pretrained` but for the pairs of L_rel. For the number of
+entries, run `demo` with `--documents`.
 """
 
 import functools
@@ -13,7 +13,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.corpus.json_lines import read_lines
-from opql_jax.recipes.metaqa import HOPS, followed, gin, prepared, pretrained
+from opql_jax.recipes.metaqa import HOPS, followed, gin, opql, prepared, pretrained
 from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
 
 SPLITS = ('dev',)
@@ -48,9 +48,10 @@ def questions(options: Options, count: int) -> list[Step | Function]:
 
 
 def pairs(options: Options, count: int | str) -> list[Step]:
-    """OPQL-pretrained whose L_rel learns from the `count` pairs of the highest mutual information, or from 'all'."""
+    """OPQL-pretrained whose L_rel learns from the `count` pairs of the highest mutual information, or from 'all' of two passages or more."""
     row = f'pairs-{count}'
-    best = {'objectives.Relations.max_pairs': None if count == 'all' else count}
+    # Of pairs that one passage mentions L_rel learns nothing, and these have the highest mutual information.
+    best = {'objectives.Relations.min_count': 2, 'objectives.Relations.max_pairs': None if count == 'all' else count}
     return [
         prepared(options),
         train('entities', gin('entities'), options),
@@ -76,10 +77,13 @@ def layers(options: Options, count: int) -> list[Step]:
 CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
-    (layers, 'OPQL, all questions, layers of the encoder: {}', (1, 2, 4)),
+    (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
 )
 RECIPES = [
-    Recipe(f'growth/{build.__name__}-{count}', summary.format(count), functools.partial(build, count=count))
-    for build, summary, counts in CURVES
-    for count in counts
+    Recipe('growth/all', 'OPQL, all questions, 2 layers', functools.partial(opql, row='all', splits=SPLITS)),
+    *(
+        Recipe(f'growth/{build.__name__}-{count}', summary.format(count), functools.partial(build, count=count))
+        for build, summary, counts in CURVES
+        for count in counts
+    ),
 ]

@@ -43,7 +43,6 @@ def followed(
     memory: str,
     gin_file: str,
     text: str = 'text',
-    seed: int = 0,
     splits: Sequence[str] = SPLITS,
     **bindings,
 ) -> list[Step]:
@@ -53,7 +52,7 @@ def followed(
     ]
     follower = f'follow-{row}'
     return [
-        train(follower, gin_file, options, INIT_FROM=model, SEED=options.seed + seed, TEXT=text, MEMORY=memory, **bindings),
+        train(follower, gin_file, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
         evaluate(f'results/{row}', follower, memory, there, text),
     ]
 
@@ -63,12 +62,12 @@ def aligned(options: Options) -> list[Step]:
     return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='relations')]
 
 
-def opql(options: Options, row: str = 'opql', follow: str = 'follow', seed: int = 0) -> list[Step]:
+def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Sequence[str] = SPLITS) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', gin(follow), seed=seed),
+        *followed(options, row, 'align', 'memory', gin(follow), splits=splits),
     ]
 
 
@@ -137,8 +136,6 @@ RECIPES = [
     for row, summary, build in (
         ('opql', 'OPQL: the memory of an encoder aligned with 1-hop questions', opql),
         ('opql-pretrained', 'OPQL-pretrained: the memory of an encoder that saw no question', opql_pretrained),
-        ('opql-seed1', 'OPQL, following with another seed', _opql(row='opql-seed1', seed=1)),
-        ('opql-seed2', 'OPQL, following with another seed', _opql(row='opql-seed2', seed=2)),
         ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
         ('no-filter', 'ablation of OPQL: a hop searches the whole memory', _opql(row='no-filter', follow='follow_no_filter')),
         ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', follow='follow_one_wt')),

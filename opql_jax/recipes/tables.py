@@ -193,7 +193,8 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     for name, text in configurations.items():
         gin = folder / group / 'gin' / f'{name}.gin'
         gin.parent.mkdir(exist_ok=True)
-        gin.write_text(text, encoding='utf-8')
+        if not (options.seed and gin.exists()):  # that of seed 0 stays, which differs by the seed
+            gin.write_text(text, encoding='utf-8')
     return target
 
 

@@ -134,8 +134,8 @@ def test_triples_can_come_beside_the_text_and_a_share_of_them_is_drawn_alike_eac
     assert abs(len(drawn) - len(every) / 2) < 3 * (len(every) / 4) ** 0.5
     prepared = prepared_of(as_text(folder, beside_text=True, share=0.5), folder / 'prepared')
     assert len(prepared.passages) == 1 + len(drawn)
-    for share in (0, 1.5, float('nan')):
-        with pytest.raises(InputError, match='share: .* is not in'):
+    for share, problem in ((0, 'is not in'), (1.5, 'is not in'), (float('nan'), 'is not in'), (1e-9, 'draws none')):
+        with pytest.raises(InputError, match=f'share: .* {problem}'):
             read(share=share)
 
 

@@ -1,4 +1,4 @@
-"""MetaQA's folder with a few films, prepared, and answers to its questions of which most are wrong, each for another cause."""
+"""MetaQA's folder with a few films, prepared, and answers to its questions of which most are wrong, each in another way."""
 
 import json
 
@@ -19,9 +19,10 @@ KB = [
     'Up|starred_actors|Cy Orr',
     'Up|release_year|1999',
     'Down|directed_by|Ann Low',
+    'Down|directed_by|Bo Ek',  # the other film
 ]
-# Number of hops: question, right answers, type, what was answered, and why it is wrong.
-ASKED = {
+# Number of hops: question, right answers, type, the answer given, and the group of a wrong one.
+QUESTIONS = {
     1: [
         ('who directed [Up]', 'Ann Low', 'movie_to_director', 'Ann Low', None),
         ('who starred in [Up]', 'Cy Orr', 'movie_to_actor', 'Bo Ek', 'no path'),
@@ -40,9 +41,11 @@ ASKED = {
             'who directed the films of the director of [Up]',
             'Ann Low',
             'movie_to_director_to_movie_to_director',
-            'Bo Ek',
+            'drama',
             'other',
-        )
+        ),
+        # Only back through its topic.
+        ('when were films of the director of [Up] released', '1999', 'movie_to_director_to_movie_to_year', 'sad', 'not stated'),
     ],
 }
 
@@ -55,15 +58,15 @@ def write(folder):
     (data / 'passages.jsonl').write_text('\n'.join(map(json.dumps, records)), encoding='utf-8')
     (data / 'entities.txt').write_text('\n'.join(NAMES), encoding='utf-8')
     (data / 'kb.txt').write_text('\n'.join(KB), encoding='utf-8')
-    for hops, asked in ASKED.items():
+    for hops, questions in QUESTIONS.items():
         results = kb / f'results/opql/{hops}-hop'
         for path in (data / f'{hops}-hop', results):
             path.mkdir(parents=True)
-        lines = [f'{question}\t{answers}\t{kind}\n' for question, answers, kind, *_ in asked]
+        lines = [f'{question}\t{answers}\t{kind}\n' for question, answers, kind, *_ in questions]
         (data / f'{hops}-hop/dev.txt').write_text(''.join(lines), encoding='utf-8')
         predictions = [
-            {'id': f'{hops}-hop/dev/{number}', 'answers': [{'key': said}] if said else []}
-            for number, (*_, said, _) in enumerate(asked, 1)
+            {'id': f'{hops}-hop/dev/{number}', 'answers': [{'key': answer}] if answer else []}
+            for number, (*_, answer, _) in enumerate(questions, 1)
         ]
         (results / 'dev.predictions.jsonl').write_text('\n'.join(map(json.dumps, predictions)), encoding='utf-8')
     prepare(kb=str(kb), text='text', reader=MetaQA(str(data)), wordpieces=200, drop_above_rate=1.0)
