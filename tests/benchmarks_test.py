@@ -11,8 +11,10 @@ import sys
 import pytest
 
 from opql_jax.kb.index_text import index_text
+from opql_jax.training import objectives
 
 import answered_metaqa
+import tiny_training
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
@@ -36,6 +38,7 @@ TINY = {
     'mention_kinds': ('--documents 10', 'accuracy'),
     'metaqa_errors': ('', 'right_of_stated'),
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
+    'paraphrases': ('--wordings', 'in_the_nearest_wording'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
@@ -96,6 +99,12 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'metaqa_errors':
         kb, metaqa = answered_metaqa.write(request.getfixturevalue('tmp_path'))
         options += f'--kb {kb} --data {metaqa}'
+    if name == 'paraphrases':
+        kb, _ = answered_metaqa.write(request.getfixturevalue('tmp_path'))
+        tiny_training.write_untrained(kb / 'text', kb / 'model')
+        tiny_training.write_memory(kb / 'text', kb / 'model', kb / 'memory')
+        tiny_training.write_untrained(kb / 'text', kb / 'follow-opql', objectives.Follow(memory_dir=str(kb / 'memory')))
+        options += f' --kb {kb}'
     command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -63,7 +63,8 @@ def write(folder):
         for path in (data / f'{hops}-hop', results):
             path.mkdir(parents=True)
         lines = [f'{question}\t{answers}\t{kind}\n' for question, answers, kind, *_ in questions]
-        (data / f'{hops}-hop/dev.txt').write_text(''.join(lines), encoding='utf-8')
+        for split in ('train', 'dev'):
+            (data / f'{hops}-hop/{split}.txt').write_text(''.join(lines), encoding='utf-8')
         predictions = [
             {'id': f'{hops}-hop/dev/{number}', 'answers': [{'key': answer}] if answer else []}
             for number, (*_, answer, _) in enumerate(questions, 1)

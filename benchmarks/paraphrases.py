@@ -1,0 +1,104 @@
+"""What a wording unlike those of training costs: MetaQA's dev questions, each beside a paraphrase of it.
+
+python -m opql_jax.recipes run metaqa/opql
+python benchmarks/paraphrases.py --kb runs/metaqa --row opql --json
+
+The 300 wordings of `metaqa_paraphrases.tsv` were written by hand, by somebody who had seen none of MetaQA's questions: a chain of relations and
+what asks for it, where [X] stands for the topic. The questions of a chain take its wordings in turn. Those of ratings and votes, for which there is
+none, are left out. `in_the_nearest_wording` is what the follower has of paraphrases that `NearestWording` puts into a wording of its training.
+"""
+
+import collections
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from command_line import make_parser, show
+
+from opql_jax.corpus.json_lines import read_lines
+from opql_jax.corpus.questions import Question
+from opql_jax.kb.nearest_wording import NearestWording
+from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.models.text_encoder import TextEncoder
+
+WORDINGS = pathlib.Path(__file__).with_name('metaqa_paraphrases.tsv')
+TOPIC = '[X]'
+
+
+def main() -> None:
+    """Prints a line for each number of hops, and one for each wording with --wordings."""
+    parser = make_parser(__doc__)
+    parser.add_argument('--kb', type=pathlib.Path, default='runs/metaqa', help='the folder of the recipe')
+    parser.add_argument('--row', default='opql', help='whose follower answers')
+    parser.add_argument('--memory', default='memory', help='its memory')
+    parser.add_argument('--wordings', action='store_true', help='print also what each wording costs, the worst first')
+    options = parser.parse_args()
+    kb = VirtualKB.open(options.kb, text='text', model=f'follow-{options.row}', memory=options.memory)
+    nearest = NearestWording(
+        kb.prepared, [split for split in kb.prepared.splits if split.endswith('/train')], TextEncoder.load('default')
+    )
+    wordings = read_wordings()
+    for hops in (1, 2, 3):
+        asked = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if chain(q) in wordings]
+        chosen = choose(asked, wordings)
+        paraphrased = [reworded(q, wording) for q, wording in zip(asked, chosen)]
+        plain, other, near = (_are_right(kb, questions) for questions in (asked, paraphrased, nearest(paraphrased)))
+        if options.wordings:
+            for line in _by_wording(asked, chosen, plain, other, near):
+                show(line, options.json)
+        show({'hops': hops, **_shares(plain, other, near)}, options.json)
+
+
+def read_wordings() -> Mapping[str, list[str]]:
+    """{chain, such as 'movie_to_actor_to_movie': its wordings}."""
+    wordings: dict[str, list[str]] = collections.defaultdict(list)
+    for _, line in read_lines(WORDINGS):
+        kind, _, wording = line.partition('\t')
+        wordings[kind].append(wording)
+    return wordings
+
+
+def chain(question: Question) -> str:
+    """The relations of a question as one, as MetaQA writes them: 'movie_to_actor_to_movie'."""
+    first, *others = question.relations
+    return '_to_'.join([first, *(relation.split('_to_')[1] for relation in others)])
+
+
+def choose(questions: Sequence[Question], wordings: Mapping[str, Sequence[str]]) -> list[str]:
+    """A wording for each question: those of its chain in turn."""
+    turns = {kind: itertools.cycle(of_kind) for kind, of_kind in wordings.items()}
+    return [next(turns[chain(question)]) for question in questions]
+
+
+def reworded(question: Question, wording: str) -> Question:
+    """The question in another wording, about the same topic."""
+    start, end = question.topic
+    name, at = question.text[start:end], wording.index(TOPIC)
+    return dataclasses.replace(question, text=wording.replace(TOPIC, name), topics=((at, at + len(name)),))
+
+
+def _are_right(kb: VirtualKB, questions: Sequence[Question], together: int = 256) -> list[bool]:
+    """Whether the best answer to each question is right."""
+    right = []
+    for at in range(0, len(questions), together):
+        some = questions[at : at + together]
+        right += [bool(set(found.entities[:1]) & set(q.answers)) for q, found in zip(some, kb.answer(some))]
+    return right
+
+
+def _shares(plain: Sequence[bool], other: Sequence[bool], near: Sequence[bool]) -> dict:
+    shares = {'hits@1': plain, 'paraphrased': other, 'in_the_nearest_wording': near}
+    return {'questions': len(plain), **{name: sum(right) / len(plain) for name, right in shares.items()}}
+
+
+def _by_wording(questions: Sequence[Question], chosen: Sequence[str], *right: Sequence[bool]) -> list[dict]:
+    rows = collections.defaultdict(list)
+    for question, wording, *results in zip(questions, chosen, *right):
+        rows[chain(question), wording].append(results)
+    lines = [{'chain': kind, 'wording': wording, **_shares(*zip(*results))} for (kind, wording), results in rows.items()]
+    return sorted(lines, key=lambda line: line['in_the_nearest_wording'] - line['hits@1'])
+
+
+if __name__ == '__main__':
+    main()
