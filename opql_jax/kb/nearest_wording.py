@@ -61,14 +61,13 @@ class NearestWording:
 
     def __call__(self, questions: Sequence[Question]) -> list[Question]:
         """The questions, each in its nearest wording."""
-        kinds = [self._kind(q) if q.topics else None for q in questions]
-        other = [i for i, kind in enumerate(kinds) if kind is not None and kind not in self._known]
-        reworded = list(questions)
-        for start in range(0, len(other), _TOGETHER):
-            some = other[start : start + _TOGETHER]
-            scores = _unit(self._vectors([kinds[i][-1] for i in some]) - self._mean) @ self._rows.T
+        other = {i: kind for i, q in enumerate(questions) if q.topics and (kind := self._kind(q)) not in self._known}
+        places, reworded = list(other), list(questions)
+        for start in range(0, len(places), _TOGETHER):
+            some = places[start : start + _TOGETHER]
+            scores = _unit(self._vectors([other[i][-1] for i in some]) - self._mean) @ self._rows.T
             for i, row in zip(some, scores):
-                fits = [kind[:-1] == kinds[i][:-1] for kind in self._kinds]
+                fits = [kind[:-1] == other[i][:-1] for kind in self._kinds]
                 if any(fits):
                     reworded[i] = _asked_as(questions[i], self.wordings[int(np.where(fits, row, -np.inf).argmax())])
         return reworded
