@@ -40,12 +40,12 @@ def main() -> None:
     )
     wordings = read_wordings()
     for hops in (1, 2, 3):
-        asked = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if chain(q) in wordings]
-        chosen = choose(asked, wordings)
-        paraphrased = [reworded(q, wording) for q, wording in zip(asked, chosen)]
-        plain, other, near = (_are_right(kb, questions) for questions in (asked, paraphrased, nearest(paraphrased)))
+        questions = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if chain(q) in wordings]
+        chosen = choose(questions, wordings)
+        paraphrased = [reworded(q, wording) for q, wording in zip(questions, chosen)]
+        plain, other, near = (_are_right(kb, of) for of in (questions, paraphrased, nearest(paraphrased)))
         if options.wordings:
-            for line in _by_wording(asked, chosen, plain, other, near):
+            for line in _by_wording(questions, chosen, plain, other, near):
                 show(line, options.json)
         show({'hops': hops, **_shares(plain, other, near)}, options.json)
 

@@ -27,7 +27,7 @@ class NearestWording:
     """Puts questions into the nearest wording of training: texts are compared without their topics, by the encoder's vectors of texts.
 
     A wording fits a question if both take as many hops, and it was asked in training about a topic of the same sort: what a passage
-    is about, or something else. A question that is in a wording of training stays as it is, and so does one that none fits.
+    is about, or something else. A question in a wording of training stays as it is, whatever its topic, and so does one that none fits.
 
     Attributes:
         wordings: those of training, each as the text before and after its topic.
@@ -57,11 +57,12 @@ class NearestWording:
         # What all questions have in common says nothing.
         self._mean = vectors.mean(axis=0)
         self._rows = _unit(vectors - self._mean)
-        self._known = set(self._kinds)
+        self._known = {(hops, wording) for hops, _, wording in self._kinds}
 
     def __call__(self, questions: Sequence[Question]) -> list[Question]:
         """The questions, each in its nearest wording."""
-        other = {i: kind for i, q in enumerate(questions) if q.topics and (kind := self._kind(q)) not in self._known}
+        kinds = {i: self._kind(q) for i, q in enumerate(questions) if q.topics}
+        other = {i: (hops, about, wording) for i, (hops, about, wording) in kinds.items() if (hops, wording) not in self._known}
         places, reworded = list(other), list(questions)
         for start in range(0, len(places), _TOGETHER):
             some = places[start : start + _TOGETHER]

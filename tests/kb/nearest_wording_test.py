@@ -30,7 +30,7 @@ def question(prepared, text, hops=1):
 
 
 @pytest.mark.parametrize(
-    ('asked', 'hops', 'wording'),
+    ('text', 'hops', 'wording'),
     [
         ('[Up], which director made it?', 1, 'who directed Up'),
         ('Who penned the script of [Down]?', 1, 'who wrote Down'),
@@ -39,8 +39,8 @@ def question(prepared, text, hops=1):
         ('further films by whoever directed [Up]', 2, 'what else did the director of Up make'),
     ],
 )
-def test_it_is_asked_in_the_nearest_wording_about_its_own_topic(prepared, nearest, asked, hops, wording):
-    before = question(prepared, asked, hops)
+def test_it_is_asked_in_the_nearest_wording_about_its_own_topic(prepared, nearest, text, hops, wording):
+    before = question(prepared, text, hops)
     (after,) = nearest([before])
     assert after.text == wording
     assert after.text[slice(*after.topic)] == before.text[slice(*before.topic)]
@@ -55,6 +55,7 @@ def test_each_of_many_is_put_into_its_own(prepared, nearest):
 def test_what_is_known_or_fits_no_wording_stays_as_it_is(prepared, nearest):
     stays = [
         question(prepared, 'who directed [Down]'),  # a wording of training
+        question(prepared, 'who directed [Ann Low]'),  # the same, though it was asked about films
         question(prepared, 'who made films with the makers of [Up]', 3),  # nothing of three hops
         question(prepared, 'who helmed [Ann Low]'),  # all are about films
         Question('q', 'who was it?', (), ()),
