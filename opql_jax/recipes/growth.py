@@ -1,6 +1,6 @@
 """As it grows: MetaQA's rows with fewer training questions, fewer training pairs, and fewer or more layers.
 
-A row is `metaqa/opql` (`all` here) but for its training questions or layers, or `metaqa/opql-pretrained` but for the pairs of L_rel. For the number of
+A row is `metaqa/opql` (`all`) but for its training questions or layers, or `metaqa/opql-pretrained` but for the pairs of L_rel. For the number of
 entries, run `demo` with `--documents`.
 """
 
