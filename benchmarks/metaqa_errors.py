@@ -71,18 +71,18 @@ def main() -> None:
     for hops in (1, 2, 3):
         questions = prepared.questions(f'{hops}-hop/dev')
         best = _best_answers(prepared, options.kb / 'results' / options.row / f'{hops}-hop/dev.predictions.jsonl')
-        outcomes = collections.Counter(_outcome(question, best[question.id], targets, facts) for question in questions)
-        share = lambda *fields: sum(outcomes[outcome] for outcome in outcomes if outcome.group in fields) / len(questions)
-        stated = [outcome for outcome in outcomes.elements() if outcome.stated]
+        outcomes = [_outcome(question, best[question.id], targets, facts) for question in questions]
+        groups = collections.Counter(outcome.group for outcome in outcomes)
+        stated = collections.Counter(outcome.group for outcome in outcomes if outcome.stated)
         line = {
             'hops': hops,
             'questions': len(questions),
-            'any_path': 1 - share('no path'),
-            'stated': len(stated) / len(questions),
-            'right': share('right'),
-            'right_of_stated': sum(outcome.group == 'right' for outcome in stated) / len(stated) if stated else None,
-            'right_unstated': outcomes[Outcome('right', False)],
-            'wrong': {outcome.group: count for outcome, count in outcomes.most_common() if outcome.group != 'right'},
+            'any_path': 1 - groups['no path'] / len(questions),
+            'stated': stated.total() / len(questions),
+            'right': groups['right'] / len(questions),
+            'right_of_stated': stated['right'] / stated.total() if stated else None,
+            'right_unstated': groups['right'] - stated['right'],
+            'wrong': {group: count for group, count in groups.most_common() if group != 'right'},
         }
         show(line, options.json)
 

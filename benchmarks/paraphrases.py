@@ -3,13 +3,12 @@
 python -m opql_jax.recipes run metaqa/opql
 python benchmarks/paraphrases.py --kb runs/metaqa --row opql --json
 
-The 300 wordings of `metaqa_paraphrases.tsv` were written by hand, by somebody who had seen none of MetaQA's questions: a chain of relations and
-what asks for it, where [X] stands for the topic. The questions of a chain take its wordings in turn. Those of ratings and votes, for which there is
+The 300 wordings of `metaqa_paraphrases.tsv` were written by hand, by somebody who had seen none of MetaQA's questions: a type of question and
+what asks for it, where [X] stands for the topic. The questions of a type take its wordings in turn. Those of ratings and votes, for which there is
 none, are left out. `in_the_nearest_wording` is what the follower has of paraphrases that `NearestWording` puts into a wording of its training.
 """
 
 import collections
-import dataclasses
 import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,8 @@ from command_line import make_parser, show
 
 from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.questions import Question
-from opql_jax.kb.nearest_wording import NearestWording
+from opql_jax.datasets.metaqa import question_type
+from opql_jax.kb.nearest_wording import NearestWording, asked_in
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.models.text_encoder import TextEncoder
 
@@ -40,7 +40,7 @@ def main() -> None:
     )
     wordings = read_wordings()
     for hops in (1, 2, 3):
-        questions = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if chain(q) in wordings]
+        questions = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if q.type in wordings]
         chosen = choose(questions, wordings)
         paraphrased = [reworded(q, wording) for q, wording in zip(questions, chosen)]
         plain, other, near = (_are_right(kb, of) for of in (questions, paraphrased, nearest(paraphrased)))
@@ -51,31 +51,24 @@ def main() -> None:
 
 
 def read_wordings() -> Mapping[str, list[str]]:
-    """{chain, such as 'movie_to_actor_to_movie': its wordings}."""
+    """{type of a question: its wordings}."""
     wordings: dict[str, list[str]] = collections.defaultdict(list)
     for _, line in read_lines(WORDINGS):
-        kind, _, wording = line.partition('\t')
-        wordings[kind].append(wording)
+        label, _, wording = line.partition('\t')
+        wordings[question_type(label)].append(wording)
     return wordings
 
 
-def chain(question: Question) -> str:
-    """The relations of a question as one, as MetaQA writes them: 'movie_to_actor_to_movie'."""
-    first, *others = question.relations
-    return '_to_'.join([first, *(relation.split('_to_')[1] for relation in others)])
-
-
 def choose(questions: Sequence[Question], wordings: Mapping[str, Sequence[str]]) -> list[str]:
-    """A wording for each question: those of its chain in turn."""
+    """A wording for each question: those of its type in turn."""
     turns = {kind: itertools.cycle(of_kind) for kind, of_kind in wordings.items()}
-    return [next(turns[chain(question)]) for question in questions]
+    return [next(turns[question.type]) for question in questions]
 
 
 def reworded(question: Question, wording: str) -> Question:
     """The question in another wording, about the same topic."""
-    start, end = question.topic
-    name, at = question.text[start:end], wording.index(TOPIC)
-    return dataclasses.replace(question, text=wording.replace(TOPIC, name), topics=((at, at + len(name)),))
+    before, after = wording.split(TOPIC)
+    return asked_in(question, (before, after))
 
 
 def _are_right(kb: VirtualKB, questions: Sequence[Question], together: int = 256) -> list[bool]:
@@ -95,8 +88,8 @@ def _shares(plain: Sequence[bool], other: Sequence[bool], near: Sequence[bool]) 
 def _by_wording(questions: Sequence[Question], chosen: Sequence[str], *right: Sequence[bool]) -> list[dict]:
     rows = collections.defaultdict(list)
     for question, wording, *results in zip(questions, chosen, *right):
-        rows[chain(question), wording].append(results)
-    lines = [{'chain': kind, 'wording': wording, **_shares(*zip(*results))} for (kind, wording), results in rows.items()]
+        rows[question.type, wording].append(results)
+    lines = [{'type': kind, 'wording': wording, **_shares(*zip(*results))} for (kind, wording), results in rows.items()]
     return sorted(lines, key=lambda line: line['in_the_nearest_wording'] - line['hits@1'])
 
 

@@ -108,12 +108,12 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
         answers=answers,
         unknown_answers=unknown_answers,
         hops=hops,
-        type=_relations(columns[2].strip()) if len(columns) > 2 else '',
+        type=question_type(columns[2].strip()) if len(columns) > 2 else '',
     )
 
 
-def _relations(label: str) -> str:
-    """The relations of a type of MetaQA: of 'director_to_movie_to_language' director_to_movie and movie_to_language."""
+def question_type(label: str) -> str:
+    """The relations of a type of MetaQA, as `Question.type` has them: of 'director_to_movie_to_language' director_to_movie and movie_to_language."""
     kinds = label.split('_to_')
     return RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(kinds)) or label
 

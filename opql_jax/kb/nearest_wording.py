@@ -15,12 +15,10 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.questions import Question
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.text_encoder import TextEncoder
+from opql_jax.models.text_encoder import TextEncoder, unit
 
 # Stands for the topic in a wording.
 _TOPIC = 'X'
-# Questions that are read together.
-_TOGETHER = 256
 
 
 class NearestWording:
@@ -44,53 +42,50 @@ class NearestWording:
         Raises:
             InputError: a set is not there, or none of the questions has a topic.
         """
-        self._about = np.zeros(len(prepared.vocab), bool)
-        titles = prepared.passages['title_entity'].to_numpy()
-        self._about[titles[titles >= 0]] = True
-        found = {self._kind(q): None for split in splits for q in prepared.questions(split) if q.topics}
-        if not found:
+        self._titles = frozenset(prepared.passages['title_entity'].to_pylist()) - {-1}
+        kinds = list(dict.fromkeys(self._kind(q) for split in splits for q in prepared.questions(split) if q.topics))
+        if not kinds:
             raise InputError(f'{shown(", ".join(splits))}: no question has a topic')
         self._encoder = encoder
-        self._kinds = list(found)
-        self.wordings = [wording for *_, wording in self._kinds]
+        self.wordings = [wording for *_, wording in kinds]
+        self._known = {(hops, wording) for hops, _, wording in kinds}
         vectors = self._vectors(self.wordings)
         # What all questions have in common says nothing.
         self._mean = vectors.mean(axis=0)
-        self._rows = _unit(vectors - self._mean)
-        self._known = {(hops, wording) for hops, _, wording in self._kinds}
+        self._rows = np.asarray(unit(vectors - self._mean))
+        self._fitting: dict[tuple[int, bool], list[int]] = {}
+        for row, (hops, about, _) in enumerate(kinds):
+            self._fitting.setdefault((hops, about), []).append(row)
 
     def __call__(self, questions: Sequence[Question]) -> list[Question]:
         """The questions, each in its nearest wording."""
         kinds = {i: self._kind(q) for i, q in enumerate(questions) if q.topics}
-        other = {i: (hops, about, wording) for i, (hops, about, wording) in kinds.items() if (hops, wording) not in self._known}
-        places, reworded = list(other), list(questions)
-        for start in range(0, len(places), _TOGETHER):
-            some = places[start : start + _TOGETHER]
-            scores = _unit(self._vectors([other[i][-1] for i in some]) - self._mean) @ self._rows.T
-            for i, row in zip(some, scores):
-                fits = [kind[:-1] == other[i][:-1] for kind in self._kinds]
-                if any(fits):
-                    reworded[i] = _asked_as(questions[i], self.wordings[int(np.where(fits, row, -np.inf).argmax())])
+        other = {
+            i: (fitting, wording)
+            for i, (hops, about, wording) in kinds.items()
+            if (hops, wording) not in self._known and (fitting := self._fitting.get((hops, about)))
+        }
+        reworded = list(questions)
+        if other:
+            vectors = self._vectors([wording for _, wording in other.values()]) - self._mean
+            for (i, (fitting, _)), vector in zip(other.items(), vectors):
+                nearest = fitting[int((self._rows[fitting] @ vector).argmax())]
+                reworded[i] = asked_in(questions[i], self.wordings[nearest])
         return reworded
 
     def _kind(self, question: Question) -> tuple[int, bool, tuple[str, str]]:
         """The number of hops of a question, whether a passage is about its topic, and its wording."""
         start, end = question.topic
-        about = question.topic_entity >= 0 and bool(self._about[question.topic_entity])
-        return question.hops, about, (question.text[:start], question.text[end:])
+        return question.hops, question.topic_entity in self._titles, (question.text[:start], question.text[end:])
 
     def _vectors(self, wordings: Sequence[tuple[str, str]]) -> np.ndarray:
-        return np.asarray(self._encoder.encode_texts([_TOPIC.join(wording) for wording in wordings]))
+        return self._encoder.encode_texts([_TOPIC.join(wording) for wording in wordings])
 
 
-def _asked_as(question: Question, wording: tuple[str, str]) -> Question:
-    """The question about its first topic in a wording."""
+def asked_in(question: Question, wording: tuple[str, str]) -> Question:
+    """The question about its first topic in a wording, the text before and after the topic."""
     start, end = question.topic
     (before, after), name = wording, question.text[start:end]
     return dataclasses.replace(
         question, text=before + name + after, topics=((len(before), len(before) + len(name)),), entities=question.entities[:1]
     )
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)
