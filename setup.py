@@ -154,7 +154,7 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
         package_dir={'opql_jax': 'opql_jax', 'opql_jax_tasks': 'tasks', 'opql_jax.gin': 'gin'},
         package_data={
             'opql_jax': ['py.typed', 'released/*/*', 'sample/articles/*.txt'],
-            'opql_jax.gin': ['**/*.gin'],
+            'opql_jax.gin': ['**/*.gin', '**/*.tsv'],
             'opql_jax.explorer': ['templates/*.html', 'static/*'],
             'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],

@@ -15,15 +15,13 @@ from collections.abc import Mapping, Sequence
 
 from command_line import make_parser, show
 
-from opql_jax.corpus.json_lines import read_lines
 from opql_jax.corpus.questions import Question
-from opql_jax.datasets.metaqa import question_type
-from opql_jax.kb.nearest_wording import NearestWording, asked_in
+from opql_jax.corpus.wordings import TOPIC, Wording, read_wordings, reworded
+from opql_jax.kb.nearest_wording import NearestWording
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.models.text_encoder import TextEncoder
 
 WORDINGS = pathlib.Path(__file__).with_name('metaqa_paraphrases.tsv')
-TOPIC = '[X]'
 
 
 def main() -> None:
@@ -38,7 +36,7 @@ def main() -> None:
     nearest = NearestWording(
         kb.prepared, [split for split in kb.prepared.splits if split.endswith('/train')], TextEncoder.load('default')
     )
-    wordings = read_wordings()
+    wordings = read_wordings(WORDINGS)
     for hops in (1, 2, 3):
         questions = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if q.type in wordings]
         chosen = choose(questions, wordings)
@@ -50,25 +48,10 @@ def main() -> None:
         show({'hops': hops, **_shares(plain, other, near)}, options.json)
 
 
-def read_wordings() -> Mapping[str, list[str]]:
-    """{type of a question: its wordings}."""
-    wordings: dict[str, list[str]] = collections.defaultdict(list)
-    for _, line in read_lines(WORDINGS):
-        label, _, wording = line.partition('\t')
-        wordings[question_type(label)].append(wording)
-    return wordings
-
-
-def choose(questions: Sequence[Question], wordings: Mapping[str, Sequence[str]]) -> list[str]:
+def choose(questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]]) -> list[Wording]:
     """A wording for each question: those of its type in turn."""
     turns = {kind: itertools.cycle(of_kind) for kind, of_kind in wordings.items()}
     return [next(turns[question.type]) for question in questions]
-
-
-def reworded(question: Question, wording: str) -> Question:
-    """The question in another wording, about the same topic."""
-    before, after = wording.split(TOPIC)
-    return asked_in(question, (before, after))
 
 
 def _are_right(kb: VirtualKB, questions: Sequence[Question], together: int = 256) -> list[bool]:
@@ -85,11 +68,13 @@ def _shares(plain: Sequence[bool], other: Sequence[bool], near: Sequence[bool]) 
     return {'questions': len(plain), **{name: sum(right) / len(plain) for name, right in shares.items()}}
 
 
-def _by_wording(questions: Sequence[Question], chosen: Sequence[str], *right: Sequence[bool]) -> list[dict]:
+def _by_wording(questions: Sequence[Question], chosen: Sequence[Wording], *right: Sequence[bool]) -> list[dict]:
     rows = collections.defaultdict(list)
     for question, wording, *results in zip(questions, chosen, *right):
         rows[question.type, wording].append(results)
-    lines = [{'type': kind, 'wording': wording, **_shares(*zip(*results))} for (kind, wording), results in rows.items()]
+    lines = [
+        {'type': kind, 'wording': TOPIC.join(wording), **_shares(*zip(*results))} for (kind, wording), results in rows.items()
+    ]
     return sorted(lines, key=lambda line: line['in_the_nearest_wording'] - line['hits@1'])
 
 

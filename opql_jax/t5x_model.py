@@ -222,7 +222,7 @@ class T5xModel:
             raise InputError(f'none of {", ".join(questions)} has a question with an answer, so training could not score it')
         self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
         self._params, origin = None, lineage.read_meta(init_from)
-        encoding = trainer.pair_encoding(objective, init_from)
+        encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
         self._span_pair = encoding == 'span_pair'
         if init_from or memory:
             # Read here, as t5x calls `get_initial_variables` under jit.

@@ -108,11 +108,11 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
         answers=answers,
         unknown_answers=unknown_answers,
         hops=hops,
-        type=question_type(columns[2].strip()) if len(columns) > 2 else '',
+        type=_type_of(columns[2].strip()) if len(columns) > 2 else '',
     )
 
 
-def question_type(label: str) -> str:
+def _type_of(label: str) -> str:
     """The relations of a type of MetaQA, as `Question.type` has them: of 'director_to_movie_to_language' director_to_movie and movie_to_language."""
     kinds = label.split('_to_')
     return RELATION_SEPARATOR.join(f'{start}_to_{end}' for start, end in itertools.pairwise(kinds)) or label

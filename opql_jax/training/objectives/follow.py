@@ -6,6 +6,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from opql_jax.core import files
+from opql_jax.corpus.wordings import read_wordings
 from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.each_question import EachFollowedQuestion
 from opql_jax.data.sources.follow import FollowBatch, FollowSource
@@ -26,6 +28,7 @@ class Follow(Objective):
             training starts from.
         splits: question sets; each has one number of hops.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
+        wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are asked too; none if empty.
         questions: per step.
         k: entries kept per hop.
         train_key_projection: trains W_k as well.
@@ -38,6 +41,7 @@ class Follow(Objective):
     memory_dir: str = ''
     splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
     held_out: tuple[str, ...] = ()
+    wordings: str = ''
     questions: int = 64
     k: int = 64
     train_key_projection: bool = False
@@ -47,7 +51,10 @@ class Follow(Objective):
     filter: bool = True
 
     def source(self, prepared, seed=0) -> FollowSource:
-        return FollowSource(prepared, self.splits, held_out=self.held_out, questions=self.questions, seed=seed)
+        wordings = read_wordings(self.wordings) if self.wordings else None
+        return FollowSource(
+            prepared, self.splits, held_out=self.held_out, wordings=wordings, questions=self.questions, seed=seed
+        )
 
     def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
         if not questions:
@@ -62,7 +69,13 @@ class Follow(Objective):
             source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder, mesh),
             trainable=self.trainable,
-            lineage=self.lineage(memory_dir=None, memory_hash=memory.hash(), memory_encoder=memory.manifest.hashes['encoder']),
+            lineage=self.lineage(
+                memory_dir=None,
+                memory_hash=memory.hash(),
+                memory_encoder=memory.manifest.hashes['encoder'],
+                wordings=None,
+                wordings_hash=files.sha256(self.wordings) if self.wordings else None,
+            ),
             memory=placed,
             refresh=_refresh if has_keys else None,
             init=functools.partial(self.init, encoder),

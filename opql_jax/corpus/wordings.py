@@ -1,0 +1,63 @@
+"""Other wordings of questions, from a file: who learns from questions that were made from a few templates also meets other words.
+
+A wording a line, after the type of the questions that it asks (`Question.type`) and a tab; [X] stands for the topic:
+
+    actor_to_movie > movie_to_year<TAB>When did the films that [X] starred in come out?
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from opql_jax.core import files
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import check_string, read_lines, shown
+from opql_jax.corpus.questions import Question
+
+TOPIC = '[X]'
+# The text before and after the topic.
+Wording = tuple[str, str]
+
+
+def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
+    """{type of questions: its wordings}, in the order of the file; blank lines are skipped.
+
+    Raises:
+        InputError: the file cannot be read or has no wording, or a line is not such; names file and line.
+    """
+    path, wordings = files.path(path), {}
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        kind, tab, text = line.partition('\t')
+        if not (tab and kind.strip() and text.count(TOPIC) == 1):
+            raise InputError(f'{path}:{number}: expected a type, a tab, and a wording with one {TOPIC}, found {shown(line)}')
+        try:
+            check_string('the wording', text)
+        except InputError as error:
+            raise InputError(f'{path}:{number}: {error}') from error
+        before, after = text.strip().split(TOPIC)
+        wordings.setdefault(kind.strip(), []).append((before, after))
+    if not wordings:
+        raise InputError(f'{path}: no wording in the file')
+    return wordings
+
+
+def reworded(question: Question, wording: Wording) -> Question:
+    """The question about its first topic in another wording."""
+    start, end = question.topic
+    (before, after), name = wording, question.text[start:end]
+    return dataclasses.replace(
+        question, text=before + name + after, topics=((len(before), len(before) + len(name)),), entities=question.entities[:1]
+    )
+
+
+def in_other_wordings(
+    questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]], seed: int = 0
+) -> list[Question]:
+    """Each question whose type has wordings, in one of them, drawn at random."""
+    rng = np.random.default_rng(seed)
+    chosen = [question for question in questions if question.type in wordings]
+    return [reworded(question, wordings[question.type][int(rng.integers(len(wordings[question.type])))]) for question in chosen]
