@@ -1,5 +1,6 @@
 """A small prepared directory for tests: random sentences about a few entities, and questions about them."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -10,6 +11,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.data import markup, passage_records
+from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 
 WORDS = 'the of and wrote built saw met near old river city song ship never later first again with from under'.split()
@@ -75,6 +77,14 @@ def write_manifest(directory: pathlib.Path) -> None:
     counts = dict.fromkeys(tables.Counts.__struct_fields__, 0)
     counts |= dict(entities=rows('entities'), passages=rows('passages'), pair_rows=rows('pairs'))
     tables.write_manifest(directory, {'settings': SETTINGS, 'dropped_entities': {}, 'counts': counts})
+
+
+def set_types(directory: pathlib.Path, split: str, types) -> None:
+    """Gives the questions of a split types in turn, which they lack otherwise."""
+    prepared = Prepared(directory)
+    questions = [dataclasses.replace(q, type=types[i % len(types)]) for i, q in enumerate(prepared.questions(split))]
+    write_questions(directory / 'questions' / f'{split}.jsonl', (to_record(question, prepared.vocab) for question in questions))
+    write_manifest(directory)
 
 
 def _passage(rng, names, longest):
