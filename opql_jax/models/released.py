@@ -137,7 +137,7 @@ def to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tok
     path = path_of(folder)
     encoder, params, own = read(path)
     if own.get_vocab() != tokenizer.get_vocab():
-        raise InputError(f'{path} reads another vocabulary: prepare the text with its tokenizer, TOKENIZER={path / TOKENIZER}')
+        raise InputError(f'{path} reads another vocabulary: prepare the text with its tokenizer, TOKENIZER={path}')
     shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
     merged = {**params, 'w_e': fresh['w_e']}
     if shapes(merged) != shapes(fresh):
