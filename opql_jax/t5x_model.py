@@ -230,7 +230,7 @@ class T5xModel:
             self.task.check_init(params, origin['lineage'] if origin else {})
             self._params = params
         if config.model:
-            described = lineage.describe_run(self.task, self._prepared, config.seed, origin, batch_size)
+            described = lineage.describe_run(self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder)
             run = {'lineage': described, 'text': config.text, 'memory': memory}
             t5x_checkpoints.state_run(
                 config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None

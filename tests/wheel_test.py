@@ -102,7 +102,7 @@ def test_the_wheel_has_the_data_of_the_packages_and_nothing_else(wheel):
     ]
     data = ('*.html', '*.css', '*.toml', '*.txt', '*.safetensors', '*.json', 'README.md', 'py.typed')
     assert {f'opql_jax/{name}' for name in files('opql_jax', '*.py', *data)} <= names
-    assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin')} <= names
+    assert {f'opql_jax/gin/{name}' for name in files('gin', '*.gin', '*.tsv')} <= names
     assert {f'opql_jax_tasks/{name}' for name in files('tasks', '*.py', '*.tsv')} <= names
     assert {name.partition('/')[0] for name in names if '.dist-info/' not in name} == {'opql_jax', 'opql_jax_tasks'}
 

@@ -1,6 +1,6 @@
-"""Other wordings of questions, from a file: who learns from questions that were made from a few templates also meets other words.
+"""Other wordings of questions, read from a file: training questions are often made from a few templates, and these are other ways to ask them.
 
-A wording a line, after the type of the questions that it asks (`Question.type`) and a tab; [X] stands for the topic:
+Each line is a type of questions (`Question.type`), a tab, and a wording in which [X] stands for the topic:
 
     actor_to_movie > movie_to_year<TAB>When did the films that [X] starred in come out?
 """
@@ -25,7 +25,7 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
     """{type of questions: its wordings}, in the order of the file; blank lines are skipped.
 
     Raises:
-        InputError: the file cannot be read or has no wording, or a line is not such; names file and line.
+        InputError: the file cannot be read or has no wording, or a line is malformed; names file and line.
     """
     path, wordings = files.path(path), {}
     for number, line in read_lines(path):
@@ -57,7 +57,7 @@ def reworded(question: Question, wording: Wording) -> Question:
 def in_other_wordings(
     questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]], seed: int = 0
 ) -> list[Question]:
-    """Each question whose type has wordings, in one of them, drawn at random."""
+    """Each question whose type has wordings, in one of them, drawn at random; their ids say so."""
     rng = np.random.default_rng(seed)
-    chosen = [question for question in questions if question.type in wordings]
+    chosen = [dataclasses.replace(q, id=f'{q.id} in other words') for q in questions if q.type in wordings]
     return [reworded(question, wordings[question.type][int(rng.integers(len(wordings[question.type])))]) for question in chosen]

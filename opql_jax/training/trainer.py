@@ -50,8 +50,8 @@ class TrainConfig:
         num_steps: updates in all.
         learning_rate, warmup_steps, weight_decay, clip_norm: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: Hugging Face BERT folder that the encoder starts from, or 'minilm'; or a released encoder's, or 'default', see
-            `state.starting_params`.
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT or of a released encoder, or 'minilm' or 'default'
+            (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
         seed: of batches, dropout and fresh parameters.
@@ -170,7 +170,7 @@ def train(
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards)
+        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards, config.bert_folder)
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -251,6 +251,8 @@ def check_start(config: TrainConfig) -> None:
         )
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
+    if config.orthogonal_w_r and config.bert_folder and released.is_released(config.bert_folder):
+        raise TrainingError(f'the released encoder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
 
 
 def make_train_step(

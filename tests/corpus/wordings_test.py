@@ -68,7 +68,7 @@ def test_each_question_of_a_type_gets_one_of_its_wordings_and_the_seed_says_whic
     wordings = {'movie_to_director': [('a ', ''), ('b ', ''), ('c ', '')], 'unused': [('d ', '')]}
     questions = [dataclasses.replace(UP, id=f'q{number}') for number in range(300)] + [dataclasses.replace(UP, type='other')]
     other = in_other_wordings(questions, wordings, seed=1)
-    assert [question.id for question in other] == [question.id for question in questions[:300]]
+    assert [question.id for question in other] == [f'{question.id} in other words' for question in questions[:300]]
     counts = collections.Counter(question.text for question in other)
     assert counts.keys() == {'a Up', 'b Up', 'c Up'} and min(counts.values()) > 60
     assert in_other_wordings(questions, wordings, seed=1) == other != in_other_wordings(questions, wordings, seed=2)

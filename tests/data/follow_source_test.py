@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.wordings import in_other_wordings
+from opql_jax.corpus.wordings import in_other_wordings, read_wordings
 from opql_jax.data import questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.follow import FollowSource
@@ -27,18 +27,38 @@ def rows(batch):
     return [(tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist())) for t, topic, a in values if topic >= 0]
 
 
-def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wording_of_it(prepared):
+def write(path, *lines):
+    path.write_text('\n'.join(lines), encoding='utf-8')
+    return str(path)
+
+
+def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wording_of_it(prepared, tmp_path):
     usable = [q for q in prepared.questions(SPLIT) if q.topic_entity >= 0 and q.answers]
-    wordings = {'P1': [('river of ', ' saw song'), ('never ', '')], 'P3': [('later ', '')], 'of no question': [('x ', '')]}
-    other = in_other_wordings(usable, wordings, seed=5)
+    path = write(tmp_path / 'wordings.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]')
+    other = in_other_wordings(usable, read_wordings(path), seed=5)
     assert {q.type for q in other} == {'P1', 'P3'} and 0 < len(other) < len(usable) and len({q.text for q in other}) > 2
-    source = FollowSource(prepared, [SPLIT], wordings=wordings, questions=1, seed=5)
+    source = FollowSource(prepared, [SPLIT], wordings=path, questions=1, seed=5)
     epoch = [row for step in range(len(usable) + len(other)) for row in rows(source[step].questions)]
     arrays = questions.QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
     every = arrays.batch(np.arange(len(arrays)), len(arrays), 64, np.random.default_rng(0))
     assert sorted(epoch, key=repr) == sorted(rows(every), key=repr)
 
 
-def test_wordings_of_no_type_that_is_there_are_refused(prepared):
-    with pytest.raises(InputError, match=f"{SPLIT}: no question has a type of the file, such as 'directr'"):
-        FollowSource(prepared, [SPLIT], wordings={'directr': [('', '')]})
+def test_a_type_that_no_question_has_is_refused_and_some_that_there_are_are_named(prepared, tmp_path):
+    path = write(tmp_path / 'wordings.tsv', 'P1\tnever [X]', 'director_to_movie\tlater [X]')
+    with pytest.raises(
+        InputError, match="wordings.tsv: no question .* has the type 'director_to_movie'; types there are 'P1', 'P2', 'P3'"
+    ):
+        FollowSource(prepared, [SPLIT], wordings=path)
+
+
+def test_wordings_for_none_of_the_questions_that_are_learnt_from_are_refused(prepared, tmp_path):
+    path = write(tmp_path / 'wordings.tsv', 'P2\tnever [X]')
+    with pytest.raises(InputError, match='wordings.tsv: no question that is learnt from has one of its types'):
+        FollowSource(prepared, [SPLIT], wordings=path, held_out=['P2'])
+
+
+def test_a_wording_that_is_too_long_is_told_from_the_question(prepared, tmp_path):
+    path = write(tmp_path / 'wordings.tsv', f'P1\t{"never " * 600}[X]')
+    with pytest.raises(InputError, match='question 1-hop/train/[0-9]+ in other words has [0-9]+ tokens'):
+        FollowSource(prepared, [SPLIT], wordings=path)

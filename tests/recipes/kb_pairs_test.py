@@ -37,14 +37,24 @@ def test_it_has_the_entries_whose_entities_a_triple_joins_in_either_direction(so
     triples = tmp_path / 'kb.txt'
     triples.write_text(''.join(f'{names[a]}|relation_{a}|{names[b]}\n' for a, b in sorted(joined)), encoding='utf-8')
     before = memory_tables.digest_of_tree(tmp_path / 'memory')
-    (tmp_path / 'kept.partial').mkdir()
-    (tmp_path / 'kept.partial/manifest.json').write_text('of a killed run')
     counts = keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source)
     every, kept = entries(source['memory']), entries(tmp_path / 'kept')
     assert kept == [entry for entry in every if {entry[:2], entry[1::-1]} & joined] and 0 < len(kept) < len(every)
     assert counts == {'entries': len(kept), 'entries_before': len(every)}
-    assert memory_tables.digest_of_tree(tmp_path / 'memory') == before and not (tmp_path / 'kept.partial').exists()
+    assert memory_tables.digest_of_tree(tmp_path / 'memory') == before
     Memory.open(tmp_path / 'kept').verify()
+    of_the_kept = {'manifest.json', *Memory.open(tmp_path / 'kept').manifest.files}
+    assert {
+        path.relative_to(tmp_path / 'kept').as_posix() for path in (tmp_path / 'kept').rglob('*') if path.is_file()
+    } == of_the_kept
+    # Of a run that was killed before it left its record.
+    assert keep_joined_pairs(str(tmp_path / 'kept'), triples=str(triples), **source) == counts
+    assert entries(tmp_path / 'kept') == kept and {path.name for path in tmp_path.iterdir()} == {
+        'text',
+        'memory',
+        'kb.txt',
+        'kept',
+    }
 
 
 def test_of_a_knowledge_base_that_joins_all_the_memory_stays_whole(source, tmp_path):
@@ -59,5 +69,13 @@ def test_of_a_knowledge_base_that_joins_all_the_memory_stays_whole(source, tmp_p
 def test_without_triples_of_the_entities_there_is_no_memory(source, tmp_path):
     (tmp_path / 'kb.txt').write_text('nobody|met|anybody\n', encoding='utf-8')
     with pytest.raises(InputError, match='no triple of two entities'):
+        keep_joined_pairs(str(tmp_path / 'kept'), triples=str(tmp_path / 'kb.txt'), **source)
+    assert not (tmp_path / 'kept').exists()
+
+
+def test_triples_that_join_none_of_its_pairs_are_refused(source, tmp_path):
+    names = Prepared(source['text']).vocab.names
+    (tmp_path / 'kb.txt').write_text(f'{names[20]}|relation|{names[21]}\n', encoding='utf-8')
+    with pytest.raises(InputError, match='kb.txt joins no pair of .*memory'):
         keep_joined_pairs(str(tmp_path / 'kept'), triples=str(tmp_path / 'kb.txt'), **source)
     assert not (tmp_path / 'kept').exists()

@@ -4,7 +4,6 @@ import pytest
 
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.lineage import check_same_run
 from opql_jax.training.objectives.follow import Follow
 from opql_jax.training.progress import TrainingError
 
@@ -48,17 +47,9 @@ def test_a_run_resumes_with_the_same_wordings_wherever_they_lie_and_with_no_othe
     assert objectives.ANSWERING['Follow'].from_lineage(lineage).wordings == ''
 
 
-def test_runs_from_before_there_were_wordings_go_on_and_are_opened(world, tmp_path):
-    train(world, tmp_path / 'run', '')
-    with Checkpoints(tmp_path / 'run', read_only=True) as checkpoints:
-        lineage = checkpoints.meta()['lineage']
-    older = {name: value for name, value in lineage.items() if 'wordings' not in name}
-    check_same_run(older, lineage, tmp_path / 'run')
-    assert objectives.ANSWERING['Follow'].from_lineage(older) == objectives.ANSWERING['Follow'].from_lineage(lineage)
-
-
 def test_what_is_learnt_depends_on_the_wordings(world, tmp_path):
-    train(world, tmp_path / 'without', '')
-    train(world, tmp_path / 'with', write(tmp_path / 'a.tsv', 'never later [X] saw'))
-    without, other = (tiny_training.params_of(tmp_path / name) for name in ('without', 'with'))
-    assert any((value != other[name]).any() for name, value in without.items() if name.startswith('encoder/'))
+    """Of equally many tokens, so that all else is equal."""
+    train(world, tmp_path / 'one', write(tmp_path / 'a.tsv', 'never later [X] saw'))
+    train(world, tmp_path / 'other', write(tmp_path / 'b.tsv', 'later never [X] saw'))
+    one, other = (tiny_training.params_of(tmp_path / name) for name in ('one', 'other'))
+    assert any((value != other[name]).any() for name, value in one.items() if name.startswith('encoder/'))

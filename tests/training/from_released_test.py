@@ -1,14 +1,20 @@
 """Training that starts from a released encoder: its weights as they are read, over text prepared with its tokenizer."""
 
 import functools
+import shutil
 
+import jax
 import numpy as np
 import pytest
 from flax import traverse_util
 
 from opql_jax.core.errors import InputError
+from opql_jax.data.prepared import Prepared
+from opql_jax.memory.format import Memory
 from opql_jax.models import released
-from opql_jax.training import model_config, objectives
+from opql_jax.models.bulk_encoding import SpanPairEncoder
+from opql_jax.training import objectives
+from opql_jax.training.progress import TrainingError
 
 import tiny_text_encoder
 import tiny_training
@@ -26,9 +32,10 @@ def world(tmp_path_factory):
 
 def train(world, name, folder=None, text=None, encoder=tiny_training.encoder, **settings):
     """A few steps from the released encoder; returns all parameters by name."""
-    objective = objectives.Entities(rows=16, **settings)
+    ours = {name: settings.pop(name) for name in ('frozen_encoder', 'sampled_entities') if name in settings}
+    objective = objectives.Entities(rows=16, **ours)
     folder = str(folder or world / 'encoder')
-    tiny_training.run(text or world / 'text/kb/text', world / name, objective, encoder=encoder, bert_folder=folder)
+    tiny_training.run(text or world / 'text/kb/text', world / name, objective, encoder=encoder, bert_folder=folder, **settings)
     return tiny_training.params_of(world / name)
 
 
@@ -42,9 +49,9 @@ def changed(world, params):
 def test_a_frozen_encoder_stays_as_it_was_released_while_entities_are_learnt(world):
     params = train(world, 'frozen', frozen_encoder=True)
     assert changed(world, params) == set()
-    fresh = train(world, 'frozen-longer', frozen_encoder=True, sampled_entities=4)
+    again = train(world, 'frozen-sampled', frozen_encoder=True, sampled_entities=4)
     for name in ('entity_table', 'encoder/w_e/kernel'):
-        assert np.isfinite(params[name]).all() and not np.array_equal(params[name], fresh[name])
+        assert np.isfinite(params[name]).all() and not np.array_equal(params[name], again[name])
 
 
 def test_otherwise_all_of_it_is_trained_from_there(world):
@@ -56,21 +63,42 @@ def test_otherwise_all_of_it_is_trained_from_there(world):
     assert np.abs(after - before).max() < 0.01 < np.abs(before).max()
 
 
-def test_its_memories_read_pairs_off_spans_as_the_released_encoder_does(world):
+def test_its_memories_hold_the_relations_of_the_released_encoder(world):
     train(world, 'spans', frozen_encoder=True)
-    assert model_config.read(world / 'spans').pair_encoding == 'span_pair'
+    memory = Memory.open(tiny_training.write_memory(world / 'text/kb/text', world / 'spans', world / 'memory', pairs='all'))
+    encoder, params, _ = released.read(world / 'encoder')
+    prepared = Prepared(world / 'text/kb/text')
+    relations = SpanPairEncoder(encoder, params, prepared)(np.arange(len(prepared.pairs['topic'])))
+    kept = memory.relations(np.arange(len(memory)))
+    assert len(kept) == len(relations) > 100
+    np.testing.assert_allclose(np.sort(kept, axis=0), np.sort(relations, axis=0), atol=1e-5)
 
 
-def test_text_of_another_vocabulary_is_refused(world, tmp_path):
+def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp_path):
+    shutil.copytree(world / 'encoder', tmp_path / 'moved')
+    other = tiny_text_encoder.make()
+    params = jax.tree.map(lambda x: x * 1.1, other.params)
+    released.write(tmp_path / 'other', other.module, params, other.tokenizer.to_str(), '# Another\n')
+    resume = lambda folder, steps: train(world, 'resumed', folder=folder, frozen_encoder=True, num_steps=steps)
+    resume(world / 'encoder', 2)
+    resume(tmp_path / 'moved', 3)
+    with pytest.raises(TrainingError, match='cannot be resumed as another run .bert_hash was'):
+        resume(tmp_path / 'other', 4)
+
+
+def test_it_brings_its_w_r(world):
+    with pytest.raises(TrainingError, match='brings its W_r: leave out orthogonal_w_r'):
+        train(world, 'orthogonal', orthogonal_w_r=True)
+
+
+def test_text_of_another_tokenizer_is_refused(world, tmp_path):
     tiny_training.write_prepared(tmp_path / 'text')
-    with pytest.raises(
-        InputError, match='reads another vocabulary: prepare the text with its tokenizer, TOKENIZER=.*encoder$'
-    ):
+    with pytest.raises(InputError, match='has another tokenizer: prepare the text with it, TOKENIZER=.*encoder$'):
         train(world, 'model', text=tmp_path / 'text')
 
 
 def test_another_shape_is_refused_and_its_own_is_told(world):
-    with pytest.raises(InputError, match='another shape than the encoder that is trained: it has .*relation_dim=8'):
+    with pytest.raises(InputError, match='another shape than the encoder that is trained, it has .*relation_dim=8: see gin/models/released.gin'):
         train(world, 'other', encoder=functools.partial(tiny_training.encoder, relation_dim=12))
 
 

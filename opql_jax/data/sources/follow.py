@@ -1,13 +1,18 @@
 """Batches of questions for multi-hop relation following (paper §3), one number of hops per step, in turn."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.wordings import Wording, in_other_wordings
+from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.questions import Question
+from opql_jax.corpus.wordings import in_other_wordings, read_wordings
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import MAX_ANSWERS, HopSchedule, QuestionArrays, QuestionBatch, answer_width, without_relations
 from opql_jax.data.sources.base import Hops, Source
+
+_log = logging.getLogger(__name__)
 
 
 class FollowBatch(NamedTuple):
@@ -31,7 +36,7 @@ class FollowSource(Source):
         splits: Sequence[str],
         *,
         held_out: Sequence[str] = (),
-        wordings: Mapping[str, Sequence[Wording]] | None = None,
+        wordings: str = '',
         questions: int = 64,
         seed: int = 0,
     ):
@@ -41,12 +46,13 @@ class FollowSource(Source):
             prepared: the prepared folder.
             splits: names of question sets.
             held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
-            wordings: others, by the type of questions; one drawn at random is a second question beside each of its type.
+            wordings: a file of other wordings (`corpus.wordings`). Each question whose type has some is there once more, in one of them, drawn at
+                random; none if empty.
             questions: per step.
             seed: of the order of questions, and of the wordings drawn.
 
         Raises:
-            InputError: no question is left, or none has a type that has other wordings.
+            InputError: no question is left, none is asked in other words, or the file has a type that no question of the text has.
         """
         super().__init__(seed)
         found = [q for split in splits for q in prepared.questions(split)]
@@ -54,16 +60,27 @@ class FollowSource(Source):
         if not usable:
             raise InputError(f'{", ".join(splits)}: no question has a known topic and a known answer')
         self.num_questions, self.num_left_out = len(usable), len(found) - len(usable)
-        other = in_other_wordings(usable, wordings or {}, seed)
-        if wordings and not other:
-            raise InputError(
-                f'wordings: {", ".join(splits)}: no question has a type of the file, such as {next(iter(wordings))!r}'
-            )
+        other = self._in_other_words(prepared, usable, wordings, seed) if wordings else []
         self._count = questions
         self._questions = QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
         self._width = answer_width(self._questions.answers, MAX_ANSWERS)
         self._schedule = HopSchedule(self._questions.hops, seed)
         self.hop_counts = self._schedule.counts
+
+    @staticmethod
+    def _in_other_words(prepared: Prepared, questions: Sequence[Question], path: str, seed: int) -> list[Question]:
+        wordings = read_wordings(path)
+        types = {question.type for split in prepared.splits for question in prepared.questions(split)}
+        if unknown := [kind for kind in wordings if kind not in types]:
+            there = ', '.join(map(shown, sorted(filter(None, types))[:5])) or 'none'
+            raise InputError(
+                f'{path}: no question of {prepared.directory} has the type {shown(unknown[0])}; types there are {there}'
+            )
+        other = in_other_wordings(questions, wordings, seed)
+        if not other:
+            raise InputError(f'{path}: no question that is learnt from has one of its types')
+        _log.info('%d questions, %d of them in other words too, which %s has', len(questions), len(other), path)
+        return other
 
     def batch(self, step, rng) -> FollowBatch:
         ids, hops = self._schedule.at(step, lambda order, turn: self._deal(order, turn, self._count))

@@ -107,9 +107,9 @@ class Objective(abc.ABC):
 
     @classmethod
     def from_lineage(cls, lineage: dict) -> 'Objective':
-        """The objective that left a lineage; fields without a value there, as paths and what is newer, have their defaults."""
+        """The objective that left a lineage; fields without a value there, as paths, have their defaults."""
         names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: lineage[name] for name in names if lineage.get(name) is not None})
+        return cls(**{name: lineage[name] for name in names if lineage[name] is not None})
 
 
 def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list[Question]:

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 
 from opql_jax.core import files
-from opql_jax.corpus.wordings import read_wordings
 from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.each_question import EachFollowedQuestion
 from opql_jax.data.sources.follow import FollowBatch, FollowSource
@@ -28,7 +27,7 @@ class Follow(Objective):
             training starts from.
         splits: question sets; each has one number of hops.
         held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
-        wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are asked too; none if empty.
+        wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are learnt from too; none if empty.
         questions: per step.
         k: entries kept per hop.
         train_key_projection: trains W_k as well.
@@ -51,10 +50,8 @@ class Follow(Objective):
     filter: bool = True
 
     def source(self, prepared, seed=0) -> FollowSource:
-        wordings = read_wordings(self.wordings) if self.wordings else None
-        return FollowSource(
-            prepared, self.splits, held_out=self.held_out, wordings=wordings, questions=self.questions, seed=seed
-        )
+        chosen = dict(held_out=self.held_out, wordings=self.wordings, questions=self.questions)
+        return FollowSource(prepared, self.splits, **chosen, seed=seed)
 
     def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
         if not questions:
