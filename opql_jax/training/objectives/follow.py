@@ -50,8 +50,9 @@ class Follow(Objective):
     filter: bool = True
 
     def source(self, prepared, seed=0) -> FollowSource:
-        chosen = dict(held_out=self.held_out, wordings=self.wordings, questions=self.questions)
-        return FollowSource(prepared, self.splits, **chosen, seed=seed)
+        return FollowSource(
+            prepared, self.splits, held_out=self.held_out, wordings=self.wordings, questions=self.questions, seed=seed
+        )
 
     def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
         if not questions:
