@@ -31,6 +31,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.evaluate import evaluate_predictions
+from opql_jax.models import released
 from opql_jax.models.follower import follow_loss
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
@@ -261,6 +262,19 @@ def test_parameters_start_where_the_run_ended(world):
     fresh = open_model(make_objective('relations', world), world, init_from=None)
     first, second = (fresh.get_initial_variables(jax.random.key(key), {})['params'] for key in (0, 1))
     assert np.abs(first['entity_table'] - second['entity_table']).max() > 0.1
+
+
+def test_parameters_start_from_a_released_encoder(world, tmp_path):
+    prepared = Prepared(world / 'text')
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    params = state.init_params(module, 1, seed=7)['encoder']
+    released.write(tmp_path / 'encoder', module, params, prepared.tokenizer.to_str(), '# A tiny encoder')
+    objective = objectives.Entities(rows=16, frozen_encoder=True)
+    model = open_model(objective, world, init_from=None, bert_folder=str(tmp_path / 'encoder'))
+    begun = jax.jit(lambda rng: model.get_initial_variables(rng, {})['params'])(jax.random.key(0))
+    _, stored, _ = released.read(tmp_path / 'encoder')
+    np.testing.assert_array_equal(begun['encoder']['layers_0']['mlp_in']['kernel'], stored['layers_0']['mlp_in']['kernel'])
+    np.testing.assert_array_equal(begun['encoder']['w_r']['kernel'], stored['w_r']['kernel'])
 
 
 def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set(world):
