@@ -38,7 +38,7 @@ TINY = {
     'mention_kinds': ('--documents 10', 'accuracy'),
     'metaqa_errors': ('', 'right_of_stated'),
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
-    'paraphrases': ('--wordings', 'in_the_nearest_wording'),
+    'paraphrases': ('--wordings --row opql', 'paraphrased'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
     'retrieval': ('--percent 1', 'recall@5'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),

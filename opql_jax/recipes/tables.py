@@ -13,6 +13,7 @@ from typing import Literal, NotRequired, TypedDict, TypeVar
 
 import numpy as np
 
+from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.recipes import record
@@ -175,7 +176,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
             metrics[step.name.rpartition('/')[2]] = last['metrics']
         if last['gin']:
             configurations[step.name.replace('/', '-')] = (
-                last['gin'].replace(str(out), 'OUT').replace(str(options.data), 'DATA')
+                last['gin'].replace(str(out), 'OUT').replace(str(options.data), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
     group, _, row = recipe.name.partition('/')
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
