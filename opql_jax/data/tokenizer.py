@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from opql_jax.core.checkout import RELEASED
+from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
@@ -114,7 +114,7 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     Raises:
         TokenizerError: naming the path and what is wrong with it.
     """
-    path = os.fspath(RELEASED if path == 'default' else path)
+    path = os.fspath(RELEASED_ENCODER if path == 'default' else path)
     file = path
     if os.path.isdir(path):
         names = [name for name in ('tokenizer.json', 'vocab.txt') if os.path.exists(os.path.join(path, name))]

@@ -62,7 +62,10 @@ def open_model(
     opened = _open_memory(memory_dir, model_dir, lineage, prepared)
     if opened is not None:
         params = params | {'entity_table': with_new_entities(params['entity_table'], opened, prepared)}
-    objective: Any = objectives.ANSWERING[lineage['objective']].from_lineage(lineage)
+    answering = objectives.ANSWERING[lineage['objective']]
+    if missing := {field.name for field in dataclasses.fields(answering)} - lineage.keys():
+        raise CheckpointError(f'{model_dir} was trained by an earlier version, which knew no {min(missing)}: train it again')
+    objective: Any = answering.from_lineage(lineage)
     if 'k' in settings and opened is not None:
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
     if unknown := settings.keys() - {field.name for field in dataclasses.fields(objective)}:

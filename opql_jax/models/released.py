@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.checkout import RELEASED
+from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
@@ -114,7 +114,7 @@ def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
 
 def path_of(folder: str | os.PathLike) -> pathlib.Path:
     """Where a released encoder lies on disk: 'default' is the one that comes with the package."""
-    return RELEASED if folder == 'default' else files.require_local(folder)
+    return RELEASED_ENCODER if folder == 'default' else files.require_local(folder)
 
 
 def is_released(folder: str | os.PathLike) -> bool:

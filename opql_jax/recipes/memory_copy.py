@@ -14,7 +14,7 @@ def copy_memory(source: str, target: str, change: Callable[[pathlib.Path], None]
 
     Args:
         source, target: the folders.
-        change: called with the folder of the copy before that gets its name.
+        change: called with the folder of the copy, before it is renamed to `target`.
 
     Raises:
         ManifestError: there is something else in the place of the target.

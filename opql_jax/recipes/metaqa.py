@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opql_jax.core.checkout import GIN_ROOT, RELEASED
+from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.data.pair_selection import pair_keys
 from opql_jax.data.prepared import Prepared
@@ -23,7 +23,7 @@ from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memor
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
-# Some 78 for each type of question, written by hand.
+# Some 78 for each type of question.
 WORDINGS = str(GIN_ROOT / 'gin/experiments/metaqa/wordings.tsv')
 gin = 'gin/experiments/metaqa/{}.gin'.format
 
@@ -97,7 +97,7 @@ def opql_wordings(options: Options) -> list[Step]:
 def opql_released(options: Options) -> list[Step]:
     """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
     text, model, entries = 'text-released', 'entities-released', 'memory-released'
-    encoder = str(RELEASED)  # by its path, so that its files are part of the record
+    encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
         prepare(text, 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
         train(model, gin('entities_released'), options, TEXT=text, BERT=encoder),

@@ -11,6 +11,7 @@ from flax import traverse_util
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed, files
+from opql_jax.core.errors import InputError
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
@@ -82,11 +83,13 @@ def starting_params(
     return params
 
 
-def weights_hash(bert_folder: str) -> str | None:
-    """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; None if there are none."""
+def weights_hash(bert_folder: str) -> str:
+    """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; InputError if there are none."""
     folder = find_minilm() if bert_folder == 'minilm' else released.path_of(bert_folder)
     weights = folder / released.WEIGHTS  # both kinds of folders name them so
-    return files.sha256(weights) if weights.exists() else None
+    if not weights.exists():
+        raise InputError(f'{weights}: no such file')
+    return files.sha256(weights)
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:

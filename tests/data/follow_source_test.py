@@ -47,7 +47,7 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
 def test_a_type_that_no_question_has_is_refused_and_some_that_there_are_are_named(prepared, tmp_path):
     path = write(tmp_path / 'wordings.tsv', 'P1\tnever [X]', 'director_to_movie\tlater [X]')
     with pytest.raises(
-        InputError, match="wordings.tsv: no question .* has the type 'director_to_movie'; types there are 'P1', 'P2', 'P3'"
+        InputError, match="wordings.tsv: no question .* has the type 'director_to_movie'; its types include 'P1', 'P2', 'P3'"
     ):
         FollowSource(prepared, [SPLIT], wordings=path)
 

@@ -8,6 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.models import released
 
 TEXTS = [
     'Ada Lovelace wrote the first program in 1843.',
@@ -108,3 +109,8 @@ def test_errors_name_the_file_and_the_reason(tmp_path):
         tokenizer_lib.load_tokenizer(tmp_path)
     with pytest.raises(tokenizer_lib.TokenizerError, match='vocab_size is 12, but specials and single characters'):
         tokenizer_lib.train_wordpiece(TEXTS, 12)
+
+
+def test_that_of_the_released_encoder_has_a_name():
+    *_, own = released.read(released.path_of('default'))
+    assert tokenizer_lib.load_tokenizer('default').to_str() == own.to_str()

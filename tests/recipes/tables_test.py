@@ -6,10 +6,11 @@ import subprocess
 import numpy as np
 import pytest
 
+from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.distributed import describe_devices
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import record, tables
-from opql_jax.recipes.recipe import Function, Options, Recipe, run
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, run, run_json_of
 
 
 def write_run(folder, group, row, **fields):
@@ -147,6 +148,18 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
     assert path == tmp_path / 'results/g-10-percent/a-seed-3/run.json'
     published = json.loads(path.read_text())
     assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == describe_devices()
+
+
+def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path):
+    options = Options(tmp_path / 'out', tmp_path / 'data')
+    step = Step('results', 'eval', ('gin/runs/eval.gin',), {}, 'results')
+    gin = f"A = '{options.out}/text'\nB = '{options.data}/metaqa'\nC = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\n"
+    record.write(
+        run_json_of(step, options.out), command=step.command('OUT'), seconds=1, gin=gin, metrics={'dev': {'hits@1': 1}}
+    )
+    tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
+    published = (tmp_path / 'published/g/gin/results.gin').read_text()
+    assert published == "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\n"
 
 
 def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):

@@ -68,10 +68,14 @@ def test_its_memories_hold_the_relations_of_the_released_encoder(world):
     memory = Memory.open(tiny_training.write_memory(world / 'text/kb/text', world / 'spans', world / 'memory', pairs='all'))
     encoder, params, _ = released.read(world / 'encoder')
     prepared = Prepared(world / 'text/kb/text')
-    relations = SpanPairEncoder(encoder, params, prepared)(np.arange(len(prepared.pairs['topic'])))
-    kept = memory.relations(np.arange(len(memory)))
-    assert len(kept) == len(relations) > 100
-    np.testing.assert_allclose(np.sort(kept, axis=0), np.sort(relations, axis=0), atol=1e-5)
+    pairs = prepared.pairs
+    relations = SpanPairEncoder(encoder, params, prepared)(np.arange(len(pairs['topic'])))
+    assert len(memory) == len(relations) > 100
+    # Entries lie in the order of topic, target, passage and place in it; places rise with the number of a mention.
+    order = np.lexsort([pairs[name] for name in ('target_mention', 'topic_mention', 'passage', 'target', 'topic')])
+    np.testing.assert_array_equal(memory.topic, pairs['topic'][order])
+    np.testing.assert_array_equal(memory.target, pairs['target'][order])
+    np.testing.assert_allclose(memory.relations(np.arange(len(memory))), relations[order], atol=1e-5)
 
 
 def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp_path):
@@ -84,6 +88,8 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
     resume(tmp_path / 'moved', 3)
     with pytest.raises(TrainingError, match='cannot be resumed as another run .bert_hash was'):
         resume(tmp_path / 'other', 4)
+    with pytest.raises(InputError, match='elsewhere/model.safetensors: no such file'):
+        resume(tmp_path / 'elsewhere', 4)
 
 
 def test_it_brings_its_w_r(world):

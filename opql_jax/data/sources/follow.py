@@ -46,8 +46,8 @@ class FollowSource(Source):
             prepared: the prepared folder.
             splits: names of question sets.
             held_out: relations such as 'P57'; questions that need one are left out (see `Question.needs`).
-            wordings: a file of other wordings (`corpus.wordings`). Each question whose type has some is there once more, in one of them, drawn at
-                random; none if empty.
+            wordings: a file of other wordings (`corpus.wordings`), or '' for no file. Each question whose type has some is added a second time,
+                in one of them, drawn at random.
             questions: per step.
             seed: of the order of questions, and of the wordings drawn.
 
@@ -60,7 +60,7 @@ class FollowSource(Source):
         if not usable:
             raise InputError(f'{", ".join(splits)}: no question has a known topic and a known answer')
         self.num_questions, self.num_left_out = len(usable), len(found) - len(usable)
-        other = self._in_other_words(prepared, usable, wordings, seed) if wordings else []
+        other = self._reworded(prepared, usable, wordings, seed) if wordings else []
         self._count = questions
         self._questions = QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
         self._width = answer_width(self._questions.answers, MAX_ANSWERS)
@@ -68,18 +68,19 @@ class FollowSource(Source):
         self.hop_counts = self._schedule.counts
 
     @staticmethod
-    def _in_other_words(prepared: Prepared, questions: Sequence[Question], path: str, seed: int) -> list[Question]:
-        wordings = read_wordings(path)
-        types = {question.type for split in prepared.splits for question in prepared.questions(split)}
-        if unknown := [kind for kind in wordings if kind not in types]:
-            there = ', '.join(map(shown, sorted(filter(None, types))[:5])) or 'none'
+    def _reworded(prepared: Prepared, questions: Sequence[Question], path: str, seed: int) -> list[Question]:
+        wordings, types = read_wordings(path), {question.type for question in questions}
+        if wordings.keys() - types:  # those of sets that are not learnt from are known, too
+            types |= {question.type for split in prepared.splits for question in prepared.questions(split)}
+        if unknown := [type for type in wordings if type not in types]:
+            known = ', '.join(map(shown, sorted(filter(None, types))[:5])) or 'none'
             raise InputError(
-                f'{path}: no question of {prepared.directory} has the type {shown(unknown[0])}; types there are {there}'
+                f'{path}: no question of {prepared.directory} has the type {shown(unknown[0])}; its types include {known}'
             )
         other = in_other_wordings(questions, wordings, seed)
         if not other:
             raise InputError(f'{path}: no question that is learnt from has one of its types')
-        _log.info('%d questions, %d of them in other words too, which %s has', len(questions), len(other), path)
+        _log.info('%d questions, %d of them also reworded from %s', len(questions), len(other), path)
         return other
 
     def batch(self, step, rng) -> FollowBatch:
