@@ -1,6 +1,7 @@
 """The state of training: parameters and optimizer state, how they begin, and how they lie on the devices."""
 
 import math
+import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ def starting_params(
     if bert_folder and released.is_released(bert_folder):
         params = {**params, 'encoder': released.parameters_to_train(bert_folder, params['encoder'], prepared.tokenizer)}
     elif bert_folder:
-        _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
+        _, loaded = bert.load_bert(_path_of(bert_folder))
         loaded = bert.with_marker_words(loaded, prepared.tokenizer)
         params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
         if span_pair:
@@ -85,11 +86,14 @@ def starting_params(
 
 def weights_hash(bert_folder: str) -> str:
     """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; InputError if there are none."""
-    folder = find_minilm() if bert_folder == 'minilm' else released.path_of(bert_folder)
-    weights = folder / released.WEIGHTS  # both kinds of folders name them so
+    weights = _path_of(bert_folder) / released.WEIGHTS  # both kinds of folders name them so
     if not weights.exists():
         raise InputError(f'{weights}: no such file')
     return files.sha256(weights)
+
+
+def _path_of(bert_folder: str) -> pathlib.Path:
+    return find_minilm() if bert_folder == 'minilm' else released.path_of(bert_folder)
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
