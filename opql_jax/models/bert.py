@@ -66,6 +66,22 @@ def load_bert(folder):
     Raises:
         InputError: names the file and the config key or tensor that is missing or unsupported.
     """
+    fields, file = _files_of(folder)
+    try:
+        with safetensors.safe_open(file, framework='numpy') as tensors:
+            return fields, _encoder_params(_tensor_reader(file, tensors), fields)
+    except safetensors.SafetensorError as e:
+        raise InputError(f'{file}: not a readable safetensors file ({e}).') from e
+
+
+def weights_hash(folder) -> str:
+    """The SHA-256 of the weights of a BERT checkpoint; raises InputError as `load_bert` does if there are none."""
+    _, file = _files_of(folder)
+    return files.sha256(file)
+
+
+def _files_of(folder):
+    """The encoder fields of a checkpoint and the path of its weights."""
     folder = files.require_local(folder)
     fields = _read_fields(folder / 'config.json')
     file = folder / 'model.safetensors'
@@ -73,11 +89,7 @@ def load_bert(folder):
         pickled = [name for name in ('pytorch_model.bin', 'tf_model.h5') if (folder / name).exists()]
         hint = f' Only {pickled[0]} is there: save the model once with save_pretrained of transformers.' if pickled else ''
         raise InputError(f'{file}: no such file.{hint}')
-    try:
-        with safetensors.safe_open(file, framework='numpy') as tensors:
-            return fields, _encoder_params(_tensor_reader(file, tensors), fields)
-    except safetensors.SafetensorError as e:
-        raise InputError(f'{file}: not a readable safetensors file ({e}).') from e
+    return fields, file
 
 
 def with_marker_words(loaded, tokenizer):

@@ -122,6 +122,11 @@ def is_released(folder: str | os.PathLike) -> bool:
     return folder == 'default' or manifest_lib.is_folder_of(folder, FORMAT)
 
 
+def weights_hash(folder: str | os.PathLike) -> str:
+    """The SHA-256 of the weights of a released encoder, as its `config.json` states it; ManifestError if there is none."""
+    return manifest_lib.read_manifest(path_of(folder), FORMAT).files[WEIGHTS].sha256
+
+
 def parameters_to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """The parameters of a released encoder, to train on from: all but W_e, which it does not have.
 

@@ -1,7 +1,6 @@
 """The state of training: parameters and optimizer state, how they begin, and how they lie on the devices."""
 
 import math
-import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,8 +10,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from opql_jax.core import distributed, files
-from opql_jax.core.errors import InputError
+from opql_jax.core import distributed
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import find_minilm
@@ -73,7 +71,7 @@ def starting_params(
     if bert_folder and released.is_released(bert_folder):
         params = {**params, 'encoder': released.parameters_to_train(bert_folder, params['encoder'], prepared.tokenizer)}
     elif bert_folder:
-        _, loaded = bert.load_bert(_path_of(bert_folder))
+        _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
         loaded = bert.with_marker_words(loaded, prepared.tokenizer)
         params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
         if span_pair:
@@ -86,14 +84,9 @@ def starting_params(
 
 def weights_hash(bert_folder: str) -> str:
     """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; InputError if there are none."""
-    weights = _path_of(bert_folder) / released.WEIGHTS  # both kinds of folders name them so
-    if not weights.exists():
-        raise InputError(f'{weights}: no such file')
-    return files.sha256(weights)
-
-
-def _path_of(bert_folder: str) -> pathlib.Path:
-    return find_minilm() if bert_folder == 'minilm' else released.path_of(bert_folder)
+    if released.is_released(bert_folder):
+        return released.weights_hash(bert_folder)
+    return bert.weights_hash(find_minilm() if bert_folder == 'minilm' else bert_folder)
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:

@@ -88,7 +88,7 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
     resume(tmp_path / 'moved', 3)
     with pytest.raises(TrainingError, match='cannot be resumed as another run .bert_hash was'):
         resume(tmp_path / 'other', 4)
-    with pytest.raises(InputError, match='elsewhere/model.safetensors: no such file'):
+    with pytest.raises(InputError, match='elsewhere/config.json: no such file'):
         resume(tmp_path / 'elsewhere', 4)
 
 
