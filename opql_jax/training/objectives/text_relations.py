@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from opql_jax.core import files
 from opql_jax.data.sources.text_relations import TextRelationBatch, TextRelationSettings, TextRelationSource
-from opql_jax.data.tokenizer import find_minilm
 from opql_jax.models import bert, losses
 from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import unit
@@ -46,7 +45,7 @@ class TextRelations(TextRelationSettings, Objective):
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         teacher = None
         if self.sentence_weight:
-            _, loaded = bert.load_bert(find_minilm() if self.sentence_encoder == 'minilm' else self.sentence_encoder)
+            _, loaded = bert.load_bert(self.sentence_encoder)
             teacher = replicate(bert.with_marker_words(loaded, prepared.tokenizer), mesh)
         return Task(
             source=self.source(prepared, seed),
