@@ -28,9 +28,10 @@ def main() -> None:
     parser.add_argument('--kb', type=pathlib.Path, default='runs/metaqa', help='the folder of the recipe')
     parser.add_argument('--row', default='opql-wordings', help='whose follower answers')
     parser.add_argument('--memory', default='memory', help='its memory')
+    parser.add_argument('--text', default='text', help='the prepared text of both')
     parser.add_argument('--wordings', action='store_true', help='print also what each wording costs, the worst first')
     options = parser.parse_args()
-    kb = VirtualKB.open(options.kb, text='text', model=f'follow-{options.row}', memory=options.memory)
+    kb = VirtualKB.open(options.kb, text=options.text, model=f'follow-{options.row}', memory=options.memory)
     wordings = read_wordings(WORDINGS)
     for hops in (1, 2, 3):
         questions = [q for q in kb.prepared.questions(f'{hops}-hop/dev') if q.type in wordings]

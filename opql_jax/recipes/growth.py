@@ -1,12 +1,13 @@
-"""As it grows: MetaQA's rows with fewer training questions, fewer training pairs, and fewer or more layers.
+"""As it grows: MetaQA's rows with fewer training questions, fewer training pairs, fewer or more layers, and an encoder of another size.
 
-A row is `metaqa/opql` (`all`) but for its training questions or layers, or `metaqa/opql-pretrained` but for the pairs of L_rel. For the number of
-entries, run `demo` with `--documents`.
+A row is `metaqa/opql` (`all`) but for its training questions, layers or size, or `metaqa/opql-pretrained` but for the pairs of
+L_rel. For the number of entries, run `demo` with `--documents`.
 """
 
+import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,27 +64,42 @@ def pairs(options: Options, count: int | str) -> list[Step]:
 
 def layers(options: Options, count: int) -> list[Step]:
     """OPQL with an encoder of `count` layers."""
-    row = f'layers-{count}'
-    encoder: dict[str, Any] = {'encoder.RelationEncoder.num_layers': count}
+    return _resized(options, f'layers-{count}', {'encoder.RelationEncoder.num_layers': count})
+
+
+def size(options: Options, name: str) -> list[Step]:
+    """OPQL with an encoder of the shape of gin/models/NAME.gin, from scratch."""
+    # The rate BERT was pretrained with; that of `tiny` is for two layers.
+    return _resized(options, f'size-{name}', {'LEARNING_RATE': 1e-4}, f'gin/models/{name}.gin')
+
+
+def _resized(options: Options, row: str, bindings: Mapping[str, Any], *models: str) -> list[Step]:
+    """OPQL with another encoder, from its first step on."""
     stages = [('entities', {}), ('relations', {'INIT_FROM': f'entities-{row}'}), ('align', {'INIT_FROM': f'relations-{row}'})]
-    return [
+    steps = [
         prepared(options),
-        *(train(f'{stage}-{row}', gin(stage), options, **start, **encoder) for stage, start in stages),
+        *(train(f'{stage}-{row}', gin(stage), options, **start, **bindings) for stage, start in stages),
         build_memory(f'memory-{row}', f'align-{row}'),
-        *followed(options, row, f'align-{row}', f'memory-{row}', gin('follow'), splits=SPLITS, **encoder),
+        *followed(options, row, f'align-{row}', f'memory-{row}', gin('follow'), splits=SPLITS, **bindings),
     ]
+    return [dataclasses.replace(step, gin=(*step.gin, *models)) if step.binary == 'train' else step for step in steps]
 
 
 CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
+    (size, 'OPQL, an encoder of the shape of {}, from scratch', ('base',)),
 )
 RECIPES = [
     Recipe('growth/all', 'OPQL, all questions, 2 layers', functools.partial(opql, row='all', splits=SPLITS)),
     *(
-        Recipe(f'growth/{build.__name__}-{count}', summary.format(count), functools.partial(build, count=count))
-        for build, summary, counts in CURVES
-        for count in counts
+        Recipe(
+            f'growth/{build.__name__}-{value}',
+            summary.format(value),
+            lambda options, build=build, value=value: build(options, value),
+        )
+        for build, summary, values in CURVES
+        for value in values
     ),
 ]

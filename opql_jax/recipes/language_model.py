@@ -28,16 +28,26 @@ def cloze(options: Options, folder: str, system: str, start: str, memory: str) -
     return train(f'{system}-pretrained', f'gin/experiments/{folder}/lm_cloze.gin', options, **bindings)
 
 
-def finetuned(options: Options, folder: str, system: str, start: str, memory: str, questions: str, text: str = 'text') -> Step:
-    """Finetuning on questions."""
-    bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
+def finetuned(
+    options: Options,
+    folder: str,
+    system: str,
+    start: str,
+    memory: str,
+    questions: str,
+    text: str = 'text',
+    model: str = '',
+    **bindings,
+) -> Step:
+    """Finetuning on questions; the model has the name of its system unless another is given."""
+    bindings |= {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
     bindings |= {'QUESTIONS': questions} | ablation(system, 'objectives.AnswerQuestions')
-    return train(system, f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
+    return train(model or system, f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
 
 
-def asked(system: str, name: str, memory: str, questions: list[str], text: str = 'text') -> Step:
+def asked(system: str, name: str, memory: str, questions: list[str], text: str = 'text', model: str = '') -> Step:
     """The answers of a system over a memory, and their metrics."""
-    return evaluate(f'results/{system}/{name}', system, memory_of(system, memory), questions, text)
+    return evaluate(f'results/{model or system}/{name}', model or system, memory_of(system, memory), questions, text)
 
 
 def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:

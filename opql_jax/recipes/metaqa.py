@@ -85,15 +85,31 @@ def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Se
     ]
 
 
-def opql_released(options: Options) -> list[Step]:
-    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
-    text, model, entries = 'text-released', 'entities-released', 'memory-released'
+def opql_released(options: Options, aligned: bool = False) -> list[Step]:
+    """The memory of the released encoder, which saw neither this text nor these questions, or of one that went on from it.
+
+    Args:
+        options: of the recipe.
+        aligned: the encoder was aligned with 1-hop questions; its follower also learns from its training questions in other words.
+    """
+    text, start, entries = 'text-released', 'entities-released', 'memory-released'
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
-    return [
+    steps = [
         prepare(text, 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
-        train(model, gin('entities_released'), options, TEXT=text, BERT=encoder),
+        train(start, gin('entities_released'), options, TEXT=text, BERT=encoder),
+    ]
+    if not aligned:
+        return [
+            *steps,
+            build_memory(entries, start, text),
+            *followed(options, 'opql-released', start, entries, gin('follow_released'), text),
+        ]
+    model, entries = 'align-released', 'memory-align-released'
+    return [
+        *steps,
+        train(model, gin('align_released'), options, INIT_FROM=start, TEXT=text),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
+        *followed(options, 'opql-released-aligned', model, entries, gin('follow_released_wordings'), text, WORDINGS=WORDINGS),
     ]
 
 
@@ -222,6 +238,11 @@ RECIPES = [
             _opql(row='opql-wordings', follow='follow_wordings', WORDINGS=WORDINGS),
         ),
         ('opql-released', 'OPQL-pretrained with the released encoder, which saw nothing of MetaQA', opql_released),
+        (
+            'opql-released-aligned',
+            'OPQL-wordings with the released encoder, aligned with 1-hop questions',
+            functools.partial(opql_released, aligned=True),
+        ),
         ('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
         ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),
         ('drkit', 'baseline: a DrKIT-style index of mentions, supervised by the knowledge base', drkit),

@@ -13,21 +13,24 @@ from opql_jax.recipes import metaqa
 from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
 
 
-def metaqa_2hop(options: Options, system: str) -> list[Step | Function]:
-    """MetaQA's 2-hop questions, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
-    row, text = ('fae-kb', 'text-fae-kb') if system == 'fae' else ('opql', 'text')
-    memory, suffix = ('memory-fae-kb', '-fae-kb') if system == 'fae' else ('memory', '')
+def metaqa_questions(options: Options, system: str, hops: int = 2) -> list[Step | Function]:
+    """MetaQA's questions of so many hops, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
+    row, text, memory = ('fae-kb', 'text-fae-kb', 'memory-fae-kb') if system == 'fae' else ('opql', 'text', 'memory')
+    suffix = ('-fae-kb' if system == 'fae' else '') + ('' if hops == 2 else f'-{hops}-hop')
     steps = metaqa.fae_kb(options) if system == 'fae' else metaqa.opql(options)
-    for part in ('train', 'dev'):
-        source = options.file(f'metaqa/2-hop/{part}.txt')
-        steps.append(lm.converted(f'2-hop-{part}{suffix}', 'metaqa', source, text, HOPS=2))
-    train_file, dev_file = (f'{{out}}/questions/2-hop-{part}{suffix}.jsonl' for part in ('train', 'dev'))
-    names = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
+    names = {part: f'{hops}-hop-{part}' + ('-fae-kb' if system == 'fae' else '') for part in ('train', 'dev')}
+    for part, name in names.items():
+        steps.append(lm.converted(name, 'metaqa', options.file(f'metaqa/{hops}-hop/{part}.txt'), text, HOPS=hops))
+    train_file, dev_file = (f'{{out}}/questions/{name}.jsonl' for name in names.values())
+    start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
+    model = system if hops == 2 else f'{system}-{hops}-hop'
+    # A path of 3 hops to an answer leaves the best 32 entries more often than one of 2.
+    bindings = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
     return [
         *steps,
-        train(f'names{suffix}', 'gin/experiments/metaqa/lm_names.gin', options, **names),
-        lm.finetuned(options, 'metaqa', system, f'names{suffix}', memory, train_file, text),
-        lm.asked(system, 'all', memory, [dev_file], text),
+        train(f'names{suffix}', 'gin/experiments/metaqa/lm_names.gin', options, **start),
+        lm.finetuned(options, 'metaqa', system, f'names{suffix}', memory, train_file, text, model, **bindings),
+        lm.asked(system, 'all', memory, [dev_file], text, model),
     ]
 
 
@@ -121,23 +124,22 @@ def over_wikispeedia(
 # Of the 80,292 pairs that two passages mention, so that the memory lacks answers which the text has, as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
+_FAE = {'fae': "FaE: a memory of the knowledge base's triples"}
+_INJECTED = {name: title for name, title in lm.SYSTEMS.items() if name in ('opql-lm', 'opql-follow')}
+
 RECIPES = [
-    Recipe(f'{group}/{prefix}{system}', f'{title}, {data}', functools.partial(build, system=system))
-    for group, prefix, build, data, systems in (
-        (
-            'metaqa',
-            'lm-',
-            metaqa_2hop,
-            '2-hop questions, topics not linked',
-            lm.SYSTEMS | {'fae': "FaE: a memory of the knowledge base's triples"},
-        ),
+    Recipe(f'{group}/{system}{suffix}', f'{title}, {data}', functools.partial(build, system=system))
+    for group, suffix, build, data, systems in (
+        # With --out of the row metaqa/opql they share its steps.
+        ('metaqa-lm', '', metaqa_questions, '2-hop questions, topics not linked', lm.SYSTEMS | _FAE),
+        ('metaqa-lm', '-3-hop', functools.partial(metaqa_questions, hops=3), '3-hop questions, topics not linked', lm.SYSTEMS),
         ('webqsp', '', webqsp, 'a part of the training questions over Wikispeedia', lm.SYSTEMS),
         (
             'webqsp-injection',
             '',
             functools.partial(webqsp, max_pairs=BEST_PAIRS),
             'before and after 100 pairs of each topic join the best pairs of the text',
-            {name: title for name, title in lm.SYSTEMS.items() if name in ('opql-lm', 'opql-follow')},
+            _INJECTED,
         ),
         ('webqsp-official', '', webqsp_official, 'the official split over Wikispeedia; needs your own files', lm.SYSTEMS),
         ('complexwebquestions', '', complexwebquestions, 'over Wikispeedia; needs your own files', lm.SYSTEMS),

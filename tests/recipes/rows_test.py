@@ -30,7 +30,7 @@ from forked_binaries import ENVIRONMENT, Binaries, Done
 QUICK = {
     'metaqa/opql',
     'metaqa/no-filter',
-    'metaqa/lm-opql-lm',
+    'metaqa-lm/opql-lm',
     'slot-filling/kv-memory',
     'fewshot/minilm-masked',
     'encoder/labels',
