@@ -174,7 +174,8 @@ def binaries():
 
 def build(chosen, options):
     """The steps of a recipe, those of the paper's size made small."""
-    tiny = TINY | {'gin/experiments/metaqa/follow_wordings.gin': {'WORDINGS': str(options.data / 'wordings.tsv')}}
+    wordings = {'WORDINGS': str(options.data / 'wordings.tsv')}
+    tiny = TINY | {f'gin/experiments/metaqa/{name}_wordings.gin': wordings for name in ('follow', 'follow_released')}
     small = lambda step: {name: value for file in step.gin for name, value in tiny.get(file, {}).items()}
     return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.build(options)]
 
