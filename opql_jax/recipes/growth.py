@@ -91,15 +91,13 @@ CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
     (size, 'OPQL, an encoder of the shape of {}, from scratch', ('base',)),
 )
+
+
+def _recipe(build: Callable, summary: str, value: int | str) -> Recipe:
+    return Recipe(f'growth/{build.__name__}-{value}', summary.format(value), lambda options: build(options, value))
+
+
 RECIPES = [
     Recipe('growth/all', 'OPQL, all questions, 2 layers', functools.partial(opql, row='all', splits=SPLITS)),
-    *(
-        Recipe(
-            f'growth/{build.__name__}-{value}',
-            summary.format(value),
-            lambda options, build=build, value=value: build(options, value),
-        )
-        for build, summary, values in CURVES
-        for value in values
-    ),
+    *(_recipe(build, summary, value) for build, summary, values in CURVES for value in values),
 ]

