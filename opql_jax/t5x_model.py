@@ -111,8 +111,8 @@ _LOOP = {
 }
 
 
-def _check_config(config):
-    """Raises InputError for a setting that would change nothing, and for a start that is said twice."""
+def _check_config(config, objective):
+    """Raises InputError for a setting that would change nothing, and for a start that `trainer.check_start` refuses."""
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if field.name in _LOOP and value != field.default:
@@ -121,7 +121,7 @@ def _check_config(config):
                 f'TrainConfig.{field.name}={value!r} does nothing under t5x: '
                 + (f'set {theirs} instead' if theirs else 'leave it out')
             )
-    trainer.check_start(config)
+    trainer.check_start(config, objective)
 
 
 def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
@@ -204,7 +204,7 @@ class T5xModel:
             InputError: what the objective or the run `init_from` needs is missing or does not fit, a setting of the loop is set, or
                 it is said twice where parameters start.
         """
-        _check_config(config)
+        _check_config(config, objective)
         folder, memory = KBFolder(config.kb), getattr(objective, 'memory_dir', None) or None
         objective = objective.located(folder)
         prepared_dir, init_from = folder.part(config.text), str(folder.part(config.init_from)) if config.init_from else None

@@ -1,7 +1,7 @@
 """As it grows: MetaQA's rows with fewer training questions, fewer training pairs, fewer or more layers, and an encoder of another size.
 
-A row is `metaqa/opql` (`all`) but for its training questions, layers or size, or `metaqa/opql-pretrained` but for the pairs of
-L_rel. For the number of entries, run `demo` with `--documents`.
+A row is `metaqa/opql` (`all`) but for its training questions, entries, layers or size, or `metaqa/opql-pretrained` but for the
+pairs of L_rel. For more entries than MetaQA's, run `demo` with `--documents`.
 """
 
 import dataclasses
@@ -14,8 +14,10 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.corpus.json_lines import read_lines
+from opql_jax.memory.format import Memory
+from opql_jax.recipes.memory_copy import copy_entries
 from opql_jax.recipes.metaqa import HOPS, followed, gin, opql, prepared, pretrained
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, prepare, train
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 SPLITS = ('dev',)
 
@@ -46,6 +48,38 @@ def questions(options: Options, count: int) -> list[Step | Function]:
         build_memory(f'memory-{row}', f'align-{row}', text),
         *followed(options, row, f'align-{row}', f'memory-{row}', gin('follow'), text, splits=SPLITS),
     ]
+
+
+def entries(options: Options, count: int) -> list[Step | Function]:
+    """OPQL, asked over some `count` entries of its memory, those of passages drawn at random; nothing is trained again."""
+    row = f'entries-{count}'
+    name = f'memory-{row}'
+    drawn = {'folder': f'{{out}}/{name}', 'memory': '{out}/memory', 'count': count, 'seed': options.seed}
+    *steps, _ = opql(options, row='all', splits=SPLITS)
+    return [
+        *steps,
+        Function(name, fewer_entries, drawn, name),
+        evaluate(f'results/{row}', 'follow-all', name, [f'{hops}-hop/dev' for hops in HOPS]),
+    ]
+
+
+def fewer_entries(folder: str, memory: str, count: int, seed: int) -> dict[str, int]:
+    """Writes a memory with the entries of passages drawn at random, as few passages as have `count` entries; all if there are no more.
+
+    Returns:
+        How many entries there are and were.
+    """
+
+    def chosen(before: Memory) -> np.ndarray:
+        passages = before.mentions(np.arange(len(before)))['passage']
+        drawn = np.random.default_rng(seed).permutation(passages.max() + 1)
+        mentions = np.cumsum(np.bincount(passages, minlength=len(drawn))[drawn])
+        enough = next(
+            (n for n in np.flatnonzero(mentions >= count) + 1 if len(before.read_from(drawn[:n])) >= count), len(drawn)
+        )
+        return before.read_from(drawn[:enough])
+
+    return copy_entries(memory, folder, chosen)
 
 
 def pairs(options: Options, count: int | str) -> list[Step]:
@@ -87,6 +121,7 @@ def _resized(options: Options, row: str, bindings: Mapping[str, Any], *models: s
 
 CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
+    (entries, 'OPQL, entries of the memory: {}', (10_000, 30_000, 100_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
     (size, 'OPQL, an encoder of the shape of {}, from scratch', ('base',)),

@@ -4,9 +4,7 @@ The memory of OPQL comes from an encoder that was aligned with 1-hop questions, 
 rows share a folder, and in it all steps that they have in common.
 """
 
-import contextlib
 import functools
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,9 +14,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.pair_selection import pair_keys
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.triples import read_triples
-from opql_jax.memory import update
 from opql_jax.memory.format import Memory
-from opql_jax.recipes.memory_copy import copy_memory
+from opql_jax.recipes.memory_copy import copy_entries
 from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memory, evaluate, prepare, train
 
 HOPS = (1, 2, 3)
@@ -134,22 +131,17 @@ def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict
     Raises:
         InputError: no triple joins the entities of an entry.
     """
-    vocab, counts = Prepared(text).vocab, {}
+    vocab = Prepared(text).vocab
     n = len(vocab)
     joined = [min(t.head, t.tail) * n + max(t.head, t.tail) for t in read_triples(triples, vocab)]
 
-    def change(copy: pathlib.Path) -> None:
-        with contextlib.closing(Memory.open(copy)) as before:
-            others = before.ids[~np.isin(pair_keys(before.topic, before.target, n), joined)]
-            counts.update(entries=len(before) - len(others), entries_before=len(before))
-        if not counts['entries']:
+    def chosen(before: Memory) -> np.ndarray:
+        ids = before.ids[np.isin(pair_keys(before.topic, before.target, n), joined)]
+        if not len(ids):
             raise InputError(f'{triples} joins no pair of {memory}')
-        if len(others):
-            update.delete(copy, entries=others)
-            update.compact(copy).close()
+        return ids
 
-    copy_memory(memory, folder, change)
-    return counts
+    return copy_entries(memory, folder, chosen)
 
 
 def mean_mentions(options: Options) -> list[Step]:

@@ -127,7 +127,7 @@ def train(
     """
     # ---------------- What is learnt, from what ----------------
     started = time.monotonic()
-    check_start(config)
+    check_start(config, objective)
     num_shards = distributed.process_count() if config.data_shards is None else config.data_shards
     if num_shards < 1 or num_shards % distributed.process_count():
         raise TrainingError(f'data_shards={num_shards} cannot be shared out over {distributed.process_count()} processes')
@@ -243,8 +243,10 @@ def train(
     return last
 
 
-def check_start(config: TrainConfig) -> None:
-    """Raises TrainingError if a configuration says in two ways where parameters start."""
+def check_start(config: TrainConfig, objective: Objective) -> None:
+    """Raises TrainingError if a configuration says in two ways where parameters start, or not at all for an encoder that is not trained."""
+    if not (config.init_from or config.bert_folder or objective.trainable('encoder/token_embedding/embedding')):
+        raise TrainingError('the encoder is not trained and starts from nothing: give init_from or bert_folder')
     if config.init_from and config.bert_folder:
         raise TrainingError(
             f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where to start: leave out one'

@@ -97,6 +97,13 @@ def test_it_brings_its_w_r(world):
         train(world, 'orthogonal', orthogonal_w_r=True)
 
 
+def test_an_encoder_that_is_not_trained_starts_from_something(world):
+    objective = objectives.Entities(rows=16, frozen_encoder=True)
+    with pytest.raises(TrainingError, match='starts from nothing: give init_from or bert_folder'):
+        tiny_training.run(world / 'text/kb/text', world / 'from-nothing', objective)
+    assert not (world / 'from-nothing').exists()
+
+
 def test_text_of_another_tokenizer_is_refused(world, tmp_path):
     tiny_training.write_prepared(tmp_path / 'text')
     with pytest.raises(InputError, match='has another tokenizer: prepare the text with it, TOKENIZER=.*encoder$'):
