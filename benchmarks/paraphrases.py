@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument('--kb', type=pathlib.Path, default='runs/metaqa', help='the folder of the recipe')
     parser.add_argument('--row', default='opql-wordings', help='whose follower answers')
     parser.add_argument('--memory', default='memory', help='its memory')
-    parser.add_argument('--text', default='text', help='the prepared text of both')
+    parser.add_argument('--text', default='text', help='the prepared text of the follower and of the memory')
     parser.add_argument('--wordings', action='store_true', help='print also what each wording costs, the worst first')
     options = parser.parse_args()
     kb = VirtualKB.open(options.kb, text=options.text, model=f'follow-{options.row}', memory=options.memory)

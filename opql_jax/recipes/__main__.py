@@ -58,7 +58,7 @@ def publish_recipes(arguments) -> None:
 
 
 def write_all_tables(_) -> None:
-    """Writes the tables of README.md and RESULTS.md."""
+    """Writes the tables of README.md, RESULTS.md and the notes."""
     tables.write_tables()
 
 
@@ -76,7 +76,9 @@ def parser() -> argparse.ArgumentParser:
     )
     published = commands.add_parser('publish', help='copies what finished recipes found into results/')
     published.add_argument('names', nargs='+', metavar='NAME')
-    commands.add_parser('tables', help='writes the tables of README.md and RESULTS.md').set_defaults(command=write_all_tables)
+    commands.add_parser('tables', help='writes the tables of README.md, RESULTS.md and the notes').set_defaults(
+        command=write_all_tables
+    )
     for command, function in ((shown, show), (ran, run_recipes), (published, publish_recipes)):
         command.set_defaults(command=function)
         command.add_argument('--out', help='folder that receives everything (default: runs/ and the group of the recipe)')

@@ -124,7 +124,7 @@ CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (entries, 'OPQL, entries of the memory: {}', (10_000, 30_000, 100_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
-    (size, 'OPQL, an encoder of the shape of {}, from scratch', ('base',)),
+    (size, 'OPQL, an encoder of the shape of gin/models/{}.gin, from scratch', ('base',)),
 )
 
 

@@ -82,31 +82,34 @@ def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Se
     ]
 
 
-def opql_released(options: Options, aligned: bool = False) -> list[Step]:
-    """The memory of the released encoder, which saw neither this text nor these questions, or of one that went on from it.
-
-    Args:
-        options: of the recipe.
-        aligned: the encoder was aligned with 1-hop questions; its follower also learns from its training questions in other words.
-    """
-    text, start, entries = 'text-released', 'entities-released', 'memory-released'
+def released(options: Options) -> list[Step]:
+    """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
-    steps = [
-        prepare(text, 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
-        train(start, gin('entities_released'), options, TEXT=text, BERT=encoder),
-    ]
-    if not aligned:
-        return [
-            *steps,
-            build_memory(entries, start, text),
-            *followed(options, 'opql-released', start, entries, gin('follow_released'), text),
-        ]
-    model, entries = 'align-released', 'memory-align-released'
     return [
-        *steps,
-        train(model, gin('align_released'), options, INIT_FROM=start, TEXT=text),
+        prepare('text-released', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
+        train('entities-released', gin('entities_released'), options, TEXT='text-released', BERT=encoder),
+    ]
+
+
+def opql_released(options: Options) -> list[Step]:
+    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
+    text, model, entries = 'text-released', 'entities-released', 'memory-released'
+    return [
+        *released(options),
         build_memory(entries, model, text),
-        *followed(options, 'opql-released-aligned', model, entries, gin('follow_released_wordings'), text, WORDINGS=WORDINGS),
+        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
+    ]
+
+
+def opql_released_aligned(options: Options) -> list[Step]:
+    """OPQL with the released encoder, aligned with 1-hop questions; its follower also learns from other wordings."""
+    text, model, entries = 'text-released', 'align-released', 'memory-align-released'
+    follow = gin('follow_released_wordings')
+    return [
+        *released(options),
+        train(model, gin('align_released'), options, INIT_FROM='entities-released', TEXT=text),
+        build_memory(entries, model, text),
+        *followed(options, 'opql-released-aligned', model, entries, follow, text, WORDINGS=WORDINGS),
     ]
 
 
@@ -233,7 +236,7 @@ RECIPES = [
         (
             'opql-released-aligned',
             'OPQL-wordings with the released encoder, aligned with 1-hop questions',
-            functools.partial(opql_released, aligned=True),
+            opql_released_aligned,
         ),
         ('opql-kb-pairs', 'OPQL over the pairs of the text that a triple of the knowledge base joins', opql_kb_pairs),
         ('kv-memory', 'baseline: a KV-memory of bags of words', kv_memory),

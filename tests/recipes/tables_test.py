@@ -1,4 +1,4 @@
-"""The tables of README.md and RESULTS.md: written from published runs, and no older than these."""
+"""The tables of README.md, RESULTS.md and the notes: written from published runs, and no older than these."""
 
 import json
 import subprocess
