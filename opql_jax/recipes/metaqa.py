@@ -6,6 +6,7 @@ rows share a folder, and in it all steps that they have in common.
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,12 +56,12 @@ def followed(
     gin_file: str,
     text: str = 'text',
     splits: Sequence[str] = SPLITS,
+    hops: Sequence[int] = HOPS,
     **bindings,
 ) -> list[Step]:
     """Following over a memory, trained and evaluated."""
-    there = [
-        f'{hops}-hop/{split}' for split in splits for hops in HOPS if (options.data / f'metaqa/{hops}-hop/{split}.txt').exists()
-    ]
+    names = [f'{number}-hop/{split}' for split in splits for number in hops]
+    there = [name for name in names if (options.data / f'metaqa/{name}.txt').exists()]
     follower = f'follow-{row}'
     return [
         train(follower, gin_file, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
@@ -153,6 +154,14 @@ def mean_mentions(options: Options) -> list[Step]:
     return [*aligned(options), averaged, *followed(options, 'mean-mentions', 'align', 'memory-mean', gin('follow'))]
 
 
+def one_number_of_hops(options: Options, hops: int) -> list[Step]:
+    """OPQL, ablation: a follower of questions of so many hops alone, as in the paper, which trains one for each (section 3)."""
+    questions: dict[str, Any] = {'objectives.Follow.splits': (f'{hops}-hop/train',)}
+    memory = build_memory('memory', 'align')
+    row = f'only-{hops}-hop'
+    return [*aligned(options), memory, *followed(options, row, 'align', 'memory', gin('follow'), hops=(hops,), **questions)]
+
+
 def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: str = '') -> list[Step]:
     """OPQL-pretrained: the memory of an encoder that saw no question."""
     model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
@@ -207,6 +216,7 @@ def opql_and_kb(options: Options) -> list[Step]:
 
 
 _opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
+_only = functools.partial(functools.partial, one_number_of_hops)
 RECIPES = [
     Recipe(f'metaqa/{row}', summary, build)
     for row, summary, build in (
@@ -215,6 +225,8 @@ RECIPES = [
         ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
         ('no-filter', 'ablation of OPQL: a hop searches the whole memory', _opql(row='no-filter', follow='follow_no_filter')),
         ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', follow='follow_one_wt')),
+        ('only-2-hop', 'ablation of OPQL: a follower of 2-hop questions alone, as in the paper', _only(hops=2)),
+        ('only-3-hop', 'ablation of OPQL: a follower of 3-hop questions alone, as in the paper', _only(hops=3)),
         ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
         (
             'no-hard-negatives',
