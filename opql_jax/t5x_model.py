@@ -202,7 +202,7 @@ class T5xModel:
 
         Raises:
             InputError: what the objective or the run `init_from` needs is missing or does not fit, a setting of the loop is set, or
-                it is said twice where parameters start.
+                it is said twice where parameters start, or not at all for an encoder that is not trained.
         """
         _check_config(config, objective)
         folder, memory = KBFolder(config.kb), getattr(objective, 'memory_dir', None) or None

@@ -283,6 +283,8 @@ def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set
         open_model(relations, world, bert_folder='minilm')
     with pytest.raises(InputError, match='brings its W_r: leave out orthogonal_w_r'):
         open_model(relations, world, orthogonal_w_r=True)
+    with pytest.raises(InputError, match='starts from nothing: give init_from or bert_folder'):
+        open_model(objectives.Entities(rows=16, frozen_encoder=True), world, init_from=None)
     fresh = open_model(relations, world, init_from=None, orthogonal_w_r=True)
     w_r = jax.jit(lambda rng: fresh.get_initial_variables(rng, {})['params'])(jax.random.key(0))['encoder']['w_r']['kernel']
     np.testing.assert_allclose(w_r.T @ w_r, (w_r.T @ w_r)[0, 0] * np.eye(8), atol=1e-6)

@@ -1,4 +1,4 @@
-"""As it grows: MetaQA's rows with fewer training questions, fewer training pairs, fewer or more layers, and an encoder of another size.
+"""As it grows: MetaQA's rows with fewer training questions, training pairs or entries, fewer or more layers, and an encoder of another size.
 
 A row is `metaqa/opql` (`all`) but for its training questions, entries, layers or size, or `metaqa/opql-pretrained` but for the
 pairs of L_rel. For more entries than MetaQA's, run `demo` with `--documents`.
@@ -64,7 +64,9 @@ def entries(options: Options, count: int) -> list[Step | Function]:
 
 
 def fewer_entries(folder: str, memory: str, count: int, seed: int) -> dict[str, int]:
-    """Writes a memory with the entries of passages drawn at random, as few passages as have `count` entries; all if there are no more.
+    """Writes a memory with the entries of some passages, drawn in random order until they have at least `count` entries.
+
+    An entry that was read in several passages comes with any of them.
 
     Returns:
         How many entries there are and were.
@@ -121,7 +123,7 @@ def _resized(options: Options, row: str, bindings: Mapping[str, Any], *models: s
 
 CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
-    (entries, 'OPQL, entries of the memory: {}', (10_000, 30_000, 100_000)),
+    (entries, 'OPQL, entries of the memory, at least: {}', (10_000, 30_000, 100_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
     (size, 'OPQL, an encoder of the shape of gin/models/{}.gin, from scratch', ('base',)),

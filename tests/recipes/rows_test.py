@@ -182,7 +182,9 @@ def build(chosen, options):
     """The steps of a recipe, those of the paper's size made small."""
     wordings = {'WORDINGS': str(options.data / 'wordings.tsv')}
     tiny = TINY | {f'gin/experiments/metaqa/{name}_wordings.gin': wordings for name in ('follow', 'follow_released')}
-    small = lambda step: {name: value for file in step.gin for name, value in tiny.get(file, {}).items()}
+    # A part of the memory, which has fewer entries than any row asks for.
+    count = lambda step: {'count': 20} if step.output.startswith('memory-entries-') else {}
+    small = lambda step: count(step) | {name: value for file in step.gin for name, value in tiny.get(file, {}).items()}
     return [dataclasses.replace(step, bindings={**step.bindings, **small(step)}) for step in chosen.build(options)]
 
 

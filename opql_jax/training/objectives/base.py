@@ -99,6 +99,7 @@ class Objective(abc.ABC):
         return dataclasses.replace(self, memory_dir=str(folder.part(memory))) if memory else self  # type: ignore[call-arg]
 
     def trainable(self, name: str) -> bool:
+        """Whether the parameter of this name is trained; of a prefix such as 'encoder/', whether most of those below it are."""
         return name.startswith(self.trains)
 
     def lineage(self, **changes) -> dict:
