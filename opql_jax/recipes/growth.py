@@ -1,4 +1,4 @@
-"""As it grows: MetaQA's rows with fewer training questions, training pairs or entries, fewer or more layers, and an encoder of another size.
+"""As it grows: MetaQA's rows with fewer training questions, pairs or entries, other numbers of layers, and an encoder of another size.
 
 A row is `metaqa/opql` (`all`) but for its training questions, entries, layers or size, or `metaqa/opql-pretrained` but for the
 pairs of L_rel. For more entries than MetaQA's, run `demo` with `--documents`.
@@ -73,13 +73,13 @@ def fewer_entries(folder: str, memory: str, count: int, seed: int) -> dict[str, 
     """
 
     def chosen(before: Memory) -> np.ndarray:
-        passages = before.mentions(np.arange(len(before)))['passage']
-        drawn = np.random.default_rng(seed).permutation(passages.max() + 1)
-        mentions = np.cumsum(np.bincount(passages, minlength=len(drawn))[drawn])
-        enough = next(
-            (n for n in np.flatnonzero(mentions >= count) + 1 if len(before.read_from(drawn[:n])) >= count), len(drawn)
-        )
-        return before.read_from(drawn[:enough])
+        mentions = before.mentions(np.arange(len(before)))
+        drawn = np.random.default_rng(seed).permutation(mentions['passage'].max() + 1)
+        # When each entry comes first: the passages' places in the order that they are drawn in.
+        ids, which = np.unique(mentions['entry'], return_inverse=True)
+        first = np.full(len(ids), len(drawn))
+        np.minimum.at(first, which, np.argsort(drawn)[mentions['passage']])
+        return ids[first <= np.sort(first)[min(count, len(ids)) - 1]]
 
     return copy_entries(memory, folder, chosen)
 

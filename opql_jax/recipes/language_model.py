@@ -36,18 +36,18 @@ def finetuned(
     memory: str,
     questions: str,
     text: str = 'text',
-    model: str = '',
+    suffix: str = '',
     **bindings,
 ) -> Step:
-    """Finetuning on questions; the model has the name of its system unless another is given."""
+    """Finetuning on questions; `suffix` tells the models of a system apart."""
     bindings |= {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
     bindings |= {'QUESTIONS': questions} | ablation(system, 'objectives.AnswerQuestions')
-    return train(model or system, f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
+    return train(f'{system}{suffix}', f'gin/experiments/{folder}/lm_questions.gin', options, **bindings)
 
 
-def asked(system: str, name: str, memory: str, questions: list[str], text: str = 'text', model: str = '') -> Step:
+def asked(system: str, name: str, memory: str, questions: list[str], text: str = 'text', suffix: str = '') -> Step:
     """The answers of a system over a memory, and their metrics."""
-    return evaluate(f'results/{model or system}/{name}', model or system, memory_of(system, memory), questions, text)
+    return evaluate(f'results/{system}{suffix}/{name}', f'{system}{suffix}', memory_of(system, memory), questions, text)
 
 
 def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:

@@ -157,9 +157,7 @@ def mean_mentions(options: Options) -> list[Step]:
 def one_number_of_hops(options: Options, hops: int) -> list[Step]:
     """OPQL, ablation: a follower of questions of so many hops alone, as in the paper, which trains one for each (section 3)."""
     questions: dict[str, Any] = {'objectives.Follow.splits': (f'{hops}-hop/train',)}
-    memory = build_memory('memory', 'align')
-    row = f'only-{hops}-hop'
-    return [*aligned(options), memory, *followed(options, row, 'align', 'memory', gin('follow'), hops=(hops,), **questions)]
+    return opql(options, f'only-{hops}-hop', hops=(hops,), **questions)
 
 
 def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: str = '') -> list[Step]:

@@ -15,22 +15,20 @@ from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memor
 
 def metaqa_questions(options: Options, system: str, hops: int = 2) -> list[Step | Function]:
     """MetaQA's questions of so many hops, from the model and over the memory of the row metaqa/opql (for FaE: metaqa/fae-kb)."""
-    row, text, memory = ('fae-kb', 'text-fae-kb', 'memory-fae-kb') if system == 'fae' else ('opql', 'text', 'memory')
-    suffix = ('-fae-kb' if system == 'fae' else '') + ('' if hops == 2 else f'-{hops}-hop')
-    steps = metaqa.fae_kb(options) if system == 'fae' else metaqa.opql(options)
-    names = {part: f'{hops}-hop-{part}' + ('-fae-kb' if system == 'fae' else '') for part in ('train', 'dev')}
-    for part, name in names.items():
-        steps.append(lm.converted(name, 'metaqa', options.file(f'metaqa/{hops}-hop/{part}.txt'), text, HOPS=hops))
-    train_file, dev_file = (f'{{out}}/questions/{name}.jsonl' for name in names.values())
+    kb, of_hops = '-fae-kb' if system == 'fae' else '', '' if hops == 2 else f'-{hops}-hop'
+    row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
+    files_of = {part: (f'{hops}-hop-{part}{kb}', options.file(f'metaqa/{hops}-hop/{part}.txt')) for part in ('train', 'dev')}
+    train_file, dev_file = (f'{{out}}/questions/{name}.jsonl' for name, _ in files_of.values())
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
-    model = system if hops == 2 else f'{system}-{hops}-hop'
     # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says what fewer cost at 3 hops.
     bindings = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
+    names = f'names{kb}{of_hops}'
     return [
-        *steps,
-        train(f'names{suffix}', 'gin/experiments/metaqa/lm_names.gin', options, **start),
-        lm.finetuned(options, 'metaqa', system, f'names{suffix}', memory, train_file, text, model, **bindings),
-        lm.asked(system, 'all', memory, [dev_file], text, model),
+        *(metaqa.fae_kb(options) if kb else metaqa.opql(options)),
+        *(lm.converted(name, 'metaqa', source, text, HOPS=hops) for name, source in files_of.values()),
+        train(names, 'gin/experiments/metaqa/lm_names.gin', options, **start),
+        lm.finetuned(options, 'metaqa', system, names, memory, train_file, text, of_hops, **bindings),
+        lm.asked(system, 'all', memory, [dev_file], text, of_hops),
     ]
 
 

@@ -244,7 +244,7 @@ def train(
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if a configuration says in two ways where parameters start, or not at all for an encoder that is not trained."""
+    """Raises TrainingError if where parameters start is said twice, or not at all for an encoder that is not trained."""
     if not (config.init_from or config.bert_folder or objective.trainable('encoder/')):
         raise TrainingError('the encoder is not trained and starts from nothing: give init_from or bert_folder')
     if config.init_from and config.bert_folder:
