@@ -31,12 +31,14 @@ class Follower(nn.Module):
         entity_dim: d_e.
         max_hops: the most hops, and the number of W_t.
         shared_hops: a single W_t serves all hops.
+        weigh_topics: the weight of a topic counts in the scores of its entries; without, as in the paper, in the centroid alone.
     """
 
     relation_dim: int
     entity_dim: int
     max_hops: int = 3
     shared_hops: bool = False
+    weigh_topics: bool = True
 
     def setup(self):
         dim = self.entity_dim + self.relation_dim
@@ -98,7 +100,8 @@ class Follower(nn.Module):
         for hop in range(hops):
             queries = self.query(relation, set_embedding(topics, weights, entity_table), hop)
             if isinstance(memory, MemoryArrays):
-                result = follow(memory, entity_table, queries, TopicSet(topics, safe_log(weights), exclude), k)
+                log_weights = safe_log(weights) if self.weigh_topics else jnp.zeros_like(weights)
+                result = follow(memory, entity_table, queries, TopicSet(topics, log_weights, exclude), k)
             else:
                 result = retrieve(memory, entity_table, queries, k, SearchFilter(excluded_targets=exclude)).followed
                 known = jnp.any(topics >= 0, axis=1, keepdims=True)

@@ -11,22 +11,23 @@ and each topic queries the whole memory, beside whose entries stands one for "no
     e = softmax(E m_e1)^T E                           the topic, in terms of rows of E
     q = W_q^T [e ; W_t^T r]                           against k_i = W_k^T [E[topic_i] ; r_i] and k_null = W_k^T [e ; r_null]
     lambda, beta_i = softmax(q . k_null, q . k_i)     over null and the k best entries
-    e_Y = sum_i beta_i E[target_i]                    the value of null is 0
-    m'_e2 = lambda m_e2 + W_v^T e_Y                   compared with all of E
+    P(y) = lambda softmax(E m_e2)_y + sum_i beta_i [target_i = y]
 
-The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e. With several topics each queries for itself, and the
-distributions of their last hops are combined before the mixing (`combine_topics`).
+The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e, where e_Y = sum_i beta_i E[target_i]. With several topics each
+queries for itself, and the distributions of their last hops are combined before the mixing (`combine_topics`).
 
-Two things differ from the paper. It mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11), where lambda is a
-softmax over a single score; here lambda is the mass of null, and the entries share 1 - lambda. And it queries with m_e1 for e: but
-m_e1 is several times as long as the rows of E that it is compared with, so that null, whose key alone would contain it, would
-always win. W_v, an addition, brings e_Y to the scale of m_e2 for the same reason.
+Three things differ from the paper. It mixes embeddings, m'_e2 = m_e2 + e_Y summed over the topics, and compares the result with all of E
+(`mixing='embeddings'`): a mean of many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
+It mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11), where lambda is a softmax over a single score; here
+lambda is the mass of null, and the entries share 1 - lambda. And it queries with m_e1 for e: but m_e1 is several times as long as the rows of
+E that it is compared with, so that null, whose key alone would contain it, would always win. W_v, an addition, brings e_Y to the scale of
+m_e2 for the same reason.
 """
 
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,17 +40,15 @@ from opql_jax.data.texts import Texts
 from opql_jax.memory import search, search_keys
 from opql_jax.memory.selection import SearchFilter
 from opql_jax.memory.sharding import ShardedMemory
-from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.models.losses import MASKED
+from opql_jax.models.mixing import Prediction, entry_weights, mix_distributions, of_vector
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Attended, Layout
 
 # Initial scale of W_v: E[y], of length 1, must win a softmax over all of E.
 _VALUE_SCALE = 12.0
-# Entities that a prediction is ranked over.
-NUM_ANSWERS = 10
 
 _PRECISION = lax.Precision.HIGHEST
 
@@ -98,16 +97,6 @@ def normalize_entity_table(params) -> dict:
     return params | {'entity_table': table * lax.rsqrt(jnp.maximum(squares, 1e-12))}  # rows that pad E to the devices are 0
 
 
-def best_entities(prediction, table, layout: Layout):
-    """The best entities of predictions m' [n, d_e] and their probabilities over all of E, placed.
-
-    Returns:
-        entities int32 and probabilities float32, both [n, min(NUM_ANSWERS, n_entities)], best first.
-    """
-    log_probs, entities = entity_table.best(prediction, table, layout, min(NUM_ANSWERS, layout.num_entities))
-    return entities, jnp.exp(log_probs)
-
-
 class Encoded(NamedTuple):
     """The transformer's reading of n texts with T topic slots.
 
@@ -144,21 +133,18 @@ class Output(NamedTuple):
     """The prediction for n texts with T topic slots, and what it was made from.
 
     Attributes:
-        prediction: m'_e2 [n, d_e], to be compared with E; m_e2 for a text without topics, or 0 without own predictions.
-        m_e2: [n, d_e], the prediction without the memory.
+        prediction: of the hidden entities.
+        m_e2: [n, d_e], what the model makes of them without the memory.
         m_e1: [n, T, d_e]; with a memory its Attended, which the query needs.
         entity_memory: as in Encoded.
         hops: a Hop per hop; empty without a memory.
-        combined: the last hop's log_probs [n, 1 + k T] and targets [n, k T], combined over the topics, with the entries that the
-            search found first; None without a memory.
     """
 
-    prediction: jax.Array
+    prediction: Prediction
     m_e2: jax.Array
     m_e1: jax.Array | Attended
     entity_memory: Attended | None
     hops: list[Hop]
-    combined: tuple[jax.Array, jax.Array] | None
 
 
 class _Retrieval(NamedTuple):
@@ -179,7 +165,8 @@ class LanguageModel:
         max_hops: the number of W_t.
         entity_layer: layers below EaE's entity memory; 0 for no entity memory.
         k: entries kept per hop.
-        own_prediction: mixes in the model's own prediction m_e2; without, the answer comes from the memory alone (OPQL-follow).
+        own_prediction: mixes in the model's own prediction; without, the answer comes from the memory alone (OPQL-follow).
+        mixing: what is mixed with it: the distribution over the entries' targets, or, as in the paper, their mean 'embeddings'.
         null_entity: k_null depends on the topic; without, it is the same for all queries (the paper's ablation, §4.2.3).
         filter: hops after the first retrieve only entries whose topic the hop before retrieved, weighted by how much, as relation
             following does (`memory.follow`). Without, as in the paper, a hop knows these topics by their mean embedding alone,
@@ -193,6 +180,7 @@ class LanguageModel:
     entity_layer: int = 0
     k: int = 32
     own_prediction: bool = True
+    mixing: Literal['distributions', 'embeddings'] = 'distributions'
     null_entity: bool = True
     filter: bool = False
     exclude_topic: bool = False
@@ -202,6 +190,8 @@ class LanguageModel:
             raise InputError(
                 f'entity_layer={self.entity_layer}: 0 for none, or fewer than the {self.encoder.num_layers} layers'
             )
+        if self.mixing not in ('distributions', 'embeddings'):
+            raise InputError(f"mixing={self.mixing!r}: 'distributions' or 'embeddings'")
 
     @property
     def follower(self) -> Follower:
@@ -239,7 +229,7 @@ class LanguageModel:
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)
         if memory is None:
-            return Output(m_e2, m_e2, m_e1, entity_memory, [], None)
+            return Output(of_vector(m_e2), m_e2, m_e1, entity_memory, [])
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
 
@@ -269,13 +259,15 @@ class LanguageModel:
                 null, e_y = _mixture(trace[-1].log_probs, trace[-1].targets, params, layout)
                 e = e_y + null * e_ent
 
-        # ---- All topics together: m'_e2 = lambda m_e2 + W_v^T e_Y ----
-        log_probs, targets = combine_topics(split(trace[-1].log_probs), split(trace[-1].targets), feature('used'))
-        null, e_y = _mixture(log_probs, targets, params, layout)
-        prediction = jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION)
-        if self.own_prediction:
-            prediction += null * m_e2
-        return Output(prediction, m_e2, jax.tree.map(split, topics), entity_memory, trace, (log_probs, targets))
+        # ---- All topics together, and the model's own prediction ----
+        used, own = feature('used'), m_e2 if self.own_prediction else jnp.zeros_like(m_e2)
+        if self.mixing == 'distributions':
+            prediction = mix_distributions(own, split(trace[-1].log_probs), split(trace[-1].targets), used)
+        else:
+            e_y = split(_mixture(trace[-1].log_probs, trace[-1].targets, params, layout)[1])
+            e_y = jnp.where(used[:, :, None], e_y, 0.0).sum(axis=1)
+            prediction = of_vector(own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION))
+        return Output(prediction, m_e2, jax.tree.map(split, topics), entity_memory, trace)
 
     def encode(self, params, layout: Layout, texts: Sequence[Texts], rng=None) -> Encoded:
         """Runs the transformer; arguments and order of the results as of `__call__`."""
@@ -351,9 +343,8 @@ def _concatenate(buckets):
 
 def _mixture(log_probs, targets, params, layout: Layout):
     """lambda [n, 1] and e_Y = sum_i beta_i E[target_i] [n, d_e], from log_probs [n, 1 + k] and targets [n, k]."""
-    probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
-    beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
-    return probs[:, :1], entity_table.weighted_sum(params['entity_table'], targets, beta, layout.mesh)
+    null, beta = entry_weights(log_probs, targets)
+    return null, entity_table.weighted_sum(params['entity_table'], targets, beta, layout.mesh)
 
 
 def _entry_weights(hop: Hop):

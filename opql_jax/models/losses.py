@@ -20,7 +20,7 @@ MASKED = -1e30
 _FACT_THRESHOLD = 4.0
 
 
-def _mean(values, weights):
+def mean_where(values, weights):
     """Weighted mean; 0, not NaN, where every weight is 0."""
     weights = weights.astype(jnp.float32)
     return (values * weights).sum() / jnp.maximum(weights.sum(), 1.0)
@@ -52,7 +52,7 @@ def relation_loss(relations, topic, target, anchor):
     loss = -jnp.where(positives, log_probs, 0.0).sum(axis=1) / jnp.maximum(count, 1)
     counted = anchor & valid & (count > 0)
     correct = jnp.take_along_axis(positives, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return _mean(loss, counted), _mean(correct, counted)
+    return mean_where(loss, counted), mean_where(correct, counted)
 
 
 def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
@@ -86,14 +86,14 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
     counted = positives.any(axis=1) & (candidates & ~positives).any(axis=1)
     best = jnp.where(candidates, logits, MASKED).argmax(axis=1)
     correct = jnp.take_along_axis(positives, best[:, None], axis=1)[:, 0]
-    ordering = _mean(jnp.where(counted, log_all - log_positive, 0.0), counted)
+    ordering = mean_where(jnp.where(counted, log_all - log_positive, 0.0), counted)
     if not fact_weight:
-        return ordering, _mean(correct, counted)
+        return ordering, mean_where(correct, counted)
     negatives = candidates & ~positives & positives.any(axis=1, keepdims=True)
     per_question = lambda members: members / jnp.maximum(members.sum(axis=1, keepdims=True), 1)
-    facts = _mean(jax.nn.softplus(_FACT_THRESHOLD - logits), per_question(positives))
-    others = _mean(jax.nn.softplus(logits - _FACT_THRESHOLD), per_question(negatives))
-    return ordering + fact_weight * (facts + others), _mean(correct, counted)
+    facts = mean_where(jax.nn.softplus(_FACT_THRESHOLD - logits), per_question(positives))
+    others = mean_where(jax.nn.softplus(logits - _FACT_THRESHOLD), per_question(negatives))
+    return ordering + fact_weight * (facts + others), mean_where(correct, counted)
 
 
 def label_loss(questions, question_label, relations, label):
@@ -112,7 +112,7 @@ def label_loss(questions, question_label, relations, label):
     loss = jax.nn.logsumexp(logits, axis=1) - jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
     correct = jnp.take_along_axis(positives, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
     counted = positives.any(axis=1)
-    return _mean(jnp.where(counted, loss, 0.0), counted), _mean(correct, counted)
+    return mean_where(jnp.where(counted, loss, 0.0), counted), mean_where(correct, counted)
 
 
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):
@@ -138,7 +138,7 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
         loss, correct = table_lib.sampled_softmax_cross_entropy(mentions, entities, entity_table, layout, num_sampled, rng)
     else:
         loss, correct = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
-    return _mean(loss, entities >= 0), _mean(correct, entities >= 0)
+    return mean_where(loss, entities >= 0), mean_where(correct, entities >= 0)
 
 
 def retrieval_loss(log_probs, targets, answers, used, absent, k):
@@ -165,9 +165,9 @@ def retrieval_loss(log_probs, targets, answers, used, absent, k):
     log_right = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)
     best_is_right = jnp.take_along_axis(right, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
     null = jnp.exp(log_probs[:, 0])
-    return _mean(jnp.where(counted, -log_right, 0.0), counted), {
-        'reachable': _mean(right[:, : 1 + k].any(axis=1), used),
-        'retrieval_accuracy': _mean(best_is_right, counted),
-        'null_absent': _mean(null, used & absent),
-        'null_present': _mean(null, counted & ~absent),
+    return mean_where(jnp.where(counted, -log_right, 0.0), counted), {
+        'reachable': mean_where(right[:, : 1 + k].any(axis=1), used),
+        'retrieval_accuracy': mean_where(best_is_right, counted),
+        'null_absent': mean_where(null, used & absent),
+        'null_present': mean_where(null, counted & ~absent),
     }

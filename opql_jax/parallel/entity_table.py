@@ -114,6 +114,30 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
     return run(pad_rows(table, mesh), ids, weights)
 
 
+def scores(vectors, ids, table, mesh: Mesh):
+    """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to the vectors and the table.
+
+    Each product is computed by the device that owns the row.
+
+    Args:
+        vectors: [B, d_e] float.
+        ids: [B, k] int32, -1 in unused slots.
+        table: [n, d_e] float, rows split over all devices of a slice of `mesh`.
+        mesh: the mesh.
+    """
+    layout = QueryLayout.of(len(ids), mesh)
+
+    def products(table, ids, vectors):
+        ids, vectors = layout.gather((ids, vectors))
+        row, own = owned(ids, len(table))
+        rows = table[row].astype(jnp.float32)
+        found = jnp.einsum('bd,bkd->bk', vectors.astype(jnp.float32), rows, precision=lax.Precision.HIGHEST)
+        return layout.sum(jnp.where(own, found, 0.0))
+
+    run = jax.shard_map(products, mesh=mesh, in_specs=(ROWS, layout.spec, layout.spec), out_specs=layout.spec)
+    return run(pad_rows(table, mesh), ids, vectors)
+
+
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, whether it is best), each [M], the same on all devices."""
     label = labels[:, None]

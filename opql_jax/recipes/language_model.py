@@ -9,7 +9,20 @@ SYSTEMS = {
     'opql-follow': 'ablation: the memory alone answers',
     'null-of-no-entity': 'ablation: the null entry is the same for all topics',
 }
-_ABLATED = {'opql-follow': 'own_prediction', 'null-of-no-entity': 'null_entity'}
+# Where the paper's form is another.
+PAPER_FORMS = {
+    'mixed-embeddings': 'ablation: embeddings are mixed, and added up over the topics, as in the paper',
+    'all-topics': 'ablation: all mentions beside a hidden one are topics, as in the paper',
+    'no-gold': 'ablation: entries that state an answer are scored only where the search finds them',
+}
+# What an objective of the language model has in another way.
+_SETTINGS: dict[str, dict] = {
+    'opql-follow': {'own_prediction': False},
+    'null-of-no-entity': {'null_entity': False},
+    'mixed-embeddings': {'mixing': 'embeddings'},
+    'all-topics': {'topics': 8},
+    'no-gold': {'score_gold': False},
+}
 
 
 def memory_of(system: str, memory: str) -> str | None:
@@ -18,8 +31,8 @@ def memory_of(system: str, memory: str) -> str | None:
 
 
 def ablation(system: str, objective: str) -> dict:
-    """The binding that makes a system of OPQL-LM."""
-    return {f'{objective}.{_ABLATED[system]}': False} if system in _ABLATED else {}
+    """The bindings that make a system of OPQL-LM."""
+    return {f'{objective}.{name}': value for name, value in _SETTINGS.get(system, {}).items()}
 
 
 def cloze(options: Options, folder: str, system: str, start: str, memory: str) -> Step:

@@ -56,5 +56,5 @@ def lm_world(options: Options, system: str) -> list[Step | Function]:
 
 RECIPES = [
     Recipe(f'lm-world/{system}', f'{title}, over a generated world', functools.partial(lm_world, system=system))
-    for system, title in lm.SYSTEMS.items()
+    for system, title in {**lm.SYSTEMS, **lm.PAPER_FORMS}.items()
 ]

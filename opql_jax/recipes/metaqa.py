@@ -223,6 +223,11 @@ RECIPES = [
         ('marked-pairs', 'ablation of OPQL: each pair marked in its text, both names masked, as in the paper', marked_pairs),
         ('no-filter', 'ablation of OPQL: a hop searches the whole memory', _opql(row='no-filter', follow='follow_no_filter')),
         ('one-wt', 'ablation of OPQL: one W_t for all hops', _opql(row='one-wt', follow='follow_one_wt')),
+        (
+            'unweighed-topics',
+            'ablation of OPQL: a hop knows the weights of its topics by their centroid alone, as in the paper',
+            _opql(row='unweighed-topics', follow='follow_unweighed_topics'),
+        ),
         ('only-2-hop', 'ablation of OPQL: a follower of 2-hop questions alone, as in the paper', _only(hops=2)),
         ('only-3-hop', 'ablation of OPQL: a follower of 3-hop questions alone, as in the paper', _only(hops=3)),
         ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),

@@ -24,7 +24,7 @@ def softmax(x):
 
 
 def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
-    """m' and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
+    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
     own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
     table, memory, null = (
@@ -66,10 +66,35 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
             for entry, beta in zip(best, p[1:]):
                 by_target[int(setting.target[entry])] += beta
             drawn.append((by_target, p[0]))
-        masses, nothing = cases.combined(drawn)
-        found = sum(mass * table[target] for target, mass in masses.items()) if masses else np.zeros(table.shape[1])
-        predictions.append(found @ w_v + (nothing * own[n] if model.own_prediction else 0))
+        vector = own[n] if model.own_prediction else 0 * own[n]
+        if model.mixing == 'embeddings':
+            found = [sum(mass * table[target] for target, mass in masses.items()) for masses, _ in drawn]
+            predictions.append(softmax((vector + sum(found, np.zeros(table.shape[1])) @ w_v) @ table.T))
+        else:
+            masses, nothing = cases.combined(drawn)
+            predictions.append(nothing * softmax(vector @ table.T))
+            for target, mass in masses.items():
+                predictions[-1][target] += mass
     return np.array(predictions), hop_traces
+
+
+def check_prediction(found, expected, several=True):
+    """The probabilities of all entities, their ranking, and loss and accuracy are those of the distributions [texts, entities].
+
+    Args:
+        found: of the model.
+        expected: of the reference.
+        several: the loss is of the mass on all answers, not on the label.
+    """
+    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-6)
+    entities, probabilities = found['best']
+    np.testing.assert_array_equal(probabilities, -np.sort(-found['prediction'], axis=1)[:, :3])
+    np.testing.assert_array_equal(np.take_along_axis(found['prediction'], entities, axis=1), probabilities)
+    labelled = np.flatnonzero(cases.LABELS >= 0)
+    right = {n: sorted({int(cases.LABELS[n]), *cases.ANSWERS[n].tolist()} - {-1}) for n in labelled}
+    mass = np.array([expected[n, right[n] if several else cases.LABELS[n]].sum() for n in labelled])
+    assert found['loss'] == pytest.approx(-np.log(mass[mass > 0]).mean(), rel=1e-4)
+    assert found['accuracy'] == pytest.approx(np.mean([expected[n].argmax() in right[n] for n in labelled]))
 
 
 @functools.cache
@@ -83,6 +108,8 @@ def computed(hops=1, train=False, **options):
     [
         {},
         {'own_prediction': False},
+        {'mixing': 'embeddings'},
+        {'mixing': 'embeddings', 'own_prediction': False},
         {'null_entity': False},
         {'entity_layer': 1},
         {'filter': True},
@@ -95,7 +122,7 @@ def computed(hops=1, train=False, **options):
 def test_predictions_and_traces_are_those_of_the_reference(hops, options):
     setting, found = computed(hops, **options)
     expected, traces = reference(setting, found['read'], hops)
-    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
+    check_prediction(found, expected, setting.model.mixing == 'distributions')
     for hop, trace in enumerate(traces):
         for (n, t), (entries, null) in trace.items():
             row = n * cases.TOPICS + t
@@ -125,7 +152,7 @@ def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
     expected, traces = reference(
         setting, found['read'], 1, *(getattr(setting.text, name) for name in ('passage', 'gold', 'exclude'))
     )
-    np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-5)
+    check_prediction(found, expected)
     barred = [n for n in range(cases.TEXTS) if setting.text.passage[n] >= 0]
     assert barred
     for n in barred:
@@ -166,7 +193,7 @@ def test_keys_follow_the_entity_table():
     moved = setting.with_row(topic, -8 * setting.table[topic])
     after = cases.run(moved, make_mesh(1), 1)
     expected, traces = reference(moved, after['read'], 1)
-    np.testing.assert_allclose(after['prediction'], expected, rtol=2e-4, atol=2e-5)
+    check_prediction(after, expected)
     assert after['entries'][0][0].tolist() == list(traces[0][0, 0][0])
     assert after['entries'][0][0].tolist() != before['entries'][0][0].tolist()
 
@@ -174,7 +201,8 @@ def test_keys_follow_the_entity_table():
 def test_without_a_memory_a_prediction_is_the_models_own():
     setting, found = computed()
     out = cases.run(setting, make_mesh(1), 1, memory=False)
-    np.testing.assert_array_equal(out['prediction'], out['read'][0])
+    own = np.asarray(out['read'][0], np.float64)
+    check_prediction(out, softmax(own @ setting.table.T.astype(np.float64)), several=False)
     assert not len(out['entries'])
 
 

@@ -13,12 +13,16 @@ from opql_jax.data.texts import Texts
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
+from opql_jax.models.mixing import best_entities, prediction_loss
 from opql_jax.parallel import entity_table
 
 # Numbers that devices do not divide evenly.
 # And a text that asks nothing.
 NO_TOPIC = 3
 ENTITIES, ENTRIES, TEXTS, TOPICS, LENGTH, K = 11, 61, 5, 2, 12, 4
+# The last text has none.
+LABELS = np.array([4, 0, 9, 2, -1], np.int32)
+ANSWERS = np.array([[4, 7, 1], [3, -1, -1], [-1, -1, -1], [2, 5, -1], [6, -1, -1]], np.int32)
 
 
 class Setting(NamedTuple):
@@ -113,19 +117,23 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
-        return out, setting.model.encode(params, layout, [text], rng)
+        ranked = [best_entities(out.prediction, params['entity_table'], layout, k) for k in (ENTITIES, 3)]
+        loss = prediction_loss(out.prediction, LABELS, ANSWERS, params['entity_table'], layout)
+        return out, setting.model.encode(params, layout, [text], rng), ranked, loss
 
-    out, read = jax.device_get(jax.jit(compute)(params, text, arrays))
+    out, read, ranked, (loss, accuracy) = jax.device_get(jax.jit(compute)(params, text, arrays))
+    (entities, probabilities), best = ranked
     found = {
-        'prediction': out.prediction,
+        'prediction': np.take_along_axis(probabilities, entities.argsort(axis=1), axis=1),  # [texts, entities]
+        'best': best,
+        'loss': loss,
+        'accuracy': accuracy,
         'read': read,
         'log_probs': [hop.log_probs for hop in out.hops],
         'entries': [hop.entries for hop in out.hops],
     }
     if gradient:
-        probe = np.cos(np.arange(out.prediction.size)).reshape(out.prediction.shape)
-        loss = lambda params: (compute(params, text, arrays)[0].prediction * probe).sum()
-        gradients = jax.jit(jax.grad(loss))(params)
+        gradients = jax.jit(jax.grad(lambda params: compute(params, text, arrays)[3][0]))(params)
         gradients['entity_table'] = entity_table.without_padding(gradients['entity_table'], layout)
         found['gradients'] = jax.device_get(gradients)
     return found

@@ -34,6 +34,7 @@ class Follow(Objective):
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
         shared_hops: one W_t serves all hops.
+        weigh_topics: see `Follower`.
         filter: a hop searches the rows of its topics only, not the whole memory (see `Follower`).
     """
 
@@ -47,6 +48,7 @@ class Follow(Objective):
     exclude_topic: bool = True
     max_hops: int = 3
     shared_hops: bool = False
+    weigh_topics: bool = True
     filter: bool = True
 
     def source(self, prepared, seed=0) -> FollowSource:
@@ -89,8 +91,8 @@ class Follow(Objective):
 
     def follower(self, encoder) -> Follower:
         """The module whose parameters the objective trains."""
-        dims = dict(relation_dim=encoder.relation_dim, entity_dim=encoder.entity_dim)
-        return Follower(**dims, max_hops=self.max_hops, shared_hops=self.shared_hops)
+        dims = encoder.relation_dim, encoder.entity_dim
+        return Follower(*dims, self.max_hops, shared_hops=self.shared_hops, weigh_topics=self.weigh_topics)
 
     def init(self, encoder, params):
         if 'follower' in params:

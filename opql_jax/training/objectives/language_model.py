@@ -18,13 +18,14 @@ from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models import losses
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.language_model import LanguageModel, best_entities, normalize_entity_table
+from opql_jax.models.language_model import LanguageModel, normalize_entity_table
+from opql_jax.models.mixing import best_entities, prediction_loss
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.objectives.base import Objective, Task, concatenate
 
 # Settings of the model itself, which must not change from one objective to the next.
-_FIXED = ('entity_layer', 'max_hops', 'own_prediction', 'null_entity')
+_FIXED = ('entity_layer', 'max_hops', 'own_prediction', 'mixing', 'null_entity')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +37,11 @@ class LanguageModelObjective(Objective):
             language model starts from. Its relations stay as they are while E is trained. None for none, which makes the model EaE.
         rows: texts per step.
         mode: of the search, 'exact' or 'approx', see `ShardedMemory`.
-        k, max_hops, entity_layer, own_prediction, null_entity: see `LanguageModel`.
+        k, max_hops, entity_layer, own_prediction, mixing, null_entity: see `LanguageModel`.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
+        topics: mentions of a passage that query the memory, at most.
+        score_gold: entries that state the hidden mention are scored beside those that the search finds.
         own_text: the memory is of the folder's text, and a step must not retrieve what was read in the passage it is about.
             False for a memory of anything else, such as a knowledge base (FaE), of which every entry may be retrieved.
     """
@@ -50,9 +53,12 @@ class LanguageModelObjective(Objective):
     max_hops: int = 3
     entity_layer: int = 0
     own_prediction: bool = True
+    mixing: str = 'distributions'
     null_entity: bool = True
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
+    topics: int = 2
+    score_gold: bool = True
     own_text: bool = True
 
     def source(self, prepared, seed=0) -> Source:
@@ -115,7 +121,7 @@ class LanguageModelObjective(Objective):
 
     def check_init(self, memory: Memory | None, params, lineage: dict):
         if 'own_prediction' in lineage:  # of a language model
-            changed = {name: lineage[name] for name in _FIXED if lineage[name] not in (None, getattr(self, name))}
+            changed = {name: lineage[name] for name in _FIXED if lineage.get(name) not in (None, getattr(self, name))}
             if changed:
                 settings = '; '.join(f'{name}={value!r}, not {getattr(self, name)!r}' for name, value in changed.items())
                 raise CheckpointError(f'the language model that training starts from has {settings}: give the same')
@@ -137,22 +143,26 @@ class LanguageModelObjective(Objective):
     def text_loss(self, encoder, layout, params, buckets, memory, hops, rng, linked=True):
         """The losses over texts, (loss, metrics): L_mel, L_re with a memory, and L_el if the topics are `linked`."""
         params = normalize_entity_table(params)
+        if not self.score_gold:
+            buckets = without(buckets, 'gold')
         out = self.model(encoder)(params, layout, [bucket.texts for bucket in buckets], hops, memory, rng)
         used = jnp.concatenate([bucket.texts.used for bucket in buckets])
         label = concatenate(buckets, 'label')
         if not self.own_prediction:  # a text without topics has no prediction
             label = jnp.where(used.any(axis=1), label, -1)
-        loss, accuracy = losses.entity_loss(out.prediction, label, params['entity_table'], layout)
+        answers = concatenate(buckets, 'answers')
+        loss, accuracy = prediction_loss(out.prediction, label, answers, params['entity_table'], layout)
         metrics = {'L_mel': loss, 'answer_accuracy': accuracy}
-        if out.combined is not None:
+        if out.hops:
             # Without own predictions there is no null that could be right.
             absent, k = concatenate(buckets, 'absent') & self.own_prediction, self.k
-            if linked:  # in pretraining each topic is taught by itself
+            if linked or self.mixing == 'embeddings':  # each topic is taught by itself
                 log_probs, targets = out.hops[-1].log_probs, out.hops[-1].targets
             else:
-                (log_probs, targets), k = out.combined, k * used.shape[1]
+                _, log_own, log_weights, targets = out.prediction
+                log_probs, k = jnp.concatenate([log_own[:, None], log_weights], axis=1), k * used.shape[1]
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
-            retrieval, parts = losses.retrieval_loss(log_probs, targets, concatenate(buckets, 'answers'), used, absent, k)
+            retrieval, parts = losses.retrieval_loss(log_probs, targets, answers, used, absent, k)
             loss, metrics = loss + self.retrieval_weight * retrieval, {**metrics, 'L_re': retrieval, **parts}
         if linked and self.entity_weight:
             linking, parts = _linking_loss(out.m_e1, out.entity_memory, concatenate(buckets, 'topic'), params, layout)

@@ -8,13 +8,7 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective, 
 
 @dataclasses.dataclass(frozen=True)
 class Cloze(LanguageModelObjective):
-    """Predicts hidden mentions of passages.
-
-    Attributes:
-        topics: mentions of a passage that query the memory, at most.
-    """
-
-    topics: int = 2
+    """Predicts hidden mentions of passages."""
 
     def draw(self, prepared, memory, passages, seed):
         return clozes(prepared, memory, passages, rows=self.rows, topics=self.topics, seed=seed)

@@ -14,7 +14,18 @@ from opql_jax.training.objectives.base import Task
 from opql_jax.training.objectives.language_model import LanguageModelObjective, identify_memory
 
 # How a memory is queried, and what is learnt of that, which says nothing of a run that queries none.
-_QUERYING = ('k', 'mode', 'own_prediction', 'null_entity', 'retrieval_weight', 'entity_weight', 'own_text')
+_QUERYING = (
+    'k',
+    'mode',
+    'own_prediction',
+    'mixing',
+    'null_entity',
+    'retrieval_weight',
+    'entity_weight',
+    'own_text',
+    'topics',
+    'score_gold',
+)
 
 
 @dataclasses.dataclass(frozen=True)

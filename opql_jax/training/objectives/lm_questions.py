@@ -21,7 +21,6 @@ class AnswerQuestions(LanguageModelObjective):
         questions: a question file, see `corpus.questions`.
         text_rows: passages per step beside the questions, trained on as in pretraining: without them entities that no question
             of the file names are forgotten.
-        text_topics: their topics, at most.
         absent_rate: share of the one-hop questions that must do without their answers, so that null is learnt.
         name_rows: questions per step whose topic is replaced by a name of some entity, which is to be recognised (L_el): for a
             vocabulary that text and questions mention too rarely to make known.
@@ -31,7 +30,6 @@ class AnswerQuestions(LanguageModelObjective):
     exclude_topic: bool = False
     questions: str = ''
     text_rows: int = 64
-    text_topics: int = 2
     absent_rate: float = 0.25
     name_rows: int = 0
 
@@ -45,7 +43,7 @@ class AnswerQuestions(LanguageModelObjective):
         check_hops(self.questions, questions, self.max_hops)
         text = names = None
         if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
-            text = clozes(prepared, memory, passages, rows=self.text_rows, topics=self.text_topics, seed=seed + 1)
+            text = clozes(prepared, memory, passages, rows=self.text_rows, topics=self.topics, seed=seed + 1)
         if self.name_rows:
             names = NameSource(prepared, questions, rows=self.name_rows, seed=seed)
         return OpenQuestionSource(

@@ -1,0 +1,116 @@
+"""Mixes what the topics of a text retrieved with the model's own prediction of its hidden entity (paper §4 and its appendix)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from opql_jax.models.combine_topics import combine_topics
+from opql_jax.models.losses import MASKED, mean_where
+from opql_jax.parallel import entity_table
+from opql_jax.parallel.entity_table import Layout
+
+# Entities that a prediction is ranked over.
+NUM_ANSWERS = 10
+
+
+class Prediction(NamedTuple):
+    """Distributions over the entities y of n texts: P(y) = own softmax(E vector)_y + sum_i weight_i [target_i = y].
+
+    Attributes:
+        vector: [n, d_e] float32, compared with all of E.
+        log_own: [n] float32, log of its share; very negative if it has none.
+        log_weights: [n, K] float32, of retrieved entries; very negative in unused slots.
+        targets: [n, K] int32, of the entries; -1 in unused slots.
+    """
+
+    vector: jax.Array
+    log_own: jax.Array
+    log_weights: jax.Array
+    targets: jax.Array
+
+
+def of_vector(vector) -> Prediction:
+    """softmax(E vector), with nothing mixed in; from [n, d_e]."""
+    n = len(vector)
+    return Prediction(vector, jnp.zeros(n), jnp.zeros((n, 0)), jnp.zeros((n, 0), jnp.int32))
+
+
+def mix_distributions(m_e2, log_probs, targets, used) -> Prediction:
+    """lambda softmax(E m_e2) + sum_i beta_i [target_i], where the topics' lambda and beta are combined first (`combine_topics`).
+
+    Args:
+        m_e2: [n, d_e].
+        log_probs: [n, T, 1 + K] float32, of null and of the entries of each topic; very negative in unused slots.
+        targets: [n, T, K] int32, of the entries; -1 in unused slots.
+        used: [n, T] bool, which slots hold a topic.
+    """
+    log_probs, targets = combine_topics(log_probs, targets, used)
+    return Prediction(m_e2, log_probs[:, 0], log_probs[:, 1:], targets)
+
+
+def entry_weights(log_probs, targets):
+    """lambda [..., 1] and beta [..., K], 0 in unused slots, from log_probs [..., 1 + K] of null and entries, and targets [..., K]."""
+    probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
+    return probs[..., :1], jnp.where(targets >= 0, probs[..., 1:], 0.0)
+
+
+def _entry_mass(log_weights, targets, entities):
+    """log of the mass [n, C] that the entries give to entities [n, C]."""
+    same = (targets[:, None, :] == entities[:, :, None]) & (targets >= 0)[:, None, :]
+    return jax.nn.logsumexp(jnp.where(same, log_weights[:, None, :], MASKED), axis=2)
+
+
+def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
+    """L_mel: with entries -log of the probability of all answers together, without -log P(label); the mean over texts.
+
+    A text none of whose answers has any mass teaches nothing; that takes a prediction without a share of its own.
+
+    Args:
+        prediction: of n texts.
+        labels: [n] int32, one of each text's answers; -1 for none.
+        answers: [n, A] int32, all entities that are right; -1 in unused slots.
+        table: E [n', d_e], placed.
+        layout: how.
+
+    Returns:
+        The loss and the accuracy, the share of texts whose most probable entity is right; float32 scalars over the texts with a label.
+    """
+    known = labels >= 0
+    best = best_entities(prediction, table, layout, 1)[0]
+    accuracy = mean_where((best == labels[:, None]).any(axis=1) | (best == answers).any(axis=1), known)
+    own, _ = entity_table.softmax_cross_entropy(prediction.vector, labels, table, layout)
+    if not prediction.targets.shape[1]:
+        return mean_where(own, known), accuracy
+    right = jnp.concatenate([labels[:, None], jnp.where(answers == labels[:, None], -1, answers)], axis=1)
+    scores = entity_table.scores(prediction.vector, right, table, layout.mesh)
+    scores = jnp.where(right >= 0, scores - scores[:, :1] - own[:, None], MASKED)
+    log_own = prediction.log_own + jax.nn.logsumexp(scores, axis=1)
+    is_right = (prediction.targets[:, :, None] == right[:, None, :]).any(axis=2) & (prediction.targets >= 0)
+    log_found = jax.nn.logsumexp(jnp.where(is_right, prediction.log_weights, MASKED), axis=1)
+    log_prob = jnp.logaddexp(log_own, log_found)
+    return mean_where(-log_prob, known & ~(log_prob < MASKED / 2)), accuracy  # NaN is counted
+
+
+def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
+    """The most probable entities: int32, and their probabilities, float32, both [n, min(k, n_entities)], best first. Without gradient.
+
+    Of equally probable entities those come first that the vector is closer to.
+    """
+    prediction = jax.lax.stop_gradient(prediction)
+    vector, log_own, log_weights, targets = prediction
+    k = min(k, layout.num_entities)
+    log_probs, entities = entity_table.best(vector, table, layout, k)
+    if targets.shape[1]:
+        # An entity can only be among the k best if it is so for the vector, or was retrieved.
+        scores = entity_table.scores(vector, jnp.concatenate([entities[:, :1], targets], axis=1), table, layout.mesh)
+        of_targets = scores[:, 1:] - scores[:, :1] + log_probs[:, :1]
+        candidates = jnp.concatenate([entities, targets], axis=1)
+        own = log_own[:, None] + jnp.concatenate([log_probs, of_targets], axis=1)
+        total = jnp.logaddexp(own, _entry_mass(log_weights, targets, candidates))
+        earlier = jnp.tril(jnp.ones((candidates.shape[1],) * 2, bool), -1)
+        repeated = ((candidates[:, :, None] == candidates[:, None, :]) & earlier).any(axis=2)
+        total = jnp.where(repeated | (candidates < 0), -jnp.inf, total)
+        log_probs, place = jax.lax.top_k(total, k)
+        entities = jnp.take_along_axis(candidates, place, axis=1)
+    return entities, jnp.exp(log_probs)
