@@ -23,6 +23,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models.language_model import normalize_entity_table
+from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
@@ -210,6 +211,31 @@ def test_pretraining_trains_encoder_entities_and_queries(world):
     for name in ('encoder/w_r/kernel', 'entity_table'):
         assert (after[name] != before[name]).any(), name
     assert (after['follower/w_q'] != np.eye(16)).any() and after['lm/r_null'].any() and after['lm/w_b/kernel'].any()
+
+
+def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path):
+    names = objectives.LinkNames(questions=str(world.root / 'asked.jsonl'), **OPTIONS)
+    start = str(world.root / 'entities')
+    _, before, _, _ = model_config.load(start)
+    text = names.source(world.prepared)[0].texts[0].texts
+
+    def changed(name, relations_of):
+        """How far the relations of some questions are from those of the start after training, and what it told of that."""
+        stage = dataclasses.replace(names, relations_of=relations_of)
+        told = world.run(tmp_path / name, stage, init_from=start, num_steps=40, learning_rate=1e-2)
+        encoder, after, _, _ = model_config.load(tmp_path / name)
+        layout = Layout(make_mesh(1), len(world.prepared.vocab))
+        read = stage.model(encoder).encode(normalize_entity_table(after), layout, [text]).r[:, 0]
+        relations = encoder.apply({'params': before['encoder']}, text.tokens, text.r1[:, 0], text.r2)
+        difference = np.asarray(read - relations, np.float64)[text.used[:, 0]]
+        return (difference**2).sum() / (np.asarray(relations, np.float64)[text.used[:, 0]] ** 2).sum(), told
+
+    kept, told = changed('kept', start)
+    free, told_nothing = changed('free', None)
+    assert 'relation_change' not in told_nothing and kept < free / 5
+    assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'] + 10 * told['relation_change'], rel=1e-5)
+    with pytest.raises(InputError, match='absent is not a model'):
+        changed('none', str(tmp_path / 'absent'))
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):

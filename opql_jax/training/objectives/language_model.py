@@ -170,10 +170,11 @@ class LanguageModelObjective(Objective):
         return loss, metrics
 
     def linking_loss(self, encoder, layout, params, buckets, rng):
-        """L_el alone, over texts: (loss, metrics)."""
+        """L_el alone, over texts: (loss, metrics), and their Encoded."""
         params = normalize_entity_table(params)
         encoded = self.model(encoder).encode(params, layout, [bucket.texts for bucket in buckets], rng)
-        return _linking_loss(encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout)
+        loss, metrics = _linking_loss(encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout)
+        return loss, metrics, encoded
 
     def predict(self, encoder, layout, params, batch, memory):
         """Entities [n, NUM_ANSWERS], most probable first, and their probabilities."""

@@ -6,11 +6,14 @@ import functools
 import jax.numpy as jnp
 
 from opql_jax.core import files
+from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.sources.names import NameBatch, NameSource
 from opql_jax.parallel.entity_table import Layout
-from opql_jax.training.objectives.base import Task
+from opql_jax.parallel.mesh import replicate
+from opql_jax.training import model_config
+from opql_jax.training.objectives.base import Task, concatenate
 from opql_jax.training.objectives.language_model import LanguageModelObjective, identify_memory
 
 # How a memory is queried, and what is learnt of that, which says nothing of a run that queries none.
@@ -27,20 +30,25 @@ _QUERYING = (
     'score_gold',
 )
 
+# Of the change of relations beside L_el: a change by a tenth costs as much as names that are missed by one in a hundred do.
+_RELATION_WEIGHT = 10.0
+
 
 @dataclasses.dataclass(frozen=True)
 class LinkNames(LanguageModelObjective):
     """L_el alone, over questions in which names of entities stand in the places of the topics.
 
     Which entity a mention means comes first: until that is known, a query asks about the wrong entity, and beside the other losses
-    it is learnt many times more slowly. The memory, if there is one, is not queried; W_r and the follower stay as they were, the
-    transformer below them does not.
+    it is learnt many times more slowly. The memory, if there is one, is not queried, and the follower stays as it was. What is read from a
+    question's relation stays only where `relations_of` says whose it is to be: the transformer is trained.
 
     Attributes:
         questions: a question file; of those with one topic its place is used, and nothing else.
         rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from,
             which the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but a memory with
             entities that were injected later cannot be queried, as their rows are fitted to the E it was built with.
+        relations_of: a model, for `trainer.train` a part of the knowledge base, whose relations of the questions are learnt beside, such
+            as the one that training starts from: by the mean squared difference, as a share of their length. None for no.
         topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None for as it was. In a search over
             the whole memory entries of the topic must win against those whose relation alone fits best: rows of E have length 1,
             while products of relations reach 12, as following, which knows its topics, never had to weigh the two.
@@ -49,19 +57,25 @@ class LinkNames(LanguageModelObjective):
     rows: int = 256
     questions: str = ''
     rows_of_names: bool = True
+    relations_of: str | None = None
     topic_scale: float | None = None
 
     def source(self, prepared, seed=0) -> NameSource:
         return NameSource(prepared, read_questions(self.questions, prepared.vocab), rows=self.rows, seed=seed)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        memory = self.open_memory(prepared)
-        lineage = self.lineage(**identify_memory(memory), questions=files.sha256(self.questions)) | dict.fromkeys(_QUERYING)
+        memory, teacher, relations = self.open_memory(prepared), None, None
+        if self.relations_of:
+            teacher, params, config, _ = model_config.load(self.relations_of)
+            model_config.check_vocabulary(config, prepared, self.relations_of)
+            relations = replicate(params['encoder'], mesh)
+        changes = {'questions': files.sha256(self.questions), 'relations_of': relations and params_hash(relations)}
         return Task(
             source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
+            loss=functools.partial(self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher),
+            memory=relations,
             trainable=self.trainable,
-            lineage=lineage,
+            lineage=self.lineage(**identify_memory(memory), **changes) | dict.fromkeys(_QUERYING),
             init=functools.partial(self.init_from_names, encoder, prepared),
             check_init=functools.partial(self.check_init, memory),
         )
@@ -80,8 +94,29 @@ class LinkNames(LanguageModelObjective):
             return params
         return {**params, 'entity_table': table_of_names(prepared.tokenizer, prepared.vocab.names, encoder.entity_dim)}
 
-    def trainable(self, name):
-        return super().trainable(name) and not name.startswith(('encoder/w_r', 'follower/', 'lm/r_null', 'lm/w_v'))
+    def located(self, folder):
+        objective = super().located(folder)
+        return (
+            dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of))) if self.relations_of else objective
+        )
 
-    def loss(self, encoder, layout, params, batch: NameBatch, memory, rng):
-        return self.linking_loss(encoder, layout, params, batch.texts, rng)
+    def trainable(self, name):
+        if name.startswith('encoder/w_r'):
+            return bool(self.relations_of)
+        return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/w_v'))
+
+    def names_loss(self, encoder, layout, teacher, params, batch: NameBatch, memory, rng):
+        """The loss of a batch and its metrics; `memory` are the parameters of the teacher's encoder, if there is one."""
+        loss, metrics, encoded = self.linking_loss(encoder, layout, params, batch.texts, rng)
+        if teacher is not None:
+            texts = [bucket.texts for bucket in batch.texts]  # of one topic each
+            relations = [teacher.apply({'params': memory}, t.tokens, t.r1[:, 0], t.r2) for t in texts]
+            change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), concatenate(batch.texts, 'topic')[:, 0] >= 0)
+            loss, metrics = loss + _RELATION_WEIGHT * change, {**metrics, 'relation_change': change}
+        return loss, metrics
+
+
+def relative_change(relations, before, used):
+    """The squared difference of relations [n, d_r] from others as a share of these, a float32 scalar over the rows `used` [n]."""
+    squares = lambda x: jnp.square(jnp.where(used[:, None], x, 0.0)).sum()
+    return squares(relations - before) / jnp.maximum(squares(before), 1e-12)
