@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -95,7 +96,7 @@ class LinkNames(LanguageModelObjective):
         return {**params, 'entity_table': table_of_names(prepared.tokenizer, prepared.vocab.names, encoder.entity_dim)}
 
     def located(self, folder):
-        objective = super().located(folder)
+        objective: Any = super().located(folder)
         return (
             dataclasses.replace(objective, relations_of=str(folder.part(self.relations_of))) if self.relations_of else objective
         )
