@@ -18,12 +18,13 @@ def main(output):
     assert jax.device_count() == 8, jax.devices()
     kept = {}
     for devices, shape in MESHES.items():
-        setting = cases.make(entity_layer=1, filter=True, exclude_topic=True)
-        found = cases.run(setting, make_mesh(**shape), hops=2, train=True, gradient=True)
-        kept[f'{devices}/prediction'] = found['prediction']
-        kept[f'{devices}/entries'] = np.concatenate(found['entries'], axis=1)
-        for path, leaf in jax.tree.leaves_with_path(found['gradients']):
-            kept[f'{devices}/gradient/{jax.tree_util.keystr(path, simple=True, separator="/")}'] = leaf
+        for mixing in ('distributions', 'embeddings'):
+            setting = cases.make(entity_layer=1, filter=True, exclude_topic=True, mixing=mixing)
+            found = cases.run(setting, make_mesh(**shape), hops=2, train=True, gradient=True)
+            kept[f'{devices}/{mixing}/prediction'] = found['prediction']
+            kept[f'{devices}/{mixing}/entries'] = np.concatenate(found['entries'], axis=1)
+            for path, leaf in jax.tree.leaves_with_path(found['gradients']):
+                kept[f'{devices}/{mixing}/gradient/{jax.tree_util.keystr(path, simple=True, separator="/")}'] = leaf
     np.savez(output, **kept)
 
 
