@@ -70,11 +70,12 @@ class Heads(nn.Module):
         # Zero, so that at first the entity memory changes nothing and a pretrained encoder starts as it was.
         self.w_b = nn.Dense(self.hidden_size, use_bias=False, kernel_init=nn.initializers.zeros)
         self.r_null = self.param('r_null', nn.initializers.zeros, (self.relation_dim,))
+        self.e_null = self.param('e_null', nn.initializers.zeros, (self.entity_dim,))
         self.w_v = self.param('w_v', lambda _, n: _VALUE_SCALE * jnp.eye(n), self.entity_dim)
 
     def __call__(self, h):
         """Uses all parameters, for `init`."""
-        return self.entity_memory_output(self.entity_memory_query(h)), self.r_null, self.w_v
+        return self.entity_memory_output(self.entity_memory_query(h)), self.r_null, self.e_null, self.w_v
 
     def entity_memory_query(self, h):
         """Queries [..., d_e] float32 of the entity memory, from h_start [..., hidden_size]."""
@@ -167,7 +168,7 @@ class LanguageModel:
         k: entries kept per hop.
         own_prediction: mixes in the model's own prediction; without, the answer comes from the memory alone (OPQL-follow).
         mixing: what is mixed with it: the distribution over the entries' targets, or, as in the paper, their mean 'embeddings'.
-        null_entity: k_null depends on the topic; without, it is the same for all queries (the paper's ablation, §4.2.3).
+        null_entity: k_null = W_k^T [e ; r_null]; without, W_k^T [e_null ; r_null], the same for all queries (the paper's ablation, §4.2.3).
         filter: hops after the first retrieve only entries whose topic the hop before retrieved, weighted by how much, as relation
             following does (`memory.follow`). Without, as in the paper, a hop knows these topics by their mean embedding alone,
             which identifies one topic but not many.
@@ -328,8 +329,7 @@ class LanguageModel:
 
         # ---- q . k_null, and the softmax ----
         null = jnp.matmul(queries.relation, lm['r_null'][:, None], precision=_PRECISION)
-        if self.null_entity:
-            null += (queries.entity * e).sum(axis=-1, keepdims=True)
+        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(axis=-1, keepdims=True)
         if not self.own_prediction:
             null = jnp.full_like(null, MASKED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, MASKED)], axis=1)

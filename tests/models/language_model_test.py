@@ -27,11 +27,10 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
     """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, from what the transformer makes of the texts, in float64."""
     own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
-    table, memory, null = (
-        np.asarray(x, np.float64) for x in (setting.table, setting.relations, setting.params['lm']['r_null'])
-    )
+    null, no_entity, w_v = (np.asarray(setting.params['lm'][name], np.float64) for name in ('r_null', 'e_null', 'w_v'))
+    table, memory = (np.asarray(x, np.float64) for x in (setting.table, setting.relations))
     keys = np.concatenate([table[setting.topic], memory], axis=1) @ f64('w_k')
-    w_v, model = np.asarray(setting.params['lm']['w_v'], np.float64), setting.model
+    model = setting.model
     link = lambda m: softmax(m @ table.T) @ table
     predictions, hop_traces = [], [{} for _ in range(hops)]
     for n in range(len(own)):
@@ -50,7 +49,7 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[: min(K, (~barred).sum())].tolist()
                 if gold is not None and hop == hops - 1:
                     best += [g for g in gold[n, t] if g >= 0 and g not in best and alpha[setting.topic[g]]]
-                k_null = np.concatenate([entity if model.null_entity else 0 * entity, null]) @ f64('w_k')
+                k_null = np.concatenate([entity if model.null_entity else no_entity, null]) @ f64('w_k')
                 scores = scores + np.log(alpha + 1e-300)[setting.topic]
                 logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
                 p = softmax(logits)

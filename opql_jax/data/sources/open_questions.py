@@ -10,7 +10,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import HopSchedule, answer_width, check_length, pad_answers
+from opql_jax.data.questions import MAX_ANSWERS, HopSchedule, answer_width, check_length, pad_answers
 from opql_jax.data.sources.base import Hops, Source
 from opql_jax.data.sources.cloze import ClozeSource
 from opql_jax.data.sources.names import NameSource
@@ -20,8 +20,6 @@ _log = logging.getLogger(__name__)
 
 # Of questions with more answers than this none is excluded: the search compares each entry with each of them.
 MOST_EXCLUDED = 8
-# The most answers of a question that a batch holds.
-_MAX_ANSWERS = 64
 
 
 class OpenQuestionBatch(NamedTuple):
@@ -84,7 +82,7 @@ class OpenQuestionSource(Source):
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
         check_length(question.id, len(longest.tokens))
         self.capacities = {batching.round_up(len(longest.tokens), 8): rows}
-        width = answer_width(self._answers, _MAX_ANSWERS)
+        width = answer_width(self._answers, MAX_ANSWERS)
         self._sizes = TextSizes(topics=max(len(q.topics) for q in usable), answers=width, exclude=MOST_EXCLUDED)
         self._schedule = HopSchedule(np.array([q.hops for q in usable]), seed)
         self.hop_counts = self._schedule.counts

@@ -104,7 +104,7 @@ class LinkNames(LanguageModelObjective):
     def trainable(self, name):
         if name.startswith('encoder/w_r'):
             return bool(self.relations_of)
-        return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/w_v'))
+        return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/e_null', 'lm/w_v'))
 
     def names_loss(self, encoder, layout, teacher, params, batch: NameBatch, memory, rng):
         """The loss of a batch and its metrics; `memory` are the parameters of the teacher's encoder, if there is one."""
