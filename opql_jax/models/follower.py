@@ -31,7 +31,8 @@ class Follower(nn.Module):
         entity_dim: d_e.
         max_hops: the most hops, and the number of W_t.
         shared_hops: a single W_t serves all hops.
-        weigh_topics: the weight of a topic counts in the scores of its entries; without, as in the paper, in the centroid alone.
+        weigh_topics: with MemoryArrays, the weight of a topic counts in the scores of its entries; without, as in the paper, in the
+            centroid alone.
     """
 
     relation_dim: int

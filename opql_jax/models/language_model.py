@@ -16,8 +16,9 @@ and each topic queries the whole memory, beside whose entries stands one for "no
 The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e, where e_Y = sum_i beta_i E[target_i]. With several topics each
 queries for itself, and the distributions of their last hops are combined before the mixing (`combine_topics`).
 
-Three things differ from the paper. It mixes embeddings, m'_e2 = m_e2 + e_Y summed over the topics, and compares the result with all of E
-(`mixing='embeddings'`): a mean of many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
+Three things differ from the paper. It mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the topics, and compares the result with all of E;
+the next hop has e_Y + softmax(E m_e2)^T E (`mixing='embeddings'`). But a mean of many rows of E is close to none of them, and m_e2 counts
+as much where the memory has the answer.
 It mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11), where lambda is a softmax over a single score; here
 lambda is the mass of null, and the entries share 1 - lambda. And it queries with m_e1 for e: but m_e1 is several times as long as the rows of
 E that it is compared with, so that null, whose key alone would contain it, would always win. W_v, an addition, brings e_Y to the scale of
@@ -43,7 +44,7 @@ from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.models.losses import MASKED
-from opql_jax.models.mixing import Prediction, entry_weights, mix_distributions, of_vector
+from opql_jax.models.mixing import Prediction, mix_distributions, of_vector
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Attended, Layout
 
@@ -258,7 +259,7 @@ class LanguageModel:
             trace.append(self._retrieve(retrieval, e, trace, gold if is_last else None))
             if not is_last:
                 null, e_y = _mixture(trace[-1].log_probs, trace[-1].targets, params, layout)
-                e = e_y + null * e_ent
+                e = e_y + (e_ent if self.mixing == 'embeddings' else null * e_ent)
 
         # ---- All topics together, and the model's own prediction ----
         used, own = feature('used'), m_e2 if self.own_prediction else jnp.zeros_like(m_e2)
@@ -343,8 +344,9 @@ def _concatenate(buckets):
 
 def _mixture(log_probs, targets, params, layout: Layout):
     """lambda [n, 1] and e_Y = sum_i beta_i E[target_i] [n, d_e], from log_probs [n, 1 + k] and targets [n, k]."""
-    null, beta = entry_weights(log_probs, targets)
-    return null, entity_table.weighted_sum(params['entity_table'], targets, beta, layout.mesh)
+    probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
+    beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
+    return probs[:, :1], entity_table.weighted_sum(params['entity_table'], targets, beta, layout.mesh)
 
 
 def _entry_weights(hop: Hop):

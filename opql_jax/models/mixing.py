@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from opql_jax.models.combine_topics import combine_topics
-from opql_jax.models.losses import MASKED, mean_where
+from opql_jax.models.losses import MASKED, entity_loss, mean_where
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Layout
 
@@ -19,7 +19,7 @@ class Prediction(NamedTuple):
 
     Attributes:
         vector: [n, d_e] float32, compared with all of E.
-        log_own: [n] float32, log of its share; very negative if it has none.
+        log_own: [n] float32, log of its share; very negative without own predictions, unless nothing was retrieved.
         log_weights: [n, K] float32, of retrieved entries; very negative in unused slots.
         targets: [n, K] int32, of the entries; -1 in unused slots.
     """
@@ -49,12 +49,6 @@ def mix_distributions(m_e2, log_probs, targets, used) -> Prediction:
     return Prediction(m_e2, log_probs[:, 0], log_probs[:, 1:], targets)
 
 
-def entry_weights(log_probs, targets):
-    """lambda [..., 1] and beta [..., K], 0 in unused slots, from log_probs [..., 1 + K] of null and entries, and targets [..., K]."""
-    probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
-    return probs[..., :1], jnp.where(targets >= 0, probs[..., 1:], 0.0)
-
-
 def _entry_mass(log_weights, targets, entities):
     """log of the mass [n, C] that the entries give to entities [n, C]."""
     same = (targets[:, None, :] == entities[:, :, None]) & (targets >= 0)[:, None, :]
@@ -62,9 +56,9 @@ def _entry_mass(log_weights, targets, entities):
 
 
 def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
-    """L_mel: with entries -log of the probability of all answers together, without -log P(label); the mean over texts.
+    """L_mel, the mean over texts of -log P(all answers together); of a prediction that nothing is mixed into, -log P(label).
 
-    A text none of whose answers has any mass teaches nothing; that takes a prediction without a share of its own.
+    A text none of whose answers has any mass is left out.
 
     Args:
         prediction: of n texts.
@@ -74,14 +68,15 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
         layout: how.
 
     Returns:
-        The loss and the accuracy, the share of texts whose most probable entity is right; float32 scalars over the texts with a label.
+        The loss and the accuracy, the share of texts whose most probable entity is an answer, or is the label; float32 scalars over the
+        texts with a label.
     """
+    if not prediction.targets.shape[1]:
+        return entity_loss(prediction.vector, labels, table, layout)
     known = labels >= 0
     best = best_entities(prediction, table, layout, 1)[0]
     accuracy = mean_where((best == labels[:, None]).any(axis=1) | (best == answers).any(axis=1), known)
     own, _ = entity_table.softmax_cross_entropy(prediction.vector, labels, table, layout)
-    if not prediction.targets.shape[1]:
-        return mean_where(own, known), accuracy
     right = jnp.concatenate([labels[:, None], jnp.where(answers == labels[:, None], -1, answers)], axis=1)
     scores = entity_table.scores(prediction.vector, right, table, layout.mesh)
     scores = jnp.where(right >= 0, scores - scores[:, :1] - own[:, None], MASKED)

@@ -11,11 +11,11 @@ SYSTEMS = {
 }
 # Where the paper's form is another.
 PAPER_FORMS = {
-    'mixed-embeddings': 'ablation: embeddings are mixed, and added up over the topics, as in the paper',
-    'all-topics': 'ablation: all mentions beside a hidden one are topics, as in the paper',
+    'mixed-embeddings': 'ablation: embeddings are mixed and added up over the topics, with the loss of one answer, as in the paper',
+    'all-topics': 'ablation: up to 8 mentions beside a hidden one are topics; in the paper all are',
     'no-gold': 'ablation: entries that state an answer are scored only where the search finds them',
 }
-# What an objective of the language model has in another way.
+# Settings of the objectives in which a system differs from OPQL-LM.
 _SETTINGS: dict[str, dict] = {
     'opql-follow': {'own_prediction': False},
     'null-of-no-entity': {'null_entity': False},

@@ -4,6 +4,7 @@ import collections
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,6 +12,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.models import losses
 from opql_jax.models.combine_topics import combine_topics
 from opql_jax.models.language_model import LanguageModel
+from opql_jax.models.mixing import mix_distributions, prediction_loss
+from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 
 import eight_devices
@@ -54,7 +57,8 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
                 p = softmax(logits)
                 found = p[1:] @ table[setting.target[best]]
-                entity = found + (p[0] * link(own[n]) if model.own_prediction else 0)
+                fading = 1 if model.mixing == 'embeddings' else p[0]
+                entity = found + (fading * link(own[n]) if model.own_prediction else 0)
                 hop_traces[hop][n, int(t)] = dict(zip(best, p[1:])), p[0]
                 share = lambda column: np.bincount(column[best], p[1:] / p[1:].sum(), len(table))
                 if model.filter:
@@ -83,15 +87,16 @@ def check_prediction(found, expected, several=True):
     Args:
         found: of the model.
         expected: of the reference.
-        several: the loss is of the mass on all answers, not on the label.
+        several: loss and accuracy are of all answers, not of the label.
     """
     np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-6)
     entities, probabilities = found['best']
     np.testing.assert_array_equal(probabilities, -np.sort(-found['prediction'], axis=1)[:, :3])
     np.testing.assert_array_equal(np.take_along_axis(found['prediction'], entities, axis=1), probabilities)
     labelled = np.flatnonzero(cases.LABELS >= 0)
-    right = {n: sorted({int(cases.LABELS[n]), *cases.ANSWERS[n].tolist()} - {-1}) for n in labelled}
-    mass = np.array([expected[n, right[n] if several else cases.LABELS[n]].sum() for n in labelled])
+    others = cases.ANSWERS if several else cases.LABELS[:, None]
+    right = {n: sorted({int(cases.LABELS[n]), *others[n].tolist()} - {-1}) for n in labelled}
+    mass = np.array([expected[n, right[n]].sum() for n in labelled])
     assert found['loss'] == pytest.approx(-np.log(mass[mass > 0]).mean(), rel=1e-4)
     assert found['accuracy'] == pytest.approx(np.mean([expected[n].argmax() in right[n] for n in labelled]))
 
@@ -273,6 +278,30 @@ def test_combined_topics_are_what_each_of_them_may_have_drawn():
     # What a topic that is not there would have found is no entry of anything.
     assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all() and (flat[1, 1::3] == -1).all()
     assert np.isfinite(found[:, 1:])[flat >= 0].all() and (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
+
+
+def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribution():
+    """-log of the mass of all answers, written out over all entities: to the vector, to lambda and beta, and to E."""
+    rng = np.random.default_rng(0)
+    layout, used = Layout(make_mesh(1), cases.ENTITIES), np.array([[True, True], [True, False], [False, False]])
+    vector, table, logits = (rng.normal(size=shape).astype(np.float32) for shape in ((3, 8), (cases.ENTITIES, 8), (3, 2, 5)))
+    targets = rng.integers(0, cases.ENTITIES, (3, 2, 4)).astype(np.int32)
+    labels, answers = np.array([4, 0, 9], np.int32), np.array([[4, 7], [3, -1], [-1, -1]], np.int32)
+    right = [[4, 7], [0, 3], [9]]
+
+    def mixed(vector, logits, table):
+        prediction = mix_distributions(vector, jax.nn.log_softmax(logits), targets, used)
+        return prediction_loss(prediction, labels, answers, table, layout)[0]
+
+    def dense(vector, logits, table):
+        log_probs, flat = combine_topics(jax.nn.log_softmax(logits), targets, used)
+        own = jnp.exp(log_probs[:, :1]) * jax.nn.softmax(vector @ table.T)
+        found = jnp.einsum('nk,nky->ny', jnp.exp(log_probs[:, 1:]), jax.nn.one_hot(flat, cases.ENTITIES))
+        return -jnp.stack([jnp.log((own + found)[n, jnp.array(r)].sum()) for n, r in enumerate(right)]).mean()
+
+    got, wanted = (jax.jit(jax.value_and_grad(f, argnums=(0, 1, 2)))(vector, logits, table) for f in (mixed, dense))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), got, wanted)
+    assert all(np.abs(gradient).max() > 1e-3 for gradient in got[1]) and np.abs(got[1][1][:, :, 0]).max() > 1e-3
 
 
 def test_combining_topics_that_all_but_exclude_each_other_has_a_gradient():

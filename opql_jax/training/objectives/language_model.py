@@ -121,7 +121,11 @@ class LanguageModelObjective(Objective):
 
     def check_init(self, memory: Memory | None, params, lineage: dict):
         if 'own_prediction' in lineage:  # of a language model
-            changed = {name: lineage[name] for name in _FIXED if lineage.get(name) not in (None, getattr(self, name))}
+            if unknown := [name for name in _FIXED if name not in lineage]:
+                raise CheckpointError(
+                    f'training starts from a language model of an earlier version, which knew no {unknown[0]}: train it again'
+                )
+            changed = {name: lineage[name] for name in _FIXED if lineage[name] not in (None, getattr(self, name))}
             if changed:
                 settings = '; '.join(f'{name}={value!r}, not {getattr(self, name)!r}' for name, value in changed.items())
                 raise CheckpointError(f'the language model that training starts from has {settings}: give the same')
@@ -136,6 +140,8 @@ class LanguageModelObjective(Objective):
     def trainable(self, name):
         if name.startswith(('lm/w_f', 'lm/w_b')):
             return self.entity_layer > 0
+        if name.startswith('lm/w_v') and self.mixing != 'embeddings' or name.startswith('lm/e_null') and self.null_entity:
+            return False
         if name.startswith(('lm/', 'follower/')):
             return bool(self.memory_dir)
         return name.startswith(('encoder/', 'entity_table'))

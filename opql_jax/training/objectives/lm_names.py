@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from opql_jax.core import files
+from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.entity_names import table_of_names
@@ -31,7 +32,7 @@ _QUERYING = (
     'score_gold',
 )
 
-# Of the change of relations beside L_el: a change by a tenth costs as much as names that are missed by one in a hundred do.
+# Of the penalty, which is relative, beside L_el, which begins at the log of the number of entities.
 _RELATION_WEIGHT = 10.0
 
 
@@ -40,16 +41,16 @@ class LinkNames(LanguageModelObjective):
     """L_el alone, over questions in which names of entities stand in the places of the topics.
 
     Which entity a mention means comes first: until that is known, a query asks about the wrong entity, and beside the other losses
-    it is learnt many times more slowly. The memory, if there is one, is not queried, and the follower stays as it was. What is read from a
-    question's relation stays only where `relations_of` says whose it is to be: the transformer is trained.
+    it is learnt many times more slowly. The memory, if there is one, is not queried, and the follower stays as it was. The transformer is
+    trained, and would read other relations in the end: with `relations_of` a penalty keeps those of the questions close to a teacher's.
 
     Attributes:
         questions: a question file; of those with one topic its place is used, and nothing else.
         rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from,
             which the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but a memory with
             entities that were injected later cannot be queried, as their rows are fitted to the E it was built with.
-        relations_of: a model, for `trainer.train` a part of the knowledge base, whose relations of the questions are learnt beside, such
-            as the one that training starts from: by the mean squared difference, as a share of their length. None for no.
+        relations_of: the teacher, a model without an entity memory, for `trainer.train` a part of the knowledge base; usually the one that
+            training starts from. None for no penalty.
         topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None for as it was. In a search over
             the whole memory entries of the topic must win against those whose relation alone fits best: rows of E have length 1,
             while products of relations reach 12, as following, which knows its topics, never had to weigh the two.
@@ -69,8 +70,13 @@ class LinkNames(LanguageModelObjective):
         if self.relations_of:
             teacher, params, config, _ = model_config.load(self.relations_of)
             model_config.check_vocabulary(config, prepared, self.relations_of)
+            if 'lm' in params or teacher.relation_dim != encoder.relation_dim:
+                raise InputError(
+                    f'relations_of={self.relations_of} is a language model, or of {teacher.relation_dim} numbers a relation:'
+                    f' give a model that follows relations of {encoder.relation_dim}'
+                )
             relations = replicate(params['encoder'], mesh)
-        changes = {'questions': files.sha256(self.questions), 'relations_of': relations and params_hash(relations)}
+        changes = {'questions': files.sha256(self.questions), 'relations_of': relations and params_hash(params['encoder'])}
         return Task(
             source=self.source(prepared, seed),
             loss=functools.partial(self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher),
@@ -106,18 +112,18 @@ class LinkNames(LanguageModelObjective):
             return bool(self.relations_of)
         return super().trainable(name) and not name.startswith(('follower/', 'lm/r_null', 'lm/e_null', 'lm/w_v'))
 
-    def names_loss(self, encoder, layout, teacher, params, batch: NameBatch, memory, rng):
-        """The loss of a batch and its metrics; `memory` are the parameters of the teacher's encoder, if there is one."""
+    def names_loss(self, encoder, layout, teacher, params, batch: NameBatch, teacher_params, rng):
+        """The loss of a batch and its metrics; `teacher` is an encoder, or None."""
         loss, metrics, encoded = self.linking_loss(encoder, layout, params, batch.texts, rng)
         if teacher is not None:
             texts = [bucket.texts for bucket in batch.texts]  # of one topic each
-            relations = [teacher.apply({'params': memory}, t.tokens, t.r1[:, 0], t.r2) for t in texts]
+            relations = [teacher.apply({'params': teacher_params}, t.tokens, t.r1[:, 0], t.r2) for t in texts]
             change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), concatenate(batch.texts, 'topic')[:, 0] >= 0)
             loss, metrics = loss + _RELATION_WEIGHT * change, {**metrics, 'relation_change': change}
         return loss, metrics
 
 
 def relative_change(relations, before, used):
-    """The squared difference of relations [n, d_r] from others as a share of these, a float32 scalar over the rows `used` [n]."""
+    """||relations - before||^2 / ||before||^2, a float32 scalar, of [n, d_r] over the rows `used` [n]."""
     squares = lambda x: jnp.square(jnp.where(used[:, None], x, 0.0)).sum()
     return squares(relations - before) / jnp.maximum(squares(before), 1e-12)
