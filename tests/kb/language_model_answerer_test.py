@@ -236,6 +236,8 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'] + 10 * told['relation_change'], rel=1e-5)
     with pytest.raises(InputError, match='absent is not a model'):
         changed('none', str(tmp_path / 'absent'))
+    with pytest.raises(InputError, match='cloze is a language model'):
+        changed('cloze', str(world.root / 'cloze'))
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
@@ -318,6 +320,45 @@ def test_without_own_predictions_absent_topics_ask_for_no_null(world, tmp_path):
     stage = objectives.Cloze(memory_dir=str(world.memory), own_prediction=False, **OPTIONS)
     found = world.run(tmp_path / 'follow', stage, init_from=str(world.root / 'entities'), num_steps=2)
     assert found['null_present'] == 0 and found['null_absent'] == 0 and 0 < found['L_re'] < 100 and found['loss'] < 100
+
+
+def first_loss(world, stage):
+    """The metrics of the first batch without dropout, and the task."""
+    encoder, params, _, _ = model_config.load(world.root / 'entities')
+    task = stage.build(world.prepared, encoder, make_mesh(1))
+    params = task.init(params)
+    memory = task.refresh(task.memory, params) if task.refresh else task.memory
+    return jax.device_get(jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)), task
+
+
+def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(world, tmp_path):
+    asking = objectives.AnswerQuestions(
+        memory_dir=str(world.memory), questions=str(world.root / 'asked.jsonl'), text_rows=0, mixing='embeddings', **OPTIONS
+    )
+    told, task = first_loss(world, asking)
+    assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
+    trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
+    assert trained == ['lm/w_v', 'lm/r_null'] and not dataclasses.replace(asking, mixing='distributions').trainable('lm/w_v')
+    assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
+    with pytest.raises(CheckpointError, match="has mixing='distributions', not 'embeddings': give the same"):
+        world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))
+
+
+def test_an_earlier_language_model_is_no_start(world):
+    stage = objectives.Cloze(**OPTIONS)
+    _, params, _, meta = model_config.load(world.root / 'eae')
+    stage.check_init(None, params, meta['lineage'])
+    del meta['lineage']['mixing']
+    with pytest.raises(CheckpointError, match='earlier version, which knew no mixing: train it again'):
+        stage.check_init(None, params, meta['lineage'])
+
+
+def test_gold_entries_are_scored_unless_they_are_not_wanted(world):
+    """What the search finds is the same."""
+    stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'k': 1})
+    told, _ = first_loss(world, stage)
+    without_gold, _ = first_loss(world, dataclasses.replace(stage, score_gold=False))
+    assert told['L_re'] != without_gold['L_re'] and told['reachable'] == without_gold['reachable']
 
 
 def test_questions_without_gold_answers_are_told_and_those_left_out_count_as_wrong(world, tmp_path):

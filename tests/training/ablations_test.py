@@ -170,7 +170,7 @@ def make_follow(memory, **option):
     return objectives.Follow(memory_dir=str(memory), splits=('2-hop/train',), questions=8, k=8, **option)
 
 
-@pytest.mark.parametrize('option', [{'filter': False}, {'shared_hops': True}], ids=str)
+@pytest.mark.parametrize('option', [{'filter': False}, {'shared_hops': True}, {'weigh_topics': False}], ids=str)
 def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option):
     prepared, _, memory = trained
     follower = tiny_training.write_untrained(prepared, tmp_path / 'follow', make_follow(memory, **option), spread=8.0)
