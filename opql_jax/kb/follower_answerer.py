@@ -62,7 +62,7 @@ class FollowerAnswerer:
         self._arrays = objective.place_memory(memory, make_mesh(1, local=True))
         if not objective.filter:
             self._arrays = jax.jit(with_keys)(self._arrays, params['entity_table'])
-        self.settings = f'{objective.k} {objective.exclude_topic} {objective.filter}'
+        self.settings = f'{objective.k} {objective.exclude_topic} {objective.filter} {objective.weigh_topics}'
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops, from the first topic of each; an unknown topic leads nowhere."""

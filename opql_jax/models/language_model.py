@@ -16,13 +16,12 @@ and each topic queries the whole memory, beside whose entries stands one for "no
 The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e, where e_Y = sum_i beta_i E[target_i]. With several topics each
 queries for itself, and the distributions of their last hops are combined before the mixing (`combine_topics`).
 
-Three things differ from the paper. It mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the topics, and compares the result with all of E;
-the next hop has e_Y + softmax(E m_e2)^T E (`mixing='embeddings'`). But a mean of many rows of E is close to none of them, and m_e2 counts
-as much where the memory has the answer.
-It mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11), where lambda is a softmax over a single score; here
-lambda is the mass of null, and the entries share 1 - lambda. And it queries with m_e1 for e: but m_e1 is several times as long as the rows of
-E that it is compared with, so that null, whose key alone would contain it, would always win. W_v, an addition, brings e_Y to the scale of
-m_e2 for the same reason.
+Three things differ from the paper. First, it mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the topics, and compares the result with all
+of E; its next hop has e_Y + softmax(E m_e2)^T E (`mixing='embeddings'`, where W_v, an addition, brings e_Y to the length of m_e2). But a
+mean of many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
+Second, the paper mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11), where lambda is a softmax over a single
+score; here lambda is the mass of null, and the entries share 1 - lambda. Third, it queries with m_e1 for e: but m_e1 is several times as
+long as the rows of E that it is compared with, so that null, whose key alone would contain it, would always win.
 """
 
 import dataclasses
@@ -44,7 +43,7 @@ from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.models.losses import MASKED
-from opql_jax.models.mixing import Prediction, mix_distributions, of_vector
+from opql_jax.models.mixing import Prediction, mix_distributions, unmixed
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Attended, Layout
 
@@ -168,7 +167,8 @@ class LanguageModel:
         entity_layer: layers below EaE's entity memory; 0 for no entity memory.
         k: entries kept per hop.
         own_prediction: mixes in the model's own prediction; without, the answer comes from the memory alone (OPQL-follow).
-        mixing: what is mixed with it: the distribution over the entries' targets, or, as in the paper, their mean 'embeddings'.
+        mixing: 'distributions': a retrieved entry gives its mass to its target. 'embeddings', as in the paper: the mean embedding of the
+            targets is added to m_e2.
         null_entity: k_null = W_k^T [e ; r_null]; without, W_k^T [e_null ; r_null], the same for all queries (the paper's ablation, §4.2.3).
         filter: hops after the first retrieve only entries whose topic the hop before retrieved, weighted by how much, as relation
             following does (`memory.follow`). Without, as in the paper, a hop knows these topics by their mean embedding alone,
@@ -231,7 +231,7 @@ class LanguageModel:
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)
         if memory is None:
-            return Output(of_vector(m_e2), m_e2, m_e1, entity_memory, [])
+            return Output(unmixed(m_e2), m_e2, m_e1, entity_memory, [])
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
 
@@ -268,7 +268,7 @@ class LanguageModel:
         else:
             e_y = split(_mixture(trace[-1].log_probs, trace[-1].targets, params, layout)[1])
             e_y = jnp.where(used[:, :, None], e_y, 0.0).sum(axis=1)
-            prediction = of_vector(own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION))
+            prediction = unmixed(own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION))
         return Output(prediction, m_e2, jax.tree.map(split, topics), entity_memory, trace)
 
     def encode(self, params, layout: Layout, texts: Sequence[Texts], rng=None) -> Encoded:

@@ -15,7 +15,7 @@ NUM_ANSWERS = 10
 
 
 class Prediction(NamedTuple):
-    """Distributions over the entities y of n texts: P(y) = own softmax(E vector)_y + sum_i weight_i [target_i = y].
+    """Distributions over the entities y of n texts: P(y) = exp(log_own) softmax(E vector)_y + sum_i exp(log_weights_i) [targets_i = y].
 
     Attributes:
         vector: [n, d_e] float32, compared with all of E.
@@ -30,8 +30,8 @@ class Prediction(NamedTuple):
     targets: jax.Array
 
 
-def of_vector(vector) -> Prediction:
-    """softmax(E vector), with nothing mixed in; from [n, d_e]."""
+def unmixed(vector) -> Prediction:
+    """The prediction softmax(E vector), with no retrieved entries, of vectors [n, d_e]."""
     n = len(vector)
     return Prediction(vector, jnp.zeros(n), jnp.zeros((n, 0)), jnp.zeros((n, 0), jnp.int32))
 
@@ -65,7 +65,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
         labels: [n] int32, one of each text's answers; -1 for none.
         answers: [n, A] int32, all entities that are right; -1 in unused slots.
         table: E [n', d_e], placed.
-        layout: how.
+        layout: how E is placed on the devices.
 
     Returns:
         The loss and the accuracy, the share of texts whose most probable entity is an answer, or is the label; float32 scalars over the
@@ -76,11 +76,11 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
     known = labels >= 0
     best = best_entities(prediction, table, layout, 1)[0]
     accuracy = mean_where((best == labels[:, None]).any(axis=1) | (best == answers).any(axis=1), known)
-    own, _ = entity_table.softmax_cross_entropy(prediction.vector, labels, table, layout)
+    label_loss, _ = entity_table.softmax_cross_entropy(prediction.vector, labels, table, layout)
     right = jnp.concatenate([labels[:, None], jnp.where(answers == labels[:, None], -1, answers)], axis=1)
-    scores = entity_table.scores(prediction.vector, right, table, layout.mesh)
-    scores = jnp.where(right >= 0, scores - scores[:, :1] - own[:, None], MASKED)
-    log_own = prediction.log_own + jax.nn.logsumexp(scores, axis=1)
+    scores = entity_table.row_scores(prediction.vector, right, table, layout.mesh)
+    log_right = jnp.where(right >= 0, scores - scores[:, :1] - label_loss[:, None], MASKED)  # log softmax(E vector) of each
+    log_own = prediction.log_own + jax.nn.logsumexp(log_right, axis=1)
     is_right = (prediction.targets[:, :, None] == right[:, None, :]).any(axis=2) & (prediction.targets >= 0)
     log_found = jax.nn.logsumexp(jnp.where(is_right, prediction.log_weights, MASKED), axis=1)
     log_prob = jnp.logaddexp(log_own, log_found)
@@ -90,15 +90,15 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
     """The most probable entities: int32, and their probabilities, float32, both [n, min(k, n_entities)], best first. Without gradient.
 
-    Of equally probable entities those come first that the vector is closer to.
+    Of equally probable entities the vector's own best come first, then others in the order in which they were retrieved.
     """
-    prediction = jax.lax.stop_gradient(prediction)
+    prediction, table = jax.lax.stop_gradient((prediction, table))
     vector, log_own, log_weights, targets = prediction
     k = min(k, layout.num_entities)
     log_probs, entities = entity_table.best(vector, table, layout, k)
     if targets.shape[1]:
         # An entity can only be among the k best if it is so for the vector, or was retrieved.
-        scores = entity_table.scores(vector, jnp.concatenate([entities[:, :1], targets], axis=1), table, layout.mesh)
+        scores = entity_table.row_scores(vector, jnp.concatenate([entities[:, :1], targets], axis=1), table, layout.mesh)
         of_targets = scores[:, 1:] - scores[:, :1] + log_probs[:, :1]
         candidates = jnp.concatenate([entities, targets], axis=1)
         own = log_own[:, None] + jnp.concatenate([log_probs, of_targets], axis=1)

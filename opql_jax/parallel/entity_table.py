@@ -114,7 +114,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
     return run(pad_rows(table, mesh), ids, weights)
 
 
-def scores(vectors, ids, table, mesh: Mesh):
+def row_scores(vectors, ids, table, mesh: Mesh):
     """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to the vectors and the table.
 
     Each product is computed by the device that owns the row.

@@ -9,11 +9,11 @@ SYSTEMS = {
     'opql-follow': 'ablation: the memory alone answers',
     'null-of-no-entity': 'ablation: the null entry is the same for all topics',
 }
-# Where the paper's form is another.
+# Ablations that put back the paper's form of one part.
 PAPER_FORMS = {
     'mixed-embeddings': 'ablation: embeddings are mixed and added up over the topics, with the loss of one answer, as in the paper',
-    'all-topics': 'ablation: up to 8 mentions beside a hidden one are topics; in the paper all are',
-    'no-gold': 'ablation: entries that state an answer are scored only where the search finds them',
+    'all-topics': 'ablation: up to 8 mentions beside a hidden one, not 2, are topics (in the paper all are)',
+    'no-gold': 'ablation: entries that state an answer are scored only where the search finds them, as in the paper',
 }
 # Settings of the objectives in which a system differs from OPQL-LM.
 _SETTINGS: dict[str, dict] = {

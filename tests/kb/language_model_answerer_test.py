@@ -15,6 +15,7 @@ from damage import edit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
 from opql_jax.data.entity_names import table_of_names
+from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import trained_model
 from opql_jax.kb.ask import ask
@@ -238,6 +239,10 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
         changed('none', str(tmp_path / 'absent'))
     with pytest.raises(InputError, match='cloze is a language model'):
         changed('cloze', str(world.root / 'cloze'))
+    with pytest.raises(InputError, match='has relations of 8 numbers, the model of 4'):
+        stage = dataclasses.replace(names, relations_of=start)
+        stage.build(world.prepared, model_config.load(start)[0].clone(relation_dim=4), make_mesh(1))
+    assert dataclasses.replace(names, relations_of='entities').located(KBFolder(world.root)).relations_of == start
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
@@ -354,7 +359,7 @@ def test_an_earlier_language_model_is_no_start(world):
 
 
 def test_gold_entries_are_scored_unless_they_are_not_wanted(world):
-    """What the search finds is the same."""
+    """With score_gold=False the loss changes; `reachable`, which counts only what the search found, does not."""
     stage = objectives.Cloze(memory_dir=str(world.memory), **{**OPTIONS, 'k': 1})
     told, _ = first_loss(world, stage)
     without_gold, _ = first_loss(world, dataclasses.replace(stage, score_gold=False))

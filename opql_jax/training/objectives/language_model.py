@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +42,7 @@ class LanguageModelObjective(Objective):
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
         topics: mentions of a passage that query the memory, at most.
-        score_gold: entries that state the hidden mention are scored beside those that the search finds.
+        score_gold: entries of a passage's topics that state the hidden mention are scored even if the search misses them.
         own_text: the memory is of the folder's text, and a step must not retrieve what was read in the passage it is about.
             False for a memory of anything else, such as a knowledge base (FaE), of which every entry may be retrieved.
     """
@@ -53,7 +54,7 @@ class LanguageModelObjective(Objective):
     max_hops: int = 3
     entity_layer: int = 0
     own_prediction: bool = True
-    mixing: str = 'distributions'
+    mixing: Literal['distributions', 'embeddings'] = 'distributions'
     null_entity: bool = True
     retrieval_weight: float = 1.0
     entity_weight: float = 1.0
@@ -140,7 +141,12 @@ class LanguageModelObjective(Objective):
     def trainable(self, name):
         if name.startswith(('lm/w_f', 'lm/w_b')):
             return self.entity_layer > 0
-        if name.startswith('lm/w_v') and self.mixing != 'embeddings' or name.startswith('lm/e_null') and self.null_entity:
+        unused = {
+            'lm/w_v': self.mixing != 'embeddings',
+            'lm/r_null': not self.own_prediction,  # null is masked
+            'lm/e_null': not self.own_prediction or self.null_entity,
+        }
+        if unused.get(name):
             return False
         if name.startswith(('lm/', 'follower/')):
             return bool(self.memory_dir)
@@ -162,7 +168,9 @@ class LanguageModelObjective(Objective):
         if out.hops:
             # Without own predictions there is no null that could be right.
             absent, k = concatenate(buckets, 'absent') & self.own_prediction, self.k
-            if linked or self.mixing == 'embeddings':  # each topic is taught by itself
+            if (
+                linked or self.mixing == 'embeddings'
+            ):  # each topic is taught by itself, as in text, or as no distribution joins them
                 log_probs, targets = out.hops[-1].log_probs, out.hops[-1].targets
             else:
                 _, log_own, log_weights, targets = out.prediction

@@ -18,7 +18,7 @@ from opql_jax.training import model_config
 from opql_jax.training.objectives.base import Task, concatenate
 from opql_jax.training.objectives.language_model import LanguageModelObjective, identify_memory
 
-# How a memory is queried, and what is learnt of that, which says nothing of a run that queries none.
+# Settings of querying, which this objective does not do; None in its lineage.
 _QUERYING = (
     'k',
     'mode',
@@ -32,7 +32,7 @@ _QUERYING = (
     'score_gold',
 )
 
-# Of the penalty, which is relative, beside L_el, which begins at the log of the number of entities.
+# Weight of the relation penalty, a relative squared error; L_el starts at log(num_entities).
 _RELATION_WEIGHT = 10.0
 
 
@@ -49,7 +49,7 @@ class LinkNames(LanguageModelObjective):
         rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from,
             which the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but a memory with
             entities that were injected later cannot be queried, as their rows are fitted to the E it was built with.
-        relations_of: the teacher, a model without an entity memory, for `trainer.train` a part of the knowledge base; usually the one that
+        relations_of: the teacher, a relation encoder or follower, for `trainer.train` a part of the knowledge base; usually the one that
             training starts from. None for no penalty.
         topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None for as it was. In a search over
             the whole memory entries of the topic must win against those whose relation alone fits best: rows of E have length 1,
@@ -70,13 +70,18 @@ class LinkNames(LanguageModelObjective):
         if self.relations_of:
             teacher, params, config, _ = model_config.load(self.relations_of)
             model_config.check_vocabulary(config, prepared, self.relations_of)
-            if 'lm' in params or teacher.relation_dim != encoder.relation_dim:
+            if 'lm' in params:
                 raise InputError(
-                    f'relations_of={self.relations_of} is a language model, or of {teacher.relation_dim} numbers a relation:'
-                    f' give a model that follows relations of {encoder.relation_dim}'
+                    f'relations_of={self.relations_of} is a language model: give the relation encoder or follower it began with, or None'
+                )
+            if teacher.relation_dim != encoder.relation_dim:
+                raise InputError(
+                    f'relations_of={self.relations_of} has relations of {teacher.relation_dim} numbers, the model of'
+                    f' {encoder.relation_dim}: give one of the same relation_dim, or None'
                 )
             relations = replicate(params['encoder'], mesh)
-        changes = {'questions': files.sha256(self.questions), 'relations_of': relations and params_hash(params['encoder'])}
+        teacher_hash = params_hash(params['encoder']) if self.relations_of else None
+        changes = {'questions': files.sha256(self.questions), 'relations_of': teacher_hash}
         return Task(
             source=self.source(prepared, seed),
             loss=functools.partial(self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher),
