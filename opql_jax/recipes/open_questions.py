@@ -24,7 +24,7 @@ def metaqa_questions(options: Options, system: str, hops: int = 2) -> list[Step 
     bindings = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
     names = f'names{kb}{of_hops}'
     return [
-        *(metaqa.fae_kb(options) if kb else metaqa.opql(options)),
+        *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],  # without its own evaluation
         *(lm.converted(name, 'metaqa', source, text, HOPS=hops) for name, source in files_of.values()),
         train(names, 'gin/experiments/metaqa/lm_names.gin', options, **start),
         lm.finetuned(options, 'metaqa', system, names, memory, train_file, text, of_hops, **bindings),
