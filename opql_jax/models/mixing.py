@@ -49,10 +49,12 @@ def mix_distributions(m_e2, log_probs, targets, used) -> Prediction:
     return Prediction(m_e2, log_probs[:, 0], log_probs[:, 1:], targets)
 
 
-def _entry_mass(log_weights, targets, entities):
-    """log of the mass [n, C] that the entries give to entities [n, C]."""
+def _mixed(prediction: Prediction, entities, log_probs):
+    """log P of entities [n, C], of which softmax(E vector) has the logarithms `log_probs` [n, C]."""
+    _, log_own, log_weights, targets = prediction
     same = (targets[:, None, :] == entities[:, :, None]) & (targets >= 0)[:, None, :]
-    return jax.nn.logsumexp(jnp.where(same, log_weights[:, None, :], MASKED), axis=2)
+    log_found = jax.nn.logsumexp(jnp.where(same, log_weights[:, None, :], MASKED), axis=2)
+    return jnp.logaddexp(log_own[:, None] + log_probs, log_found)
 
 
 def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
@@ -80,10 +82,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
     right = jnp.concatenate([labels[:, None], jnp.where(answers == labels[:, None], -1, answers)], axis=1)
     scores = entity_table.row_scores(prediction.vector, right, table, layout.mesh)
     log_right = jnp.where(right >= 0, scores - scores[:, :1] - label_loss[:, None], MASKED)  # log softmax(E vector) of each
-    log_own = prediction.log_own + jax.nn.logsumexp(log_right, axis=1)
-    is_right = (prediction.targets[:, :, None] == right[:, None, :]).any(axis=2) & (prediction.targets >= 0)
-    log_found = jax.nn.logsumexp(jnp.where(is_right, prediction.log_weights, MASKED), axis=1)
-    log_prob = jnp.logaddexp(log_own, log_found)
+    log_prob = jax.nn.logsumexp(_mixed(prediction, right, log_right), axis=1)
     return mean_where(-log_prob, known & ~(log_prob < MASKED / 2)), accuracy  # NaN is counted
 
 
@@ -93,7 +92,7 @@ def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_AN
     Of equally probable entities the vector's own best come first, then others in the order in which they were retrieved.
     """
     prediction, table = jax.lax.stop_gradient((prediction, table))
-    vector, log_own, log_weights, targets = prediction
+    vector, targets = prediction.vector, prediction.targets
     k = min(k, layout.num_entities)
     log_probs, entities = entity_table.best(vector, table, layout, k)
     if targets.shape[1]:
@@ -101,8 +100,7 @@ def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_AN
         scores = entity_table.row_scores(vector, jnp.concatenate([entities[:, :1], targets], axis=1), table, layout.mesh)
         of_targets = scores[:, 1:] - scores[:, :1] + log_probs[:, :1]
         candidates = jnp.concatenate([entities, targets], axis=1)
-        own = log_own[:, None] + jnp.concatenate([log_probs, of_targets], axis=1)
-        total = jnp.logaddexp(own, _entry_mass(log_weights, targets, candidates))
+        total = _mixed(prediction, candidates, jnp.concatenate([log_probs, of_targets], axis=1))
         earlier = jnp.tril(jnp.ones((candidates.shape[1],) * 2, bool), -1)
         repeated = ((candidates[:, :, None] == candidates[:, None, :]) & earlier).any(axis=2)
         total = jnp.where(repeated | (candidates < 0), -jnp.inf, total)
