@@ -11,6 +11,7 @@ from opql_jax.recipes import (
     little_training,
     lm_world,
     metaqa,
+    metaqa_novelty,
     msf,
     open_questions,
     paper,
@@ -24,6 +25,7 @@ RECIPES = {
     for module in (
         demo,
         metaqa,
+        metaqa_novelty,
         little_training,
         slot_filling,
         msf,

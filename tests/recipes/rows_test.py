@@ -15,7 +15,7 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.recipes import catalog, encoder, recipe, record
+from opql_jax.recipes import catalog, encoder, metaqa_novelty, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
 
 import tiny_bert
@@ -174,8 +174,8 @@ def binaries():
 
 
 def folder_of(chosen):
-    """The folder of a recipe: that of its group, but language models over MetaQA share the steps of metaqa/opql."""
-    return {'metaqa-lm': 'metaqa'}.get(chosen.group, chosen.group)
+    """The folder of a recipe: that of its group, but what else is asked of MetaQA shares the steps of metaqa/opql."""
+    return {'metaqa-lm': 'metaqa', 'metaqa-novelty': 'metaqa'}.get(chosen.group, chosen.group)
 
 
 def build(chosen, options):
@@ -288,6 +288,32 @@ def test_novel_relations_are_held_out_of_the_memory_or_of_everything_and_asked_a
     assert held_out('drkit-without-50') == held_out('opql-without-50') == (chosen, chosen, (), chosen)
     assert held_out('drkit-seen-50') == ((), (), (), chosen)
     assert held_out('opql-pretrained-novel-50') == (None, (), (), chosen)
+
+
+def test_novel_relations_of_metaqa_are_held_out_in_both_directions_and_asked_apart(data, tmp_path):
+    def bindings(row):
+        return {step.name: step.bindings for step in catalog.find(f'metaqa-novelty/{row}').build(Options(tmp_path, data))}
+
+    seen, novel, without = (bindings(f'opql-{protocol}-50') for protocol in ('seen', 'novel', 'without'))
+    chosen = novel['align-without-50']['HELD_OUT']
+    ends = [set(kind.split('_to_')) for kind in chosen]
+    for kind in {line.split('\t')[2] for line in (data / 'metaqa/1-hop/train.txt').read_text().splitlines()}:
+        assert (kind in chosen) == (set(kind.split('_to_')) in ends), kind
+    assert novel['align-without-50'] == without['align-without-50'] and novel['follow-novel-50'].get('HELD_OUT') is None
+    assert without['follow-without-50']['HELD_OUT'] == chosen
+    assert {name for name, b in seen.items() if 'HELD_OUT' in b} == set()
+    for steps, row in ((seen, 'opql-seen-50'), (novel, 'opql-novel-50'), (without, 'opql-without-50')):
+        assert steps[f'results/{row}/all']['NEEDS'] == () and steps[f'results/{row}/novel']['NEEDS'] == chosen
+        memory = steps[f'results/{row}/all']['MEMORY']
+        assert memory == steps[f'results/{row}/novel']['MEMORY'] and steps[memory]['MODEL'].replace('align', 'memory') == memory
+
+
+def test_tags_are_one_relation_in_both_directions(tmp_path):
+    (tmp_path / 'train.txt').write_text('a [B]\tc\tmovie_to_tags\nd [E]\tf\ttag_to_movie\ng [H]\ti\tmovie_to_year\n')
+    assert metaqa_novelty.relations_of(tmp_path / 'train.txt') == {
+        'movie tag': ['movie_to_tags', 'tag_to_movie'],
+        'movie year': ['movie_to_year'],
+    }
 
 
 def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_trained_on_since(data, tmp_path):
