@@ -37,8 +37,8 @@ def novelty(options: Options, protocol: str, percent: int) -> list[Step]:
     relations = relations_of(options.file('metaqa/1-hop/train.txt'))
     chosen = tuple(kind for name in random_share(relations, percent / 100, options.seed) for kind in relations[name])
     without = f'-without-{percent}'
-    held_out = {'HELD_OUT': chosen}
-    new_to_memory, new_to_follower = (held_out if protocol in new else {} for new in (('novel', 'without'), ('without',)))
+    new_to_memory = {} if protocol == 'seen' else {'HELD_OUT': chosen}
+    new_to_follower = {'HELD_OUT': chosen} if protocol == 'without' else {}
     model, memory = (f'{name}{without}' if new_to_memory else name for name in ('align', 'memory'))
     follower = 'follow-' + {'seen': 'opql', 'novel': f'novel-{percent}', 'without': f'without-{percent}'}[protocol]
     row = f'results/opql-{protocol}-{percent}'
