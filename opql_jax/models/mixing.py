@@ -1,4 +1,4 @@
-"""Mixes what the topics of a text retrieved with the model's own prediction of its hidden entity (paper §4 and its appendix)."""
+"""Mixes what the topics of a text retrieved with the model's own prediction of its hidden entity (paper §4; that distributions are mixed is ours)."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Prediction(NamedTuple):
 
 
 def unmixed(vector) -> Prediction:
-    """The prediction softmax(E vector), with no retrieved entries, of vectors [n, d_e]."""
+    """The prediction softmax(E vector), with no retrieved entries beside it, of vectors [n, d_e]."""
     n = len(vector)
     return Prediction(vector, jnp.zeros(n), jnp.zeros((n, 0)), jnp.zeros((n, 0), jnp.int32))
 
@@ -58,7 +58,7 @@ def _mixed(prediction: Prediction, entities, log_probs):
 
 
 def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
-    """L_mel, the mean over texts of -log P(all answers together); of a prediction that nothing is mixed into, -log P(label).
+    """L_mel, the mean over texts of -log P(all answers together); of a prediction without retrieved entries, -log P(label).
 
     A text none of whose answers has any mass is left out.
 

@@ -1,7 +1,12 @@
-"""What it costs on MetaQA that relations are new, for P percent of them: the three kinds of rows that `slot_filling` tells of.
+"""MetaQA with held-out relations: accuracy on questions that need one of P percent of the relations.
 
-A relation is held out in both directions, as a director's films tell who directed them. With --out of the row metaqa/opql the rows
-share its steps.
+    opql-novel-P      the encoder of the memory was not trained on their questions, the follower was
+    opql-without-P    neither was
+    opql-seen-P       for comparison: both were
+
+A relation is held out in both directions, as a director's films tell who directed them. Its pairs remain negatives of other questions
+about the same topic, and where another relation joins the same pair, such as a tag that names the director, positives of that one. With
+--out of the row metaqa/opql the rows share its steps.
 """
 
 import functools
@@ -37,6 +42,7 @@ def novelty(options: Options, protocol: str, percent: int) -> list[Step]:
     relations = relations_of(options.file('metaqa/1-hop/train.txt'))
     chosen = tuple(kind for name in random_share(relations, percent / 100, options.seed) for kind in relations[name])
     without = f'-without-{percent}'
+    # Left out where nothing is held out: the steps are then those of metaqa/opql.
     new_to_memory = {} if protocol == 'seen' else {'HELD_OUT': chosen}
     new_to_follower = {'HELD_OUT': chosen} if protocol == 'without' else {}
     model, memory = (f'{name}{without}' if new_to_memory else name for name in ('align', 'memory'))

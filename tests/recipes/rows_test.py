@@ -302,10 +302,17 @@ def test_novel_relations_of_metaqa_are_held_out_in_both_directions_and_asked_apa
     assert novel['align-without-50'] == without['align-without-50'] and novel['follow-novel-50'].get('HELD_OUT') is None
     assert without['follow-without-50']['HELD_OUT'] == chosen
     assert {name for name, b in seen.items() if 'HELD_OUT' in b} == set()
-    for steps, row in ((seen, 'opql-seen-50'), (novel, 'opql-novel-50'), (without, 'opql-without-50')):
-        assert steps[f'results/{row}/all']['NEEDS'] == () and steps[f'results/{row}/novel']['NEEDS'] == chosen
-        memory = steps[f'results/{row}/all']['MEMORY']
-        assert memory == steps[f'results/{row}/novel']['MEMORY'] and steps[memory]['MODEL'].replace('align', 'memory') == memory
+    for steps, protocol, follower, suffix in (
+        (seen, 'seen', 'follow-opql', ''),
+        (novel, 'novel', 'follow-novel-50', '-without-50'),
+        (without, 'without', 'follow-without-50', '-without-50'),
+    ):
+        model, memory = f'align{suffix}', f'memory{suffix}'
+        assert steps[memory]['MODEL'] == model
+        assert (steps[follower]['INIT_FROM'], steps[follower]['MEMORY']) == (model, memory)
+        for part, needs in (('all', ()), ('novel', chosen)):
+            of_part = steps[f'results/opql-{protocol}-50/{part}']
+            assert (of_part['MODEL'], of_part['MEMORY'], of_part['NEEDS']) == (follower, memory, needs)
 
 
 def test_tags_are_one_relation_in_both_directions(tmp_path):
