@@ -41,12 +41,12 @@ def novelty(options: Options, protocol: str, percent: int) -> list[Step]:
     """
     relations = relations_of(options.file('metaqa/1-hop/train.txt'))
     chosen = tuple(kind for name in random_share(relations, percent / 100, options.seed) for kind in relations[name])
-    without = f'-without-{percent}'
     # Left out where nothing is held out: the steps are then those of metaqa/opql.
     new_to_memory = {} if protocol == 'seen' else {'HELD_OUT': chosen}
     new_to_follower = {'HELD_OUT': chosen} if protocol == 'without' else {}
-    model, memory = (f'{name}{without}' if new_to_memory else name for name in ('align', 'memory'))
-    follower = 'follow-' + {'seen': 'opql', 'novel': f'novel-{percent}', 'without': f'without-{percent}'}[protocol]
+    suffix = f'-without-{percent}' if new_to_memory else ''
+    model, memory = f'align{suffix}', f'memory{suffix}'
+    follower = 'follow-opql' if protocol == 'seen' else f'follow-{protocol}-{percent}'
     row = f'results/opql-{protocol}-{percent}'
     asked = [f'{hops}-hop/dev' for hops in HOPS]
     return [
