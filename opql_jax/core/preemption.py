@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 from opql_jax.core.errors import Preempted
@@ -41,6 +42,7 @@ class PreemptionGuard:
         self._signalled = False
         self._polled = threading.Event()  # since the signal
         self._saving = self._installed = False
+        self._saved = 0.0  # when it last was, by the monotonic clock
         self._previous = None
 
     def __enter__(self):
@@ -77,6 +79,7 @@ class PreemptionGuard:
         try:
             yield
         finally:
+            self._saved = time.monotonic()
             self._saving = False
 
     @staticmethod
@@ -170,9 +173,12 @@ def _exit_on_signal(received: int) -> None:
 
 def _stops_by_itself(guard: PreemptionGuard) -> bool:
     """Whether the loop polls its guard within GRACE, or within as much after it has saved its state."""
-    while not guard._polled.wait(GRACE):
-        if not guard._saving:
+    since = time.monotonic()
+    while not guard._polled.wait(max(0.0, since + GRACE - time.monotonic())):
+        alive = time.monotonic() if guard._saving else guard._saved
+        if alive <= since:
             return False
+        since = alive
     return True
 
 
