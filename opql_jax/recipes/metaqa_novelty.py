@@ -1,73 +1,72 @@
-"""MetaQA with held-out relations: accuracy on questions that need one of P percent of the relations.
+"""MetaQA with relations held out: which they are, and the rows of `novelty`.
 
-    opql-novel-P      the encoder of the memory was not trained on their questions, the follower was
-    opql-without-P    neither was
-    opql-seen-P       for comparison: both were
-
-A relation is held out in both directions, as a director's films tell who directed them. Its pairs remain negatives of other questions
-about the same topic, and where another relation joins the same pair, such as a tag that names the director, positives of that one. With
---out of the row metaqa/opql the rows share its steps.
+The rows share the steps of metaqa/opql, metaqa/opql-pretrained and metaqa/drkit with --out of these.
 """
 
-import functools
-from collections import defaultdict
+from typing import NamedTuple
 
-from opql_jax.corpus.json_lines import read_lines
 from opql_jax.datasets.slot_filling import random_share
-from opql_jax.recipes.metaqa import HOPS, gin, prepared, pretrained
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, train
-from opql_jax.recipes.slot_filling import PROTOCOLS
+from opql_jax.recipes import metaqa, novelty
+from opql_jax.recipes.recipe import Options, Step, build_memory, train
 
-PERCENT = (25, 50, 75)
-
-
-def relations_of(path: str) -> dict[str, list[str]]:
-    """The types of 1-hop questions by relation: {'director movie': ['director_to_movie', 'movie_to_director'], ...}."""
-    types = {line.split('\t')[2] for _, line in read_lines(path) if line.strip()}
-    relations = defaultdict(list)
-    for kind in sorted(types):
-        # 'movie_to_tags' is the inverse of 'tag_to_movie'.
-        relations[' '.join(sorted(end.removesuffix('s') for end in kind.split('_to_')))].append(kind)
-    return dict(relations)
+PERCENT = (20, 40, 60, 80)
 
 
-def novelty(options: Options, protocol: str, percent: int) -> list[Step]:
-    """OPQL, asked all questions of `dev` and those that need one of the relations.
+class Relation(NamedTuple):
+    """What calls a relation by which name.
+
+    Attributes:
+        questions: the types of 1-hop questions that ask for it in either direction, as a director's films tell who directed them.
+        fact: its name in the knowledge base, of which the index of mentions learns.
+    """
+
+    questions: tuple[str, ...]
+    fact: str
+
+
+# Those of which some are held out. Questions of several hops start with a film's people, so actors are always known: without
+# directors, writers and actors none would be left to train on. Tags and IMDb's numbers are in no question of several hops.
+RELATIONS = {
+    'director': Relation(('director_to_movie', 'movie_to_director'), 'directed by'),
+    'writer': Relation(('writer_to_movie', 'movie_to_writer'), 'written by'),
+    'genre': Relation(('movie_to_genre',), 'has genre'),
+    'language': Relation(('movie_to_language',), 'in language'),
+    'year': Relation(('movie_to_year',), 'release year'),
+}
+SYSTEMS = {  # (encoder, memory, follower)
+    'opql': ('align', 'memory', 'follow-opql'),
+    'opql-pretrained': ('relations', 'memory-pretrained', 'follow-opql-pretrained'),
+    'drkit': ('align-drkit', 'memory-drkit', 'follow-drkit'),
+}
+
+
+def held_out(options: Options, system: str, protocol: str, percent: int) -> list[Step]:
+    """One system, asked all questions of `dev` and those that need one of the relations.
 
     Args:
         options: of the recipe.
-        protocol: one of `slot_filling.PROTOCOLS`.
+        system: one of `SYSTEMS`.
+        protocol: one of `novelty.PROTOCOLS`.
         percent: the share of the relations.
     """
-    relations = relations_of(options.file('metaqa/1-hop/train.txt'))
-    chosen = tuple(kind for name in random_share(relations, percent / 100, options.seed) for kind in relations[name])
-    # Left out where nothing is held out: the steps are then those of metaqa/opql.
-    new_to_memory = {} if protocol == 'seen' else {'HELD_OUT': chosen}
-    new_to_follower = {'HELD_OUT': chosen} if protocol == 'without' else {}
-    suffix = f'-without-{percent}' if new_to_memory else ''
-    model, memory = f'align{suffix}', f'memory{suffix}'
-    follower = 'follow-opql' if protocol == 'seen' else f'follow-{protocol}-{percent}'
-    row = f'results/opql-{protocol}-{percent}'
-    asked = [f'{hops}-hop/dev' for hops in HOPS]
+    chosen = [RELATIONS[name] for name in random_share(RELATIONS, percent / 100, options.seed)]
+    questions = tuple(kind for relation in chosen for kind in relation.questions)
+    new = novelty.Novelty(protocol, percent, questions, aligned=system != 'opql-pretrained')
+    model, memory, follower = SYSTEMS[system]
+    model, memory, follower = model + new.memory_suffix, memory + new.memory_suffix, follower + new.follower_suffix
+    steps, text, gin, taught = [metaqa.prepared(options), *metaqa.pretrained(options)], 'text', 'align', questions
+    if system == 'drkit':
+        text, gin = 'text-drkit', 'align_mentions'
+        steps.append(metaqa.prepared_with_kb(options, text, 'gin/data/metaqa_with_kb.gin'))
+        taught = tuple(f'{direction}{relation.fact}' for relation in chosen for direction in ('', 'inverse of '))
+    if new.aligned:
+        steps.append(train(model, metaqa.gin(gin), options, INIT_FROM='relations', TEXT=text, **new.of_memory(taught)))
     return [
-        prepared(options),
-        *pretrained(options),
-        train(model, gin('align'), options, INIT_FROM='relations', **new_to_memory),
-        build_memory(memory, model),
-        train(follower, gin('follow'), options, INIT_FROM=model, MEMORY=memory, **new_to_follower),
-        *(
-            evaluate(f'{row}/{name}', follower, memory, asked, NEEDS=needs)
-            for name, needs in {'all': (), 'novel': chosen}.items()
-        ),
+        *steps,
+        build_memory(memory, model, text),
+        train(follower, metaqa.gin('follow'), options, INIT_FROM=model, TEXT=text, MEMORY=memory, **new.of_follower()),
+        *new.asked(system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], text),
     ]
 
 
-RECIPES = [
-    Recipe(
-        f'metaqa-novelty/opql-{protocol}-{percent}',
-        f'OPQL, asked what needs one of {percent} % of the relations, {meaning}',
-        functools.partial(novelty, protocol=protocol, percent=percent),
-    )
-    for protocol, meaning in PROTOCOLS.items()
-    for percent in PERCENT
-]
+RECIPES = novelty.recipes('metaqa-novelty', PERCENT, held_out)

@@ -15,7 +15,7 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.recipes import catalog, encoder, metaqa_novelty, recipe, record
+from opql_jax.recipes import catalog, encoder, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
 
 import tiny_bert
@@ -279,7 +279,7 @@ def test_novel_relations_are_held_out_of_the_memory_or_of_everything_and_asked_a
     def held_out(row):
         """{step: its relations that are held out, or needed by questions}"""
         steps = {step.name: step.bindings for step in catalog.find(f'slot-filling/{row}').build(Options(tmp_path, data))}
-        of = lambda kind: next((b['HELD_OUT'] for name, b in steps.items() if name.startswith(kind)), None)
+        of = lambda kind: next((b.get('HELD_OUT', ()) for name, b in steps.items() if name.startswith(kind)), None)
         return of('align'), of('follow'), steps[f'results/{row}/all']['NEEDS'], steps[f'results/{row}/novel']['NEEDS']
 
     *_, chosen = held_out('drkit-novel-50')
@@ -291,36 +291,48 @@ def test_novel_relations_are_held_out_of_the_memory_or_of_everything_and_asked_a
 
 
 def test_novel_relations_of_metaqa_are_held_out_in_both_directions_and_asked_apart(data, tmp_path):
-    def bindings(row):
-        return {step.name: step.bindings for step in catalog.find(f'metaqa-novelty/{row}').build(Options(tmp_path, data))}
-
-    seen, novel, without = (bindings(f'opql-{protocol}-50') for protocol in ('seen', 'novel', 'without'))
-    chosen = novel['align-without-50']['HELD_OUT']
-    ends = [set(kind.split('_to_')) for kind in chosen]
-    for kind in {line.split('\t')[2] for line in (data / 'metaqa/1-hop/train.txt').read_text().splitlines()}:
-        assert (kind in chosen) == (set(kind.split('_to_')) in ends), kind
-    assert novel['align-without-50'] == without['align-without-50'] and novel['follow-novel-50'].get('HELD_OUT') is None
-    assert without['follow-without-50']['HELD_OUT'] == chosen
-    assert {name for name, b in seen.items() if 'HELD_OUT' in b} == set()
-    for steps, protocol, follower, suffix in (
-        (seen, 'seen', 'follow-opql', ''),
-        (novel, 'novel', 'follow-novel-50', '-without-50'),
-        (without, 'without', 'follow-without-50', '-without-50'),
-    ):
-        model, memory = f'align{suffix}', f'memory{suffix}'
-        assert steps[memory]['MODEL'] == model
-        assert (steps[follower]['INIT_FROM'], steps[follower]['MEMORY']) == (model, memory)
-        for part, needs in (('all', ()), ('novel', chosen)):
-            of_part = steps[f'results/opql-{protocol}-50/{part}']
-            assert (of_part['MODEL'], of_part['MEMORY'], of_part['NEEDS']) == (follower, memory, needs)
-
-
-def test_tags_are_one_relation_in_both_directions(tmp_path):
-    (tmp_path / 'train.txt').write_text('a [B]\tc\tmovie_to_tags\nd [E]\tf\ttag_to_movie\ng [H]\ti\tmovie_to_year\n')
-    assert metaqa_novelty.relations_of(tmp_path / 'train.txt') == {
-        'movie tag': ['movie_to_tags', 'tag_to_movie'],
-        'movie year': ['movie_to_year'],
-    }
+    options = Options(tmp_path, data)
+    rows = {name: catalog.find(name).build(options) for name in catalog.RECIPES if name.startswith('metaqa-novelty/')}
+    asked, drawn = {}, {}
+    for name, steps in rows.items():
+        system, protocol, percent = re.fullmatch('metaqa-novelty/(.+)-(novel|without|seen)-([0-9]+)', name).groups()
+        bound = {step.name: step.bindings for step in steps}
+        of = bound[f'results/{system}-{protocol}-{percent}/novel']
+        chosen, follower = of['NEEDS'], bound[of['MODEL']]
+        model = follower['INIT_FROM']
+        # What answers stands on one memory, of one encoder.
+        assert of['MEMORY'] == follower['MEMORY'] and bound[of['MEMORY']]['MODEL'] == model
+        assert bound[f'results/{system}-{protocol}-{percent}/all'] == of | {
+            'NEEDS': (),
+            'OUTPUT_DIR': of['OUTPUT_DIR'].removesuffix('novel') + 'all',
+        }
+        ends = [set(kind.split('_to_')) for kind in chosen]
+        types = {line.split('\t')[2] for line in (data / 'metaqa/1-hop/train.txt').read_text().splitlines()}
+        both = {kind for kind in types if set(kind.split('_to_')) in ends}
+        # The generated world has these inverses, and MetaQA has not.
+        assert both - set(chosen) <= {'genre_to_movie', 'year_to_movie', 'language_to_movie'} and set(chosen) <= both
+        assert follower.get('HELD_OUT', ()) == (chosen if protocol == 'without' else ())
+        taught = bound[model].get('HELD_OUT', ())
+        assert (system, protocol, bool(taught)) in {
+            ('opql-pretrained', protocol, False),
+            (system, 'seen', False),
+            ('opql', protocol, True),
+            ('drkit', protocol, True),
+        }
+        if taught and system == 'drkit':
+            facts = {taught_by: set(kind.split('_to_')) for kind, taught_by in tiny_metaqa.FACTS.items()}
+            assert all(facts[name.removeprefix('inverse of ').replace(' ', '_')] in ends for name in taught)
+            assert len(taught) == 2 * len(set(map(frozenset, ends)))
+        elif taught:
+            assert taught == chosen
+        asked.setdefault(percent, set()).add(chosen)
+        drawn[int(percent)] = set(chosen)
+    assert {len(sets) for sets in asked.values()} == {1}
+    assert drawn[20] < drawn[40] < drawn[60] < drawn[80]
+    # With nothing held out the steps are those of other rows.
+    shared = {step.name for row in ('opql', 'drkit') for step in catalog.find(f'metaqa/{row}').build(options)}
+    for row in ('opql-seen-60', 'drkit-seen-60'):
+        assert {step.name for step in rows[f'metaqa-novelty/{row}'] if not step.name.startswith('results')} < shared
 
 
 def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_trained_on_since(data, tmp_path):

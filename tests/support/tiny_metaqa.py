@@ -1,5 +1,6 @@
-"""A generated world in the files of MetaQA: passages without links, names, questions."""
+"""A generated world in the files of MetaQA: passages without links, names, questions, facts; its types and relations are called as MetaQA's."""
 
+import dataclasses
 import json
 
 from opql_jax.datasets.synthetic.pages import documents
@@ -9,6 +10,16 @@ from opql_jax.datasets.synthetic.world import generate
 from question_records import metaqa_line
 
 HOPS = (1, 2, 3)
+# Kinds of entities; the other kinds MetaQA does not have.
+KINDS = {'film': 'movie', 'studio': 'genre', 'location': 'language', 'book': 'year'}
+FACTS = {
+    'movie_to_director': 'directed_by',
+    'movie_to_writer': 'written_by',
+    'movie_to_actor': 'starred_actors',
+    'movie_to_genre': 'has_genre',
+    'movie_to_language': 'in_language',
+    'movie_to_year': 'release_year',
+}
 
 
 def write(folder):
@@ -18,13 +29,21 @@ def write(folder):
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
     (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
     facts = [
-        f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}' for q in questions(world, 'train', 1) for a in q.answers
+        f'{world.names[q.topic_entity]}|{FACTS[_type(q)]}|{world.names[a]}'
+        for q in questions(world, 'train', 1)
+        if _type(q) in FACTS
+        for a in q.answers
     ]
     (folder / 'kb.txt').write_text('\n'.join(facts), encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
     for hops in HOPS:
         (folder / f'{hops}-hop').mkdir()
         for split in ('train', 'dev'):
-            lines = [metaqa_line(world, q) for q in questions(world, split, hops)][:40]
+            asked = list(questions(world, split, hops))[:40]
+            lines = [metaqa_line(world, dataclasses.replace(q, type=_type(q))) for q in asked]
             (folder / f'{hops}-hop' / f'{split}.txt').write_text('\n'.join(lines) + '\n', encoding='utf-8')
     return folder
+
+
+def _type(question):
+    return '_to_'.join(KINDS.get(kind, kind) for kind in question.type.split('_to_'))
