@@ -40,6 +40,7 @@ TINY = {
     'open': ('--rows 2000 --dim 16 --k 4 --calls 1', 'checked_over_unchecked'),
     'paraphrases': ('--wordings --row opql', 'paraphrased'),
     'recognition': ('--documents 3', 'words_per_cpu_second'),
+    'relation_probe': ('--memories memory,memory', 'over_first'),
     'retrieval': ('--percent 1', 'recall@5'),
     'scaling': ('--rows 8 --length 16 --devices 2 --chips 64 --rows_per_chip 8 --calls 1', 'on_paper'),
     'tpu_compile': (
@@ -99,7 +100,7 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
     if name == 'metaqa_errors':
         kb, metaqa = answered_metaqa.write(request.getfixturevalue('tmp_path'))
         options += f'--kb {kb} --data {metaqa}'
-    if name == 'paraphrases':
+    if name in ('paraphrases', 'relation_probe'):
         kb, _ = answered_metaqa.write(request.getfixturevalue('tmp_path'))
         tiny_training.write_untrained(kb / 'text', kb / 'model')
         tiny_training.write_memory(kb / 'text', kb / 'model', kb / 'memory')
@@ -124,6 +125,11 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
             assert line['any_path'] == 1 - groups.count('no path') / len(groups)
             unstated = groups.count('no path') + groups.count('not stated')
             assert line['stated'] == (len(groups) - unstated) / len(groups)
+    if name == 'relation_probe':
+        assert [line['type'] for line in lines].count('all') == 2 and lines[-1]['over_first'] == 1
+        # Those whose answer the text states: all but that of the actor.
+        of = {line['type']: line['questions'] for line in lines}
+        assert (of['movie_to_actor'], of['movie_to_genre'], of['all']) == (0, 1, 6), of
     if name == 'scaling':
         assert lines[0]['received_bytes'] == lines[0]['formula_bytes'] > 0
         assert 0 < lines[-1]['on_paper']['TPU v4']['serial'] < lines[-1]['on_paper']['TPU v4']['overlapped'] <= 1

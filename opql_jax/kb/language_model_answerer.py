@@ -15,7 +15,7 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.models import language_model
 from opql_jax.models.language_model import LanguageModel, normalize_entity_table
-from opql_jax.models.mixing import best_entities, unmixed
+from opql_jax.models.mixing import best_entities, without_entries
 from opql_jax.parallel.entity_table import Layout, place
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training.objectives.language_model import LanguageModelObjective
@@ -26,7 +26,7 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective
 def _run(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
     out = model(params, layout, [text], hops, arrays)
     entities, probabilities = best_entities(out.prediction, params['entity_table'], layout)
-    without_memory, _ = best_entities(unmixed(out.m_e2), params['entity_table'], layout)
+    without_memory, _ = best_entities(without_entries(out.m_e2), params['entity_table'], layout)
     return entities, probabilities, without_memory, out.hops
 
 

@@ -43,7 +43,7 @@ from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.follower import Follower
 from opql_jax.models.losses import MASKED
-from opql_jax.models.mixing import Prediction, mix_distributions, unmixed
+from opql_jax.models.mixing import Prediction, mix_distributions, without_entries
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Attended, Layout
 
@@ -231,7 +231,7 @@ class LanguageModel:
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)
         if memory is None:
-            return Output(unmixed(m_e2), m_e2, m_e1, entity_memory, [])
+            return Output(without_entries(m_e2), m_e2, m_e1, entity_memory, [])
         if not 1 <= hops <= self.max_hops:
             raise InputError(f'hops={hops} is not in 1..{self.max_hops}; max_hops sets how many a language model can do')
 
@@ -268,7 +268,7 @@ class LanguageModel:
         else:
             e_y = split(_mixture(trace[-1].log_probs, trace[-1].targets, params, layout)[1])
             e_y = jnp.where(used[:, :, None], e_y, 0.0).sum(axis=1)
-            prediction = unmixed(own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION))
+            prediction = without_entries(own + jnp.matmul(e_y, params['lm']['w_v'], precision=_PRECISION))
         return Output(prediction, m_e2, jax.tree.map(split, topics), entity_memory, trace)
 
     def encode(self, params, layout: Layout, texts: Sequence[Texts], rng=None) -> Encoded:

@@ -30,7 +30,7 @@ class Prediction(NamedTuple):
     targets: jax.Array
 
 
-def unmixed(vector) -> Prediction:
+def without_entries(vector) -> Prediction:
     """The prediction softmax(E vector), with no retrieved entries beside it, of vectors [n, d_e]."""
     n = len(vector)
     return Prediction(vector, jnp.zeros(n), jnp.zeros((n, 0)), jnp.zeros((n, 0), jnp.int32))
