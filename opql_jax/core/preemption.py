@@ -42,7 +42,7 @@ class PreemptionGuard:
         self._signalled = False
         self._polled = threading.Event()  # since the signal
         self._saving = self._installed = False
-        self._saved = 0.0  # when it last was, by the monotonic clock
+        self._last_saved = 0.0  # the end of the last save, in seconds of the monotonic clock
         self._previous = None
 
     def __enter__(self):
@@ -79,7 +79,7 @@ class PreemptionGuard:
         try:
             yield
         finally:
-            self._saved = time.monotonic()
+            self._last_saved = time.monotonic()
             self._saving = False
 
     @staticmethod
@@ -175,7 +175,7 @@ def _stops_by_itself(guard: PreemptionGuard) -> bool:
     """Whether the loop polls its guard within GRACE, or within as much after it has saved its state."""
     since = time.monotonic()
     while not guard._polled.wait(max(0.0, since + GRACE - time.monotonic())):
-        alive = time.monotonic() if guard._saving else guard._saved
+        alive = time.monotonic() if guard._saving else guard._last_saved
         if alive <= since:
             return False
         since = alive

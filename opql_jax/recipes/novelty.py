@@ -28,7 +28,7 @@ class Novelty:
 
     Attributes:
         protocol: one of `PROTOCOLS`.
-        percent: the share of the relations.
+        percent: the share of the relations; 0 for a row that holds nothing out and asks everything only.
         relations: these relations, as the types of the questions name them.
         aligned: whether the encoder of the memory is trained on questions at all.
     """
@@ -39,7 +39,7 @@ class Novelty:
     aligned: bool
 
     @property
-    def new_to_memory(self) -> bool:
+    def new_to_encoder(self) -> bool:
         """Whether the encoder of the memory is trained on questions, but not on those of the relations."""
         return self.aligned and self.protocol != 'seen'
 
@@ -48,31 +48,34 @@ class Novelty:
         """Whether the follower is not trained on questions of the relations."""
         return self.protocol == 'without'
 
-    def of_memory(self, relations: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """The binding that holds relations, as the questions of the encoder name them, out of its training; none where it is not to."""
-        return {'HELD_OUT': relations} if self.new_to_memory else {}
+    @property
+    def encoder_bindings(self) -> dict[str, tuple[str, ...]]:
+        """What holds the relations out of the training of the encoder; nothing where they are not to be."""
+        return {'HELD_OUT': self.relations} if self.new_to_encoder else {}
 
-    def of_follower(self) -> dict[str, tuple[str, ...]]:
-        """The same for the follower."""
+    @property
+    def follower_bindings(self) -> dict[str, tuple[str, ...]]:
+        """What holds them out of the training of the follower."""
         return {'HELD_OUT': self.relations} if self.new_to_follower else {}
 
     @property
-    def memory_suffix(self) -> str:
+    def encoder_suffix(self) -> str:
         """What the names of the encoder and its memory end with: nothing where they are those of other rows."""
-        return f'-without-{self.percent}' if self.new_to_memory else ''
+        return f'-without-{self.percent}' if self.new_to_encoder else ''
 
     @property
     def follower_suffix(self) -> str:
         """What the name of the follower ends with."""
-        return f'-{self.protocol}-{self.percent}' if self.new_to_memory or self.new_to_follower else ''
+        return f'-{self.protocol}-{self.percent}' if self.new_to_encoder or self.new_to_follower else ''
 
-    def asked(self, system: str, follower: str, memory: str, questions: Sequence[str], text: str) -> list[Step]:
-        """The evaluations: of all questions, and of those that need one of the relations."""
-        row = f'results/{system}-{self.protocol}-{self.percent}'
-        return [
-            evaluate(f'{row}/{name}', follower, memory, questions, text, NEEDS=needs)
-            for name, needs in {'all': (), 'novel': self.relations}.items()
-        ]
+    def evaluations(self, system: str, follower: str, memory: str, questions: Sequence[str], text: str) -> list[Step]:
+        """Those of all questions, and of those that need one of the relations."""
+        row = f'results/{system}'
+        needs = {row: ()}
+        if self.percent:
+            row += f'-{self.protocol}-{self.percent}'
+            needs = {f'{row}/all': (), f'{row}/novel': self.relations}
+        return [evaluate(name, follower, memory, questions, text, NEEDS=relations) for name, relations in needs.items()]
 
 
 def recipes(group: str, percents: Sequence[int], build: Callable) -> list[Recipe]:

@@ -8,7 +8,7 @@ import os
 
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes import novelty
-from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, evaluate, prepare, train
+from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = (*novelty.SYSTEMS, 'kv-memory')
@@ -29,38 +29,35 @@ def _relations(options: Options) -> list[str]:
     return sorted({name for query in reader.questions(vocab, os.devnull)['1-hop/train'] for name in query.relations})
 
 
-def slot_filling(options: Options, system: str, protocol: str = '', percent: int = 0) -> list[Step]:
+def slot_filling(options: Options, system: str, protocol: str = 'seen', percent: int = 0) -> list[Step]:
     """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on.
 
     Args:
         system: one of `SYSTEMS`.
-        protocol: one of `novelty.PROTOCOLS`, if questions that need one of some relations are asked apart.
-        percent: the share of these relations.
+        protocol: one of `novelty.PROTOCOLS`.
+        percent: the share of the relations that are new, if questions that need one are asked apart. Inverses are two relations, such
+            as 'follows' and 'followed by': one may be new and the other not.
     """
-    chosen = random_share(_relations(options), percent / 100, options.seed) if protocol else ()
-    new = novelty.Novelty(protocol or 'seen', percent, chosen, aligned=system != 'opql-pretrained')
-    model, follower = ('relations', f'align-{system}')[new.aligned] + new.memory_suffix, f'follow-{system}{new.follower_suffix}'
-    steps, following = [prepared(options, 'text', 'train', TOKENIZER='minilm')], gin('follow')
+    chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
+    new = novelty.Novelty(protocol, percent, chosen, aligned=system != 'opql-pretrained')
+    encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
+    steps, follow = [prepared(options, 'text', 'train', TOKENIZER='minilm')], 'follow'
     if system == 'kv-memory':
-        following = gin('kv_memory_follow')
-        steps += [train(model, gin('kv_memory_align'), options, INIT_FROM=None)]
+        follow = 'kv_memory_follow'
+        steps += [train(encoder, gin('kv_memory_align'), options, INIT_FROM=None)]
     else:
         steps += [train('relations', gin('relations'), options)]
-        if new.aligned:
-            alignment = gin('align_mentions' if system == 'drkit' else 'align')
-            steps += [train(model, alignment, options, INIT_FROM='relations', **new.of_memory(chosen))]
-    memory, questions = f'memory-{model}-dev', [f'{hops}-hop/dev' for hops in HOPS]
+    if system in ('opql', 'drkit'):
+        align = 'align_mentions' if system == 'drkit' else 'align'
+        steps += [train(encoder, gin(align), options, INIT_FROM='relations', **new.encoder_bindings)]
+    entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
     return [
         *steps,
-        build_memory(f'memory-{model}', model, PAIRS='sentence'),
-        train(follower, following, options, INIT_FROM=model, MEMORY=f'memory-{model}', **new.of_follower()),
+        build_memory(entries, encoder, PAIRS='sentence'),
+        train(follower, gin(follow), options, INIT_FROM=encoder, MEMORY=entries, **new.follower_bindings),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
-        build_memory(memory, model, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
-        *(
-            new.asked(system, follower, memory, questions, 'text-dev')
-            if protocol
-            else [evaluate(f'results/{system}', follower, memory, questions, 'text-dev')]
-        ),
+        build_memory(f'{entries}-dev', encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
+        *new.evaluations(system, follower, f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS], 'text-dev'),
     ]
 
 

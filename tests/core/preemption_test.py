@@ -42,8 +42,8 @@ with preemption.PreemptionGuard() as guard:
     if sys.argv[1] == 'saves':
         # Longer than GRACE, which counts anew afterwards.
         with guard.saving():
-            time.sleep(1.5 * preemption.GRACE)
-        time.sleep(0.6 * preemption.GRACE)
+            time.sleep(1.8 * preemption.GRACE)
+        time.sleep(0.5 * preemption.GRACE)
     if sys.argv[1] in ('polls', 'saves'):
         assert guard.should_stop(1)
     # A loop that ends as soon as the signal comes may be gone before the signal is answered: also right, with the other status.

@@ -15,7 +15,7 @@ from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.recipes import catalog, encoder, recipe, record
+from opql_jax.recipes import catalog, encoder, metaqa_novelty, recipe, record
 from opql_jax.recipes.recipe import Options, Step, run
 
 import tiny_bert
@@ -275,64 +275,54 @@ def test_systems_of_slot_filling_have_one_budget(data, tmp_path):
     assert {('gin/experiments/slot_filling/follow.gin',)} <= gin['opql'] & gin['opql-pretrained'] & gin['drkit']
 
 
-def test_novel_relations_are_held_out_of_the_memory_or_of_everything_and_asked_apart(data, tmp_path):
-    def held_out(row):
-        """{step: its relations that are held out, or needed by questions}"""
-        steps = {step.name: step.bindings for step in catalog.find(f'slot-filling/{row}').build(Options(tmp_path, data))}
-        of = lambda kind: next((b.get('HELD_OUT', ()) for name, b in steps.items() if name.startswith(kind)), None)
-        return of('align'), of('follow'), steps[f'results/{row}/all']['NEEDS'], steps[f'results/{row}/novel']['NEEDS']
+@pytest.mark.parametrize('group', ['slot-filling', 'metaqa-novelty'])
+def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluated_apart(group, data, tmp_path):
+    drawn = {}
+    for name in catalog.RECIPES:
+        if not (row := re.fullmatch(f'{group}/((.+)-(novel|without|seen)-([0-9]+))', name)):
+            continue
+        steps = {step.name: step for step in catalog.find(name).build(Options(tmp_path, data))}
+        bound = {name: step.bindings for name, step in steps.items()}
+        row, system, protocol, percent = row.groups()
+        evaluation = bound[f'results/{row}/novel']
+        novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
+        encoder = bound[follower['INIT_FROM']]
+        # Both memories are of the follower's encoder, that of the questions over their text.
+        assert {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)} == {follower['INIT_FROM']}
+        assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT'] == ('text-dev' if group == 'slot-filling' else 'text')
+        assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT'] == 'text'
+        assert evaluation['QUESTIONS'] == ('1-hop/dev', '2-hop/dev', '3-hop/dev')
+        everything = {'NEEDS': (), 'OUTPUT_DIR': f'{{out}}/results/{row}/all'}
+        assert bound[f'results/{row}/all'] == evaluation | everything
+        files = {'opql': 'align.gin', 'drkit': 'align_mentions.gin', 'opql-pretrained': 'relations.gin'}
+        assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system]}')
+        assert encoder.get('HELD_OUT', ()) == (novel if protocol != 'seen' and system != 'opql-pretrained' else ())
+        assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
+        drawn.setdefault(int(percent), set()).add(novel)
+    sizes = {
+        'slot-filling': {10: 1, 25: 2, 50: 3, 75: 4},
+        'metaqa-novelty': {20: 1, 40: 2, 60: 4, 80: 5},
+    }  # as types of questions
+    assert {percent: [len(novel) for novel in of] for percent, of in drawn.items()} == {p: [n] for p, n in sizes[group].items()}
+    smaller, *larger = [set(*of) for _, of in sorted(drawn.items())]
+    for of in larger:
+        assert smaller < of
+        smaller = of
 
-    *_, chosen = held_out('drkit-novel-50')
-    assert len(chosen) == 3  # of five
-    assert held_out('drkit-novel-50') == held_out('opql-novel-50') == (chosen, (), (), chosen)
-    assert held_out('drkit-without-50') == held_out('opql-without-50') == (chosen, chosen, (), chosen)
-    assert held_out('drkit-seen-50') == ((), (), (), chosen)
-    assert held_out('opql-pretrained-novel-50') == (None, (), (), chosen)
+
+def test_relations_of_metaqa_are_those_of_its_questions_in_both_directions(shared_data):
+    lines = (shared_data / 'metaqa/1-hop/train.txt').read_text(encoding='utf-8').splitlines()
+    types = {line.split('\t')[2] for line in lines}
+    for name, kinds in metaqa_novelty.RELATIONS.items():
+        assert set(kinds) == {kind for kind in types if name in kind.split('_to_')}
 
 
-def test_novel_relations_of_metaqa_are_held_out_in_both_directions_and_asked_apart(data, tmp_path):
-    options = Options(tmp_path, data)
-    rows = {name: catalog.find(name).build(options) for name in catalog.RECIPES if name.startswith('metaqa-novelty/')}
-    asked, drawn = {}, {}
-    for name, steps in rows.items():
-        system, protocol, percent = re.fullmatch('metaqa-novelty/(.+)-(novel|without|seen)-([0-9]+)', name).groups()
-        bound = {step.name: step.bindings for step in steps}
-        of = bound[f'results/{system}-{protocol}-{percent}/novel']
-        chosen, follower = of['NEEDS'], bound[of['MODEL']]
-        model = follower['INIT_FROM']
-        # What answers stands on one memory, of one encoder.
-        assert of['MEMORY'] == follower['MEMORY'] and bound[of['MEMORY']]['MODEL'] == model
-        assert bound[f'results/{system}-{protocol}-{percent}/all'] == of | {
-            'NEEDS': (),
-            'OUTPUT_DIR': of['OUTPUT_DIR'].removesuffix('novel') + 'all',
-        }
-        ends = [set(kind.split('_to_')) for kind in chosen]
-        types = {line.split('\t')[2] for line in (data / 'metaqa/1-hop/train.txt').read_text().splitlines()}
-        both = {kind for kind in types if set(kind.split('_to_')) in ends}
-        # The generated world has these inverses, and MetaQA has not.
-        assert both - set(chosen) <= {'genre_to_movie', 'year_to_movie', 'language_to_movie'} and set(chosen) <= both
-        assert follower.get('HELD_OUT', ()) == (chosen if protocol == 'without' else ())
-        taught = bound[model].get('HELD_OUT', ())
-        assert (system, protocol, bool(taught)) in {
-            ('opql-pretrained', protocol, False),
-            (system, 'seen', False),
-            ('opql', protocol, True),
-            ('drkit', protocol, True),
-        }
-        if taught and system == 'drkit':
-            facts = {taught_by: set(kind.split('_to_')) for kind, taught_by in tiny_metaqa.FACTS.items()}
-            assert all(facts[name.removeprefix('inverse of ').replace(' ', '_')] in ends for name in taught)
-            assert len(taught) == 2 * len(set(map(frozenset, ends)))
-        elif taught:
-            assert taught == chosen
-        asked.setdefault(percent, set()).add(chosen)
-        drawn[int(percent)] = set(chosen)
-    assert {len(sets) for sets in asked.values()} == {1}
-    assert drawn[20] < drawn[40] < drawn[60] < drawn[80]
-    # With nothing held out the steps are those of other rows.
-    shared = {step.name for row in ('opql', 'drkit') for step in catalog.find(f'metaqa/{row}').build(options)}
-    for row in ('opql-seen-60', 'drkit-seen-60'):
-        assert {step.name for step in rows[f'metaqa-novelty/{row}'] if not step.name.startswith('results')} < shared
+@pytest.mark.parametrize(('row', 'other'), [('opql-seen-60', 'opql'), ('opql-pretrained-novel-20', 'opql-pretrained')])
+def test_where_nothing_is_held_out_the_steps_are_those_of_another_row(row, other, data, tmp_path):
+    steps_of = lambda name: {
+        s.name for s in catalog.find(name).build(Options(tmp_path, data)) if not s.name.startswith('results')
+    }
+    assert steps_of(f'metaqa-novelty/{row}') == steps_of(f'metaqa/{other}')
 
 
 def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_trained_on_since(data, tmp_path):

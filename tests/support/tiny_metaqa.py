@@ -1,4 +1,4 @@
-"""A generated world in the files of MetaQA: passages without links, names, questions, facts; its types and relations are called as MetaQA's."""
+"""A generated world in the files of MetaQA: passages without links, names, questions; types of questions are called as MetaQA's."""
 
 import dataclasses
 import json
@@ -12,14 +12,6 @@ from question_records import metaqa_line
 HOPS = (1, 2, 3)
 # Kinds of entities; the other kinds MetaQA does not have.
 KINDS = {'film': 'movie', 'studio': 'genre', 'location': 'language', 'book': 'year'}
-FACTS = {
-    'movie_to_director': 'directed_by',
-    'movie_to_writer': 'written_by',
-    'movie_to_actor': 'starred_actors',
-    'movie_to_genre': 'has_genre',
-    'movie_to_language': 'in_language',
-    'movie_to_year': 'release_year',
-}
 
 
 def write(folder):
@@ -29,10 +21,7 @@ def write(folder):
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
     (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
     facts = [
-        f'{world.names[q.topic_entity]}|{FACTS[_type(q)]}|{world.names[a]}'
-        for q in questions(world, 'train', 1)
-        if _type(q) in FACTS
-        for a in q.answers
+        f'{world.names[q.topic_entity]}|{_type(q)}|{world.names[a]}' for q in questions(world, 'train', 1) for a in q.answers
     ]
     (folder / 'kb.txt').write_text('\n'.join(facts), encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
