@@ -35,7 +35,7 @@ import math
 import re
 import sys
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -210,9 +210,13 @@ def relations_program(mesh, options) -> Program:
     return step_program(mesh, options, objective, loss, lambda: init_params(encoder, options.entities, 0), batch, flops)
 
 
+# Of gin/experiments/paper/lm_cloze.gin.
+PAPER: dict[str, Any] = {'topics': 16, 'mixing': 'embeddings', 'score_gold': False, 'entity_layer': 4}
+
+
 def language_model_program(mesh, options, mode: str | None) -> Program:
     """A step of the language model on clozes, without a memory if `mode` is None."""
-    settings = {**vars(options), 'rows': options.rows * mesh.size, 'topics': 2}
+    settings = {**vars(options), 'rows': options.rows * mesh.size, 'topics': PAPER['topics'] if options.paper else 2}
     batch = lm_step.random_batch(type(options)(**settings), np.random.default_rng(0))
     encoder = make_encoder(
         options.model,
@@ -222,15 +226,16 @@ def language_model_program(mesh, options, mode: str | None) -> Program:
         entity_dim=options.entity_dim,
         relation_dim=options.relation_dim,
     )
-    given = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
-    objective = Cloze(rows=settings['rows'], topics=2, k=options.k, entity_layer=encoder.num_layers // 2, **given)
+    given: dict[str, Any] = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
+    given |= PAPER if options.paper else {'topics': 2, 'entity_layer': encoder.num_layers // 2}
+    objective = Cloze(rows=settings['rows'], k=options.k, **given)
     layout = Layout(mesh, options.entities)
     loss = functools.partial(objective.loss, encoder, layout)
     memory = sharded_memory(mesh, options, mode, passages=True) if mode else None
     params = lambda: objective.init(encoder, init_params(encoder, options.entities, 0))
-    # The answer and the mentions of two topics, with all entities.
+    # The answer and the mentions of the topics, with all entities.
     flops = encoder_flops(encoder, (settings['rows'], options.length), None)
-    flops += 2 * 3 * settings['rows'] * options.entities * encoder.entity_dim
+    flops += 2 * (1 + objective.topics) * settings['rows'] * options.entities * encoder.entity_dim
     return step_program(mesh, options, objective, loss, params, batch, flops, memory)
 
 
@@ -311,6 +316,9 @@ def main() -> None:
     parser.add_argument('--relation_dim', type=int, default=256)
     parser.add_argument('--entity_dim', type=int, default=256)
     parser.add_argument('--k', type=int, default=32)
+    parser.add_argument(
+        '--paper', action='store_true', help="the language model has the paper's topics, mixing and entity layer"
+    )
     parser.add_argument('--model', default='base', help='of gin/models')
     parser.add_argument('--rows', type=int, default=32, help='rows of a chip, in a step')
     parser.add_argument('--length', type=int, default=64, help='tokens of a row')
