@@ -1,10 +1,10 @@
-"""What the relations of a memory tell apart: the best that one query could do for all questions of a type, whatever their words.
+"""What the relations of a memory tell apart: how well one query does for all questions of a type, whatever their words.
 
 python benchmarks/relation_probe.py --kb runs/metaqa --memories memory,memory-pretrained --json
 
 For each type of 1-hop question a query [d_r] is fitted to training questions, so that the entries of a topic that state an answer score
-above its others, and is then asked the dev questions. Questions none of whose answers stands in an entry of the topic are left out. That is
-what a follower over this memory could reach at one hop, so it tells a loss of the encoder from one of the follower.
+above its others, and is then asked the dev questions. Questions none of whose answers stands in an entry of the topic are left out. A
+follower that does as well loses little at one hop: what both miss, the vectors probably do not tell apart.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.models.text_encoder import unit
 
-# A topic's best-known entries would otherwise decide how much memory this takes.
+# Of a topic: few have thousands, which would decide how much memory this takes.
 MOST_ENTRIES = 400
 
 
@@ -37,17 +37,18 @@ def main() -> None:
     prepared = Prepared(options.kb / options.text)
     splits = [prepared.questions(f'1-hop/{split}') for split in ('train', 'dev')]
     types = sorted({q.type for q in splits[0]} & {q.type for q in splits[1]})
-    first: dict[str, float] = {}
+    first: dict[str, float | None] = {}
     for name in options.memories.split(','):
         with contextlib.closing(Memory.open(options.kb / name)) as memory:
-            right = {kind: probe(memory, *(_some(of, kind, options.questions) for of in splits)) for kind in types}
+            right = {kind: probe(memory, *(_of_type(of, kind, options.questions) for of in splits)) for kind in types}
         for kind, hits in {**right, 'all': np.concatenate(list(right.values()))}.items():
             share = float(hits.mean()) if len(hits) else None
-            over = share / first.setdefault(kind, share) if share else None
-            show({'memory': name, 'type': kind, 'questions': len(hits), 'hits@1': share, 'over_first': over}, options.json)
+            baseline = first.setdefault(kind, share)
+            ratio = share / baseline if share is not None and baseline else None
+            show({'memory': name, 'type': kind, 'questions': len(hits), 'hits@1': share, 'over_first': ratio}, options.json)
 
 
-def _some(questions: Sequence[Question], kind: str, most: int) -> list[Question]:
+def _of_type(questions: Sequence[Question], kind: str, most: int) -> list[Question]:
     of_kind = [q for q in questions if q.type == kind]
     return [of_kind[i] for i in np.random.default_rng(0).permutation(len(of_kind))[:most]]
 
@@ -61,17 +62,19 @@ def probe(memory: Memory, train: Sequence[Question], dev: Sequence[Question]) ->
         dev: of the same type.
 
     Returns:
-        Whether the best entry states an answer: a bool for each of those of `dev` that an entry of the topic answers. None are there
-        if nothing can be fitted, as no entry answers any of `train`.
+        Whether the best entry states an answer: a bool for each of those of `dev` that an entry of the topic answers. There are none
+        if no entry answers any of `train`, to which a query could be fitted.
     """
     relations, question, states = _entries(memory, train)
     if not len(relations):
         return np.zeros(0, bool)
     query = _fit(relations, question, states)
     relations, question, states = _entries(memory, dev)
+    if not len(relations):
+        return np.zeros(0, bool)
     scores = np.asarray(relations @ query)
-    asked = np.arange(question[-1] + 1 if len(question) else 0)
-    starts, ends = np.searchsorted(question, asked), np.searchsorted(question, asked, side='right')
+    numbers = np.arange(question[-1] + 1)
+    starts, ends = np.searchsorted(question, numbers), np.searchsorted(question, numbers, side='right')
     return np.array([states[start + np.argmax(scores[start:end])] for start, end in zip(starts, ends)], bool)
 
 

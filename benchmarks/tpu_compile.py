@@ -233,9 +233,11 @@ def language_model_program(mesh, options, mode: str | None) -> Program:
     loss = functools.partial(objective.loss, encoder, layout)
     memory = sharded_memory(mesh, options, mode, passages=True) if mode else None
     params = lambda: objective.init(encoder, init_params(encoder, options.entities, 0))
-    # The answer and the mentions of the topics, with all entities.
+    # With all entities: the hidden mention and the topics in the entity memory, and the topics again, each in two products (scores and
+    # their mean); the answer in one.
     flops = encoder_flops(encoder, (settings['rows'], options.length), None)
-    flops += 2 * (1 + objective.topics) * settings['rows'] * options.entities * encoder.entity_dim
+    products = 2 * (1 + objective.topics) + 2 * objective.topics + 1
+    flops += 2 * products * settings['rows'] * options.entities * encoder.entity_dim
     return step_program(mesh, options, objective, loss, params, batch, flops, memory)
 
 
@@ -262,7 +264,7 @@ def programs(names, mesh, options):
                     functools.partial(make, mesh, options, queries),
                 )
         if name == 'lm':
-            for mode in (None, *options.modes):
+            for mode in options.modes if options.paper else (None, *options.modes):
                 yield {'program': name, 'memory': mode}, functools.partial(language_model_program, mesh, options, mode)
         elif name in ('relations', 'build'):
             make = relations_program if name == 'relations' else build_program
