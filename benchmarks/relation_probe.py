@@ -73,17 +73,16 @@ def probe(memory: Memory, train: Sequence[Question], dev: Sequence[Question]) ->
     if not len(relations):
         return np.zeros(0, bool)
     scores = np.asarray(relations @ query)
-    numbers = np.arange(question[-1] + 1)
-    starts, ends = np.searchsorted(question, numbers), np.searchsorted(question, numbers, side='right')
-    return np.array([states[start + np.argmax(scores[start:end])] for start, end in zip(starts, ends)], bool)
+    of_questions = np.split(np.arange(len(scores)), np.flatnonzero(np.diff(question)) + 1)
+    return np.array([states[rows[np.argmax(scores[rows])]] for rows in of_questions])
 
 
 def _entries(memory: Memory, questions: Sequence[Question]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entries of the topics of those that have an answer there: relations [n, d_r] of length 1, number of the question [n], is an answer [n]."""
     rows, states = [], []
     for question in questions:
-        # Entries are sorted by their topics.
-        start, end = np.searchsorted(memory.topic, question.entities[0] + np.arange(2))
+        topic = question.entities[0]
+        start, end = memory.offsets[topic], memory.offsets[topic + 1]
         here = np.arange(start, min(end, start + MOST_ENTRIES))
         is_answer = np.isin(memory.target[here], question.answers)
         if is_answer.any():

@@ -216,8 +216,6 @@ PAPER: dict[str, Any] = {'topics': 16, 'mixing': 'embeddings', 'score_gold': Fal
 
 def language_model_program(mesh, options, mode: str | None) -> Program:
     """A step of the language model on clozes, without a memory if `mode` is None."""
-    settings = {**vars(options), 'rows': options.rows * mesh.size, 'topics': PAPER['topics'] if options.paper else 2}
-    batch = lm_step.random_batch(type(options)(**settings), np.random.default_rng(0))
     encoder = make_encoder(
         options.model,
         VOCABULARY,
@@ -226,18 +224,20 @@ def language_model_program(mesh, options, mode: str | None) -> Program:
         entity_dim=options.entity_dim,
         relation_dim=options.relation_dim,
     )
-    given: dict[str, Any] = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
-    given |= PAPER if options.paper else {'topics': 2, 'entity_layer': encoder.num_layers // 2}
-    objective = Cloze(rows=settings['rows'], k=options.k, **given)
+    rows, forms = options.rows * mesh.size, PAPER if options.paper else {'topics': 2, 'entity_layer': encoder.num_layers // 2}
+    given = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
+    objective = Cloze(rows=rows, k=options.k, **forms, **given)
+    settings = {**vars(options), 'rows': rows, 'topics': objective.topics}
+    batch = lm_step.random_batch(type(options)(**settings), np.random.default_rng(0))
     layout = Layout(mesh, options.entities)
     loss = functools.partial(objective.loss, encoder, layout)
     memory = sharded_memory(mesh, options, mode, passages=True) if mode else None
     params = lambda: objective.init(encoder, init_params(encoder, options.entities, 0))
     # With all entities: the hidden mention and the topics in the entity memory, and the topics again, each in two products (scores and
     # their mean); the answer in one.
-    flops = encoder_flops(encoder, (settings['rows'], options.length), None)
+    flops = encoder_flops(encoder, (rows, options.length), None)
     products = 2 * (1 + objective.topics) + 2 * objective.topics + 1
-    flops += 2 * products * settings['rows'] * options.entities * encoder.entity_dim
+    flops += 2 * products * rows * options.entities * encoder.entity_dim
     return step_program(mesh, options, objective, loss, params, batch, flops, memory)
 
 

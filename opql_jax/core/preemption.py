@@ -7,6 +7,7 @@ a process that waits for another in `run_binary` passes the signal on; a prompt 
 """
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -41,8 +42,8 @@ class PreemptionGuard:
     def __init__(self):
         self._signalled = False
         self._polled = threading.Event()  # since the signal
-        self._saving = self._installed = False
-        self._last_saved = 0.0  # the end of the last save, in seconds of the monotonic clock
+        self._installed = False
+        self._save_end = -math.inf  # when it last ended saving, in seconds of the monotonic clock; inf while it saves
         self._previous = None
 
     def __enter__(self):
@@ -75,12 +76,11 @@ class PreemptionGuard:
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
         """Saving may take longer than GRACE: it is not cut off."""
-        self._saving = True
+        self._save_end = math.inf
         try:
             yield
         finally:
-            self._last_saved = time.monotonic()
-            self._saving = False
+            self._save_end = time.monotonic()
 
     @staticmethod
     def _process_count() -> int:
@@ -175,7 +175,7 @@ def _stops_by_itself(guard: PreemptionGuard) -> bool:
     """Whether the loop polls its guard within GRACE, or within as much after it has saved its state."""
     since = time.monotonic()
     while not guard._polled.wait(max(0.0, since + GRACE - time.monotonic())):
-        alive = time.monotonic() if guard._saving else guard._last_saved
+        alive = min(guard._save_end, time.monotonic())
         if alive <= since:
             return False
         since = alive

@@ -7,8 +7,8 @@ here, as OPQL's encoder does, not from the knowledge base, in which the facts th
 from opql_jax.recipes import metaqa, novelty
 from opql_jax.recipes.recipe import Options, Step, build_memory, train
 
-# The relations that may be held out, P percent of them the first ones, and the types of 1-hop questions that ask for them in either direction:
-# a director's films tell who directed them. Few pairs of the first are joined by another relation as well, while every second director
+# The relations that may be held out, of which a row takes the first P percent, and the types of 1-hop questions that ask for them, in either
+# direction: a director's films tell who directed them. Few pairs of the first are joined by another relation as well, while every second director
 # also wrote the film. Actors are always known, as questions of several hops begin with a film's people, and some have to be left.
 # Tags and IMDb's numbers are in no question of several hops.
 RELATIONS = {

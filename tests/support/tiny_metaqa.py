@@ -21,18 +21,19 @@ def write(folder):
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
     (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
     facts = [
-        f'{world.names[q.topic_entity]}|{_type(q)}|{world.names[a]}' for q in questions(world, 'train', 1) for a in q.answers
+        f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}' for q in _questions(world, 'train', 1) for a in q.answers
     ]
     (folder / 'kb.txt').write_text('\n'.join(facts), encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
     for hops in HOPS:
         (folder / f'{hops}-hop').mkdir()
         for split in ('train', 'dev'):
-            asked = list(questions(world, split, hops))[:40]
-            lines = [metaqa_line(world, dataclasses.replace(q, type=_type(q))) for q in asked]
+            lines = [metaqa_line(world, q) for q in _questions(world, split, hops)][:40]
             (folder / f'{hops}-hop' / f'{split}.txt').write_text('\n'.join(lines) + '\n', encoding='utf-8')
     return folder
 
 
-def _type(question):
-    return '_to_'.join(KINDS.get(kind, kind) for kind in question.type.split('_to_'))
+def _questions(world, split, hops):
+    """Questions about the world, their types called as MetaQA's."""
+    type_of = lambda kind: '_to_'.join(KINDS.get(end, end) for end in kind.split('_to_'))
+    return [dataclasses.replace(q, type=type_of(q.type)) for q in questions(world, split, hops)]
