@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opql_jax.core import files
+from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
@@ -21,7 +22,7 @@ def metaqa_questions(options: Options, system: str, hops: int = 2) -> list[Step 
     train_file, dev_file = (f'{{out}}/questions/{name}.jsonl' for name, _ in files_of.values())
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': train_file}
     # As many as a hop of metaqa/opql finds, in place of 32: gin/experiments/metaqa/follow.gin says what fewer cost at 3 hops.
-    bindings = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
+    bindings: dict[str, Any] = {} if hops == 2 else {'objectives.AnswerQuestions.k': 128}
     names = f'names{kb}{of_hops}'
     return [
         *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],  # without its own evaluation
@@ -50,12 +51,12 @@ def split_fifths(source: str, folder: str) -> None:
             partial.write_bytes(content)
 
 
-def webqsp(options: Options, system: str, max_pairs: int | None = None) -> list[Step | Function]:
+def webqsp(options: Options, system: str, **form) -> list[Step | Function]:
     """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
     source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
     parts = {part: f'{{out}}/parts/{part}.jsonl' for part in ('train', 'dev')}
     split = Function('parts', split_fifths, source, 'parts')
-    return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], max_pairs)
+    return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], **form)
 
 
 def webqsp_official(options: Options, system: str) -> list[Step | Function]:
@@ -83,6 +84,7 @@ def over_wikispeedia(
     steps: Sequence[Function] = (),
     max_pairs: int | None = None,
     tables: Mapping[str, str] = types.MappingProxyType({}),
+    released: bool = False,
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated, also over a memory that pairs are injected into.
 
@@ -94,26 +96,31 @@ def over_wikispeedia(
         steps: those that make the files.
         max_pairs: how many pairs the memory has before the injection; all if None.
         tables: {macro: file} of those that name the topics of the questions, if these do not.
+        released: training begins with the encoder that comes with the package, in place of one from scratch.
     """
-    gin = 'gin/experiments/webqsp/{}.gin'.format
+    size = '_released' if released else ''
+    gin = lambda stage: f'gin/experiments/webqsp/{stage}{size}.gin'
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
+    encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
+    tokenizer, weights = ({'TOKENIZER': encoder}, {'BERT': encoder}) if released else ({}, {})
+    relations = [] if released else [train('relations', gin('relations'), options, INIT_FROM='entities')]
     return [
-        prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia')),
+        prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokenizer),
         *steps,
         *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
-        train('entities', gin('entities'), options),
-        train('relations', gin('relations'), options, INIT_FROM='entities'),
-        train('align', gin('align'), options, INIT_FROM='relations', **split),
-        build_memory('memory', 'align', gin=gin('memory'), **limit),
+        train('entities', gin('entities'), options, **weights),
+        *relations,
+        train('align', gin('align'), options, INIT_FROM=relations[-1].name if relations else 'entities', **split),
+        build_memory('memory', 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
         *lm.injected('memory-injected', 'memory', 'text', 'align', **best),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train('names', gin('lm_names'), options, **names),
-        lm.cloze(options, 'webqsp', system, 'names', 'memory'),
-        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained', 'memory', questions['train']),
+        lm.cloze(options, 'webqsp', system, 'names', 'memory', size),
+        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained', 'memory', questions['train'], size=size),
         lm.asked(system, 'memory', 'memory', [questions['dev']]),
         *([] if system == 'eae' else [lm.asked(system, 'memory-injected', 'memory-injected', [questions['dev']])]),
     ]
@@ -132,6 +139,13 @@ RECIPES = [
         ('metaqa-lm', '', metaqa_questions, '2-hop questions, topics not linked', lm.SYSTEMS | _FAE),
         ('metaqa-lm', '-3-hop', functools.partial(metaqa_questions, hops=3), '3-hop questions, topics not linked', lm.SYSTEMS),
         ('webqsp', '', webqsp, 'a part of the training questions over Wikispeedia', lm.SYSTEMS),
+        (
+            'webqsp-released',
+            '',
+            functools.partial(webqsp, released=True),
+            'a part of the training questions over Wikispeedia, from the released encoder',
+            lm.SYSTEMS,
+        ),
         (
             'webqsp-injection',
             '',
