@@ -1,8 +1,10 @@
 """MetaQA with relations held out: which they are, and the rows of `novelty`.
 
-The rows share steps with --out of metaqa/opql and of metaqa/opql-pretrained. The index of mentions (DrKIT) learns from the 1-hop questions
+The rows share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns from the 1-hop questions
 here, as OPQL's encoder does, not from the knowledge base, in which the facts that are asked for stand.
 """
+
+from typing import NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
 from opql_jax.recipes.recipe import Options, Step, build_memory, train
@@ -19,14 +21,38 @@ RELATIONS = {
     'writer': ('movie_to_writer', 'writer_to_movie'),
 }
 PERCENT = (20, 40, 60, 80)
-SYSTEMS = {  # (encoder, memory, follower)
-    'opql': ('align', 'memory', 'follow-opql'),
-    'opql-pretrained': ('relations', 'memory-pretrained', 'follow-opql-pretrained'),
-    'drkit': ('align-mentions', 'memory-mentions', 'follow-mentions'),
-}
-ALIGNMENTS = {
-    'opql': (metaqa.gin('align'), {}),
-    'drkit': (metaqa.gin('align_mentions'), {'objectives.AlignPassages.split': '1-hop/train'}),
+
+
+class System(NamedTuple):
+    """The names of what a system is made of where nothing is held out, and how it is trained.
+
+    Attributes:
+        encoder, memory, follower: these.
+        text: the prepared text.
+        align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
+        follow: the gin file of the follower.
+    """
+
+    encoder: str
+    memory: str
+    follower: str
+    text: str = 'text'
+    align: tuple[str, dict] | None = None
+    follow: str = metaqa.gin('follow')
+
+
+SYSTEMS = {
+    'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
+    'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
+    'opql-released': System(
+        'entities-released', 'memory-released', 'follow-opql-released', 'text-released', follow=metaqa.gin('follow_released')
+    ),
+    'drkit': System(
+        'align-mentions',
+        'memory-mentions',
+        'follow-mentions',
+        align=(metaqa.gin('align_mentions'), {'objectives.AlignPassages.split': '1-hop/train'}),
+    ),
 }
 
 
@@ -39,20 +65,28 @@ def held_out(options: Options, system: str, protocol: str, percent: int) -> list
         protocol: one of `novelty.PROTOCOLS`.
         percent: the share of the relations.
     """
-    first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
-    new = novelty.Novelty(protocol, percent, tuple(kind for kinds in first for kind in kinds), aligned=system in ALIGNMENTS)
-    encoder, memory, follower = SYSTEMS[system]
-    encoder, memory, follower = encoder + new.encoder_suffix, memory + new.encoder_suffix, follower + new.follower_suffix
-    steps = [metaqa.prepared(options), *metaqa.pretrained(options)]
-    if new.aligned:
-        gin, questions = ALIGNMENTS[system]
+    first, parts = list(RELATIONS.values())[: len(RELATIONS) * percent // 100], SYSTEMS[system]
+    held = tuple(kind for kinds in first for kind in kinds)
+    new = novelty.Novelty(protocol, percent, held, aligned=parts.align is not None)
+    encoder, memory, follower = (
+        name + suffix for name, suffix in zip(parts[:3], (new.encoder_suffix, new.encoder_suffix, new.follower_suffix))
+    )
+    if system == 'opql-released':
+        steps = metaqa.released(options)
+    else:
+        steps = [metaqa.prepared(options), *metaqa.pretrained(options)]
+    if parts.align:
+        gin, questions = parts.align
         steps.append(train(encoder, gin, options, INIT_FROM='relations', **questions, **new.encoder_bindings))
+    following = {'INIT_FROM': encoder, 'TEXT': parts.text, 'MEMORY': memory}
     return [
         *steps,
-        build_memory(memory, encoder),
-        train(follower, metaqa.gin('follow'), options, INIT_FROM=encoder, TEXT='text', MEMORY=memory, **new.follower_bindings),
-        *new.evaluations(system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], 'text'),
+        build_memory(memory, encoder, parts.text),
+        train(follower, parts.follow, options, **following, **new.follower_bindings),
+        *new.evaluations(system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], parts.text),
     ]
 
 
-RECIPES = novelty.recipes('metaqa-novelty', PERCENT, held_out)
+RECIPES = novelty.recipes(
+    'metaqa-novelty', {name: parts.align is not None for name, parts in SYSTEMS.items()}, PERCENT, held_out
+)

@@ -10,7 +10,7 @@ that need it; the pairs that it joins stay negatives of other questions, and pos
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from opql_jax.recipes.recipe import Recipe, Step, evaluate
 
@@ -19,7 +19,8 @@ PROTOCOLS = {
     'without': 'whose questions nothing was trained on',
     'seen': 'all of which were trained on',
 }
-SYSTEMS = ('opql', 'opql-pretrained', 'drkit')
+# Whether the encoder of its memory is trained on questions at all.
+SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +79,12 @@ class Novelty:
         return [evaluate(name, follower, memory, questions, text, NEEDS=relations) for name, relations in needs.items()]
 
 
-def recipes(group: str, percents: Sequence[int], build: Callable) -> list[Recipe]:
+def recipes(group: str, systems: Mapping[str, bool], percents: Sequence[int], build: Callable) -> list[Recipe]:
     """The rows of a group.
 
     Args:
         group: such as 'slot-filling'.
+        systems: whether the encoder of each is trained on questions, as `SYSTEMS`.
         percents: the shares of the relations.
         build: takes options, a system, a protocol and a share; gives the steps.
     """
@@ -94,7 +96,7 @@ def recipes(group: str, percents: Sequence[int], build: Callable) -> list[Recipe
         )
         for protocol, meaning in PROTOCOLS.items()
         for percent in percents
-        for system in SYSTEMS
-        # What was pretrained on text alone has no relations to hold out of its memory: `novel` is `seen`.
-        if (system, protocol) != ('opql-pretrained', 'seen')
+        for system, aligned in systems.items()
+        # Where the encoder saw no question, there are no relations to hold out of its memory: `novel` is `seen`.
+        if aligned or protocol != 'seen'
     ]

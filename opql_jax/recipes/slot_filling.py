@@ -11,7 +11,7 @@ from opql_jax.recipes import novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
-SYSTEMS = (*novelty.SYSTEMS, 'kv-memory')
+SYSTEMS = novelty.SYSTEMS | {'kv-memory': True}
 PERCENT = (10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
@@ -39,7 +39,7 @@ def slot_filling(options: Options, system: str, protocol: str = 'seen', percent:
             as 'follows' and 'followed by': one may be new and the other not.
     """
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(protocol, percent, chosen, aligned=system != 'opql-pretrained')
+    new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
     steps, follow = [prepared(options, 'text', 'train', TOKENIZER='minilm')], 'follow'
     if system == 'kv-memory':
@@ -66,5 +66,5 @@ RECIPES = [
         Recipe(f'slot-filling/{name}', f'{name}, all relations', functools.partial(slot_filling, system=name))
         for name in SYSTEMS
     ),
-    *novelty.recipes('slot-filling', PERCENT, slot_filling),
+    *novelty.recipes('slot-filling', novelty.SYSTEMS, PERCENT, slot_filling),
 ]

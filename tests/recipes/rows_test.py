@@ -287,16 +287,24 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         evaluation = bound[f'results/{row}/novel']
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
+        trained_on = 'text-released' if system == 'opql-released' else 'text'
         # Both memories are of the follower's encoder, that of the questions over their text.
         assert {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)} == {follower['INIT_FROM']}
-        assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT'] == ('text-dev' if group == 'slot-filling' else 'text')
-        assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT'] == 'text'
+        assert (
+            bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT'] == ('text-dev' if group == 'slot-filling' else trained_on)
+        )
+        assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT'] == trained_on
         assert evaluation['QUESTIONS'] == ('1-hop/dev', '2-hop/dev', '3-hop/dev')
         everything = {'NEEDS': (), 'OUTPUT_DIR': f'{{out}}/results/{row}/all'}
         assert bound[f'results/{row}/all'] == evaluation | everything
-        files = {'opql': 'align.gin', 'drkit': 'align_mentions.gin', 'opql-pretrained': 'relations.gin'}
-        assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system]}')
-        assert encoder.get('HELD_OUT', ()) == (novel if protocol != 'seen' and system != 'opql-pretrained' else ())
+        files = {
+            'opql': 'align',
+            'drkit': 'align_mentions',
+            'opql-pretrained': 'relations',
+            'opql-released': 'entities_released',
+        }
+        assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system]}.gin')
+        assert encoder.get('HELD_OUT', ()) == (novel if protocol != 'seen' and system in ('opql', 'drkit') else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
         drawn.setdefault(int(percent), set()).add(novel)
     sizes = {
@@ -317,7 +325,14 @@ def test_relations_of_metaqa_are_those_of_its_questions_in_both_directions(share
         assert set(kinds) == {kind for kind in types if name in kind.split('_to_')}
 
 
-@pytest.mark.parametrize(('row', 'other'), [('opql-seen-60', 'opql'), ('opql-pretrained-novel-20', 'opql-pretrained')])
+@pytest.mark.parametrize(
+    ('row', 'other'),
+    [
+        ('opql-seen-60', 'opql'),
+        ('opql-pretrained-novel-20', 'opql-pretrained'),
+        ('opql-released-novel-20', 'opql-released'),
+    ],
+)
 def test_where_nothing_is_held_out_the_steps_are_those_of_another_row(row, other, data, tmp_path):
     steps_of = lambda name: {
         s.name for s in catalog.find(name).build(Options(tmp_path, data)) if not s.name.startswith('results')
