@@ -1,9 +1,10 @@
 """MetaQA with relations held out: which they are, and the rows of `novelty`.
 
-The rows share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns from the 1-hop questions
-here, as OPQL's encoder does, not from the knowledge base, in which the facts that are asked for stand.
+The rows share steps with --out of metaqa/opql, metaqa/opql-pretrained and metaqa/opql-released. The index of mentions (DrKIT) learns
+from the 1-hop questions here, as OPQL's encoder does, not from the knowledge base, in which the facts that are asked for stand.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from opql_jax.recipes import metaqa, novelty
@@ -23,12 +24,18 @@ RELATIONS = {
 PERCENT = (20, 40, 60, 80)
 
 
+def from_scratch(options: Options) -> list[Step]:
+    """Text prepared, and an encoder pretrained on it."""
+    return [metaqa.prepared(options), *metaqa.pretrained(options)]
+
+
 class System(NamedTuple):
-    """The names of what a system is made of where nothing is held out, and how it is trained.
+    """What a system is made of where nothing is held out, by the names of its steps, and how it is trained.
 
     Attributes:
-        encoder, memory, follower: these.
+        encoder, memory, follower: their steps.
         text: the prepared text.
+        begin: the steps before any question.
         align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
         follow: the gin file of the follower.
     """
@@ -37,6 +44,7 @@ class System(NamedTuple):
     memory: str
     follower: str
     text: str = 'text'
+    begin: Callable[[Options], list[Step]] = from_scratch
     align: tuple[str, dict] | None = None
     follow: str = metaqa.gin('follow')
 
@@ -45,7 +53,12 @@ SYSTEMS = {
     'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
     'opql-released': System(
-        'entities-released', 'memory-released', 'follow-opql-released', 'text-released', follow=metaqa.gin('follow_released')
+        'entities-released',
+        'memory-released',
+        'follow-opql-released',
+        'text-released',
+        metaqa.released,
+        follow=metaqa.gin('follow_released'),
     ),
     'drkit': System(
         'align-mentions',
@@ -68,13 +81,9 @@ def held_out(options: Options, system: str, protocol: str, percent: int) -> list
     first, parts = list(RELATIONS.values())[: len(RELATIONS) * percent // 100], SYSTEMS[system]
     held = tuple(kind for kinds in first for kind in kinds)
     new = novelty.Novelty(protocol, percent, held, aligned=parts.align is not None)
-    encoder, memory, follower = (
-        name + suffix for name, suffix in zip(parts[:3], (new.encoder_suffix, new.encoder_suffix, new.follower_suffix))
-    )
-    if system == 'opql-released':
-        steps = metaqa.released(options)
-    else:
-        steps = [metaqa.prepared(options), *metaqa.pretrained(options)]
+    encoder, memory = parts.encoder + new.encoder_suffix, parts.memory + new.encoder_suffix
+    follower = parts.follower + new.follower_suffix
+    steps = parts.begin(options)
     if parts.align:
         gin, questions = parts.align
         steps.append(train(encoder, gin, options, INIT_FROM='relations', **questions, **new.encoder_bindings))
