@@ -49,16 +49,21 @@ class System(NamedTuple):
     follow: str = metaqa.gin('follow')
 
 
+_RELEASED = System(
+    'entities-released',
+    'memory-released',
+    'follow-opql-released',
+    'text-released',
+    metaqa.released,
+    follow=metaqa.gin('follow_released'),
+)
 SYSTEMS = {
     'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
-    'opql-released': System(
-        'entities-released',
-        'memory-released',
-        'follow-opql-released',
-        'text-released',
-        metaqa.released,
-        follow=metaqa.gin('follow_released'),
+    'opql-released': _RELEASED,
+    # Nothing but the follower is trained.
+    'opql-released-frozen': _RELEASED._replace(
+        follower='follow-opql-released-frozen', follow=metaqa.gin('follow_released_frozen')
     ),
     'drkit': System(
         'align-mentions',

@@ -287,7 +287,7 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         evaluation = bound[f'results/{row}/novel']
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
-        trained_on = 'text-released' if system == 'opql-released' else 'text'
+        trained_on = 'text-released' if 'released' in system else 'text'
         # Both memories are of the follower's encoder, that of the questions over their text.
         assert {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)} == {follower['INIT_FROM']}
         assert (
@@ -303,7 +303,7 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
             'opql-pretrained': 'relations',
             'opql-released': 'entities_released',
         }
-        assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system]}.gin')
+        assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system.removesuffix("-frozen")]}.gin')
         assert encoder.get('HELD_OUT', ()) == (novel if protocol != 'seen' and system in ('opql', 'drkit') else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
         drawn.setdefault(int(percent), set()).add(novel)

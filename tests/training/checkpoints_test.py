@@ -264,7 +264,7 @@ def test_a_checkpoint_of_another_number_of_entities_names_both_shapes(world):
         ('model', 'align', "objective was 'Relations' and is 'Align'"),
         ('model', 'follow', "objective was 'Relations' and is 'Follow'"),
         ('follower', 'relations', "objective was 'Follow' and is 'Relations'"),
-        ('follower', 'freeze mask', 'train_key_projection was False and is True'),
+        ('follower', 'freeze mask', 'frozen_encoder was False and is True'),
         ('model', 'batch', 'rows was 16 and is 24'),
         ('model', 'seed', 'seed was 0 and is 1'),
         ('model', 'start', "init_hash was None and is '"),
@@ -275,10 +275,11 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, chang
         'entities': objectives.Entities(rows=16),
         'align': objectives.Align(rows=16, topics=4, rows_per_topic=4),
         'follow': follow(world / 'memory'),
-        'freeze mask': follow(world / 'memory', train_key_projection=True),
+        'freeze mask': follow(world / 'memory', frozen_encoder=True),
         'batch': objectives.Relations(rows=24),
     }.get(change, objectives.Relations(rows=16))
-    options = {'seed': dict(seed=1), 'start': dict(init_from=str(world / 'model'))}.get(change, {})
+    start = dict(init_from=str(world / 'model'))
+    options = {'seed': dict(seed=1), 'start': start, 'freeze mask': start}.get(change, {})
     copy = copied(world / workdir, tmp_path)
     before = content(copy)
     with pytest.raises(trainer.TrainingError) as error:

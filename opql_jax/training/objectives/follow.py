@@ -30,7 +30,8 @@ class Follow(Objective):
         wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are learnt from too; none if empty.
         questions: per step.
         k: entries kept per hop.
-        train_key_projection: trains W_k as well.
+        frozen_encoder: trains W_q and W_t alone, which begin as the identity: questions that training never met are read as the
+            encoder reads them already.
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
         shared_hops: one W_t serves all hops.
@@ -44,7 +45,7 @@ class Follow(Objective):
     wordings: str = ''
     questions: int = 64
     k: int = 64
-    train_key_projection: bool = False
+    frozen_encoder: bool = False
     exclude_topic: bool = True
     max_hops: int = 3
     shared_hops: bool = False
@@ -103,9 +104,10 @@ class Follow(Objective):
         return {**params, 'follower': init(jax.random.key(0), relation, centroid, 0)['params']}
 
     def trainable(self, name):
-        if name.startswith('follower/w_k'):
-            return self.train_key_projection
-        return name.startswith(('encoder/', 'follower/'))
+        # What W_k could learn, W_q learns.
+        return name.startswith(
+            ('follower/w_q', 'follower/w_t') if self.frozen_encoder else ('encoder/', 'follower/w_q', 'follower/w_t')
+        )
 
     def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
         answer = self._answer(encoder, mesh, params, batch, memory, rng)
