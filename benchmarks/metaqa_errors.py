@@ -64,9 +64,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument('--kb', type=pathlib.Path, default='runs/metaqa', help='the folder of the recipe')
     parser.add_argument('--row', default='opql', help='whose answers are read')
-    parser.add_argument(
-        '--text', default='text', help='the prepared text, or triples (text-fae-kb), whose pairs its memory holds'
-    )
+    parser.add_argument('--text', default='text', help='what its memory was built from: for fae-kb text-fae-kb')
     parser.add_argument('--data', type=pathlib.Path, default='../shared/data/metaqa', help='kb.txt')
     options = parser.parse_args()
     prepared = Prepared(options.kb / options.text)

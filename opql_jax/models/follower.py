@@ -24,7 +24,7 @@ class Follower(nn.Module):
 
     Hop h queries with q = W_q^T [e_X ; W_t^(h)^T r] (eq. 5), where e_X is the centroid of the topics (eq. 4) and r the relation of the
     question. Keys are k_i = W_k^T [E[topic_i] ; r_i] (§2.4). As q . k_i = (W_k q) . [E[topic_i] ; r_i], W_k is applied to the query:
-    training it leaves the stored memory valid.
+    the language model trains it, which leaves the stored memory valid.
 
     Attributes:
         relation_dim: d_r.

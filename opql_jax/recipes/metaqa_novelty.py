@@ -30,12 +30,12 @@ def from_scratch(options: Options) -> list[Step]:
 
 
 class System(NamedTuple):
-    """What a system is made of where nothing is held out, by the names of its steps, and how it is trained.
+    """A system: its gin files, and the names of its steps where nothing is held out.
 
     Attributes:
-        encoder, memory, follower: their steps.
+        encoder, memory, follower: the steps that make them.
         text: the prepared text.
-        begin: the steps before any question.
+        pretraining: the steps before any question.
         align: the gin file that trains the encoder on questions, and its bindings; None if nothing does.
         follow: the gin file of the follower.
     """
@@ -44,9 +44,14 @@ class System(NamedTuple):
     memory: str
     follower: str
     text: str = 'text'
-    begin: Callable[[Options], list[Step]] = from_scratch
+    pretraining: Callable[[Options], list[Step]] = from_scratch
     align: tuple[str, dict] | None = None
     follow: str = metaqa.gin('follow')
+
+    @property
+    def aligned(self) -> bool:
+        """Whether its encoder is trained on questions at all."""
+        return self.align is not None
 
 
 _RELEASED = System(
@@ -61,7 +66,7 @@ SYSTEMS = {
     'opql': System('align', 'memory', 'follow-opql', align=(metaqa.gin('align'), {})),
     'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
     'opql-released': _RELEASED,
-    # Nothing but the follower is trained.
+    # Follows with the encoder frozen.
     'opql-released-frozen': _RELEASED._replace(
         follower='follow-opql-released-frozen', follow=metaqa.gin('follow_released_frozen')
     ),
@@ -83,24 +88,23 @@ def held_out(options: Options, system: str, protocol: str, percent: int) -> list
         protocol: one of `novelty.PROTOCOLS`.
         percent: the share of the relations.
     """
-    first, parts = list(RELATIONS.values())[: len(RELATIONS) * percent // 100], SYSTEMS[system]
-    held = tuple(kind for kinds in first for kind in kinds)
-    new = novelty.Novelty(protocol, percent, held, aligned=parts.align is not None)
-    encoder, memory = parts.encoder + new.encoder_suffix, parts.memory + new.encoder_suffix
-    follower = parts.follower + new.follower_suffix
-    steps = parts.begin(options)
-    if parts.align:
-        gin, questions = parts.align
-        steps.append(train(encoder, gin, options, INIT_FROM='relations', **questions, **new.encoder_bindings))
-    following = {'INIT_FROM': encoder, 'TEXT': parts.text, 'MEMORY': memory}
+    spec = SYSTEMS[system]
+    first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
+    new_relations = tuple(kind for kinds in first for kind in kinds)
+    new = novelty.Novelty(protocol, percent, new_relations, aligned=spec.aligned)
+    encoder, memory = spec.encoder + new.encoder_suffix, spec.memory + new.encoder_suffix
+    follower = spec.follower + new.follower_suffix
+    steps = spec.pretraining(options)
+    if spec.align:
+        gin, questions = spec.align
+        steps.append(train(encoder, gin, options, INIT_FROM=steps[-1].name, **questions, **new.encoder_bindings))
+    following = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
     return [
         *steps,
-        build_memory(memory, encoder, parts.text),
-        train(follower, parts.follow, options, **following, **new.follower_bindings),
-        *new.evaluations(system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], parts.text),
+        build_memory(memory, encoder, spec.text),
+        train(follower, spec.follow, options, **following, **new.follower_bindings),
+        *new.evaluations(system, follower, memory, [f'{hops}-hop/dev' for hops in metaqa.HOPS], spec.text),
     ]
 
 
-RECIPES = novelty.recipes(
-    'metaqa-novelty', {name: parts.align is not None for name, parts in SYSTEMS.items()}, PERCENT, held_out
-)
+RECIPES = novelty.recipes('metaqa-novelty', {name: spec.aligned for name, spec in SYSTEMS.items()}, PERCENT, held_out)

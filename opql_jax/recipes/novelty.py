@@ -19,7 +19,7 @@ PROTOCOLS = {
     'without': 'whose questions nothing was trained on',
     'seen': 'all of which were trained on',
 }
-# Whether the encoder of its memory is trained on questions at all.
+# {system: whether the encoder of its memory is trained on questions at all}.
 SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True}
 
 
@@ -84,7 +84,7 @@ def recipes(group: str, systems: Mapping[str, bool], percents: Sequence[int], bu
 
     Args:
         group: such as 'slot-filling'.
-        systems: whether the encoder of each is trained on questions, as `SYSTEMS`.
+        systems: as `SYSTEMS`.
         percents: the shares of the relations.
         build: takes options, a system, a protocol and a share; gives the steps.
     """

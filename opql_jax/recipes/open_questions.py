@@ -51,12 +51,12 @@ def split_fifths(source: str, folder: str) -> None:
             partial.write_bytes(content)
 
 
-def webqsp(options: Options, system: str, **form) -> list[Step | Function]:
+def webqsp(options: Options, system: str, max_pairs: int | None = None, released: bool = False) -> list[Step | Function]:
     """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
     source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
     parts = {part: f'{{out}}/parts/{part}.jsonl' for part in ('train', 'dev')}
     split = Function('parts', split_fifths, source, 'parts')
-    return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], **form)
+    return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], max_pairs, released=released)
 
 
 def webqsp_official(options: Options, system: str) -> list[Step | Function]:
@@ -98,29 +98,35 @@ def over_wikispeedia(
         tables: {macro: file} of those that name the topics of the questions, if these do not.
         released: training begins with the encoder that comes with the package, in place of one from scratch.
     """
-    size = '_released' if released else ''
-    gin = lambda stage: f'gin/experiments/webqsp/{stage}{size}.gin'
+    variant = '_released' if released else ''
+    gin = lambda stage: f'gin/experiments/webqsp/{stage}{variant}.gin'
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
     best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
-    tokenizer, weights = ({'TOKENIZER': encoder}, {'BERT': encoder}) if released else ({}, {})
-    relations = [] if released else [train('relations', gin('relations'), options, INIT_FROM='entities')]
+    if released:
+        tokenizer = {'TOKENIZER': encoder}
+        pretraining = [train('entities', gin('entities'), options, BERT=encoder)]
+    else:
+        tokenizer = {}
+        pretraining = [
+            train('entities', gin('entities'), options),
+            train('relations', gin('relations'), options, INIT_FROM='entities'),
+        ]
     return [
         prepare('text', 'gin/data/wikispeedia.gin', DATA_DIR=options.file('wikispeedia'), **tokenizer),
         *steps,
         *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
-        train('entities', gin('entities'), options, **weights),
-        *relations,
-        train('align', gin('align'), options, INIT_FROM=relations[-1].name if relations else 'entities', **split),
+        *pretraining,
+        train('align', gin('align'), options, INIT_FROM=pretraining[-1].name, **split),
         build_memory('memory', 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
         *lm.injected('memory-injected', 'memory', 'text', 'align', **best),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
         train('names', gin('lm_names'), options, **names),
-        lm.cloze(options, 'webqsp', system, 'names', 'memory', size),
-        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained', 'memory', questions['train'], size=size),
+        lm.cloze(options, 'webqsp', system, 'names', 'memory', variant),
+        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained', 'memory', questions['train'], variant=variant),
         lm.asked(system, 'memory', 'memory', [questions['dev']]),
         *([] if system == 'eae' else [lm.asked(system, 'memory-injected', 'memory-injected', [questions['dev']])]),
     ]

@@ -1,9 +1,13 @@
-"""Questions of a file are split into parts, and no file of a user's is replaced by them."""
+"""Language models on questions of a file: how these are split, and what trains the models from the released encoder."""
 
 import pytest
 
+import gin
+from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
 from opql_jax.core.errors import InputError
+from opql_jax.recipes import catalog
 from opql_jax.recipes.open_questions import split_fifths
+from opql_jax.recipes.recipe import Options, Step
 
 # A separator of lines in Unicode, which is none in JSON Lines.
 LINES = [f'{{"id": {i}, "question": "a\u2028b"}}\n'.encode() for i in range(11)]
@@ -45,3 +49,27 @@ def test_files_of_somebody_else_are_neither_replaced_nor_removed(source, tmp_pat
     split_fifths(str(source), str(parts))
     assert {path.name for path in parts.iterdir()} == {'dev.jsonl', 'train.jsonl', 'notes.txt'}
     assert {path.name: path.read_text() for path in beside.iterdir()} == {'dev.jsonl': 'mine', 'notes.txt': 'mine'}
+
+
+@pytest.fixture
+def fresh_gin():
+    gin.clear_config()
+    yield
+    gin.clear_config()
+
+
+def test_from_the_released_encoder_every_stage_has_its_size_and_goes_on_from_the_one_before(tmp_path, fresh_gin):
+    (tmp_path / 'wikispeedia').mkdir()
+    (tmp_path / 'openqa').mkdir()
+    (tmp_path / 'openqa/webqsp_train.jsonl').touch()
+    steps = {s.name: s for s in catalog.find('webqsp-released/opql-lm').build(Options(tmp_path / 'out', tmp_path))}
+    assert steps['text'].bindings['TOKENIZER'] == steps['entities'].bindings['BERT'] == str(RELEASED_ENCODER)
+    stages = [step for step in steps.values() if isinstance(step, Step) and step.binary == 'train']
+    assert [stage.name for stage in stages] == ['entities', 'align', 'names', 'opql-lm-pretrained', 'opql-lm']
+    assert [stage.bindings.get('INIT_FROM') for stage in stages] == [None, *(stage.name for stage in stages[:-1])]
+    assert steps['memory'].bindings['MODEL'] == 'align'
+    gin.add_config_file_search_path(str(GIN_ROOT))
+    for stage in stages:
+        gin.clear_config()
+        gin.parse_config_file(stage.gin[0])
+        assert gin.query_parameter('encoder.RelationEncoder.num_layers') == 6, stage.name

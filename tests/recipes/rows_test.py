@@ -306,6 +306,8 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system.removesuffix("-frozen")]}.gin')
         assert encoder.get('HELD_OUT', ()) == (novel if protocol != 'seen' and system in ('opql', 'drkit') else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
+        frozen = 'frozen_encoder = True' in (record.ROOT / steps[evaluation['MODEL']].gin[0]).read_text(encoding='utf-8')
+        assert frozen == system.endswith('-frozen')
         drawn.setdefault(int(percent), set()).add(novel)
     sizes = {
         'slot-filling': {10: 1, 25: 2, 50: 3, 75: 4},

@@ -155,6 +155,14 @@ def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     assert not any(moment.endswith(key) for moment in moments for key in frozen)
 
 
+def test_only_a_follower_whose_encoder_is_trained_reads_questions_with_dropout(trained):
+    for frozen in (False, True):
+        run = Run(trained, make_objective('follow', trained[2], frozen_encoder=frozen), dropout=0.5)
+        keys = (None, jax.random.key(0))
+        losses = [float(run.task.loss(run.params, run.task.source[0], run.task.memory, key)[0]) for key in keys]
+        assert (losses[0] == losses[1]) == frozen
+
+
 def test_a_stage_that_trains_nothing_is_refused(trained):
     params = {'encoder': {'kernel': jnp.ones(2)}}
     with pytest.raises(ValueError, match='trains no parameter'):

@@ -20,7 +20,7 @@ from opql_jax.training.objectives.base import Objective, Task, encode_questions,
 
 @dataclasses.dataclass(frozen=True)
 class Follow(Objective):
-    """Trains the follower (W_q, W_t) and the encoder that reads questions.
+    """Trains the follower (W_q, W_t) and, unless it is frozen, the encoder that reads questions.
 
     Attributes:
         memory_dir: the memory, for `trainer.train` a part of the knowledge base; it must have been built by the encoder that
@@ -30,8 +30,8 @@ class Follow(Objective):
         wordings: a file of other wordings (`corpus.wordings`), in which questions of its types are learnt from too; none if empty.
         questions: per step.
         k: entries kept per hop.
-        frozen_encoder: trains W_q and W_t alone, which begin as the identity: questions that training never met are read as the
-            encoder reads them already.
+        frozen_encoder: trains W_q and W_t alone, without dropout: the encoder keeps what it knows of relations that no question of
+            the training asks for.
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
         shared_hops: one W_t serves all hops.
@@ -104,10 +104,9 @@ class Follow(Objective):
         return {**params, 'follower': init(jax.random.key(0), relation, centroid, 0)['params']}
 
     def trainable(self, name):
-        # What W_k could learn, W_q learns.
-        return name.startswith(
-            ('follower/w_q', 'follower/w_t') if self.frozen_encoder else ('encoder/', 'follower/w_q', 'follower/w_t')
-        )
+        # Not W_k: the scores depend on W_q W_k^T alone, all of which W_q can learn.
+        follower = ('follower/w_q', 'follower/w_t')
+        return name.startswith(follower if self.frozen_encoder else ('encoder/', *follower))
 
     def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
         answer = self._answer(encoder, mesh, params, batch, memory, rng)
@@ -123,7 +122,7 @@ class Follow(Objective):
         """What the last hop found."""
         return self.follower(encoder).apply(
             {'params': params['follower']},
-            encode_questions(encoder, params, batch.questions, rng),
+            encode_questions(encoder, params, batch.questions, None if self.frozen_encoder else rng),
             batch.questions.topic,
             hops=batch.hops,
             memory=memory,
