@@ -105,8 +105,8 @@ def over_wikispeedia(
     names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
-    encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     if released:
+        encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
         tokenizer = {'TOKENIZER': encoder}
         pretraining = [train('entities', gin('entities'), options, BERT=encoder)]
     else:
@@ -132,7 +132,8 @@ def over_wikispeedia(
     ]
 
 
-# Of the 80,292 pairs that two passages mention, so that the memory lacks answers which the text has, as the paper's (section 4) does.
+# Half of the pairs that two passages mention, each an entry in both directions (80,292), so that the memory lacks answers which the text has,
+# as the paper's (section 4) does.
 BEST_PAIRS = 20_000
 
 _FAE = {'fae': "FaE: a memory of the knowledge base's triples"}
