@@ -35,10 +35,10 @@ def ablation(system: str, objective: str) -> dict:
     return {f'{objective}.{name}': value for name, value in _SETTINGS.get(system, {}).items()}
 
 
-def cloze(options: Options, folder: str, system: str, start: str, memory: str, variant: str = '') -> Step:
-    """Pretraining on text with a hidden mention; the name of the gin file ends in `variant`, such as '_released'."""
+def cloze(options: Options, folder: str, system: str, start: str, memory: str, suffix: str = '', variant: str = '') -> Step:
+    """Pretraining on text with a hidden mention; `suffix` and `variant` as of `finetuned`."""
     bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory)} | ablation(system, 'objectives.Cloze')
-    return train(f'{system}-pretrained', f'gin/experiments/{folder}/lm_cloze{variant}.gin', options, **bindings)
+    return train(f'{system}-pretrained{suffix}', f'gin/experiments/{folder}/lm_cloze{variant}.gin', options, **bindings)
 
 
 def finetuned(
@@ -53,7 +53,7 @@ def finetuned(
     variant: str = '',
     **bindings,
 ) -> Step:
-    """Finetuning on questions; `suffix` tells the models of a system apart, the name of the gin file ends in `variant`."""
+    """Finetuning on questions; `suffix` tells the models of a system apart, the name of the gin file ends in `variant`, such as '_released'."""
     bindings |= {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
     bindings |= {'QUESTIONS': questions} | ablation(system, 'objectives.AnswerQuestions')
     return train(f'{system}{suffix}', f'gin/experiments/{folder}/lm_questions{variant}.gin', options, **bindings)

@@ -101,8 +101,10 @@ def over_wikispeedia(
     variant = '_released' if released else ''
     gin = lambda stage: f'gin/experiments/webqsp/{stage}{variant}.gin'
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in parts}
-    best = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
-    names = {'INIT_FROM': 'align', 'MEMORY': 'memory', 'QUESTIONS': questions['train']}
+    injection = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
+    suffix = '-best' if max_pairs else ''
+    memory, names = f'memory{suffix}', f'names{suffix}'
+    linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
     if released:
@@ -121,14 +123,27 @@ def over_wikispeedia(
         *(lm.converted(part, question_format, source, **tables) for part, source in parts.items()),
         *pretraining,
         train('align', gin('align'), options, INIT_FROM=pretraining[-1].name, **split),
-        build_memory('memory', 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
-        *lm.injected('memory-injected', 'memory', 'text', 'align', **best),
+        build_memory(memory, 'align', gin='gin/experiments/webqsp/memory.gin', **limit),
+        *lm.injected(f'{memory}-injected', memory, 'text', 'align', **injection),
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep them.
-        train('names', gin('lm_names'), options, **names),
-        lm.cloze(options, 'webqsp', system, 'names', 'memory', variant),
-        lm.finetuned(options, 'webqsp', system, f'{system}-pretrained', 'memory', questions['train'], variant=variant),
-        lm.asked(system, 'memory', 'memory', [questions['dev']]),
-        *([] if system == 'eae' else [lm.asked(system, 'memory-injected', 'memory-injected', [questions['dev']])]),
+        train(names, gin('lm_names'), options, **linked),
+        lm.cloze(options, 'webqsp', system, names, memory, suffix, variant),
+        lm.finetuned(
+            options,
+            'webqsp',
+            system,
+            f'{system}-pretrained{suffix}',
+            memory,
+            questions['train'],
+            suffix=suffix,
+            variant=variant,
+        ),
+        lm.asked(system, 'memory', memory, [questions['dev']], suffix=suffix),
+        *(
+            []
+            if system == 'eae'
+            else [lm.asked(system, 'memory-injected', f'{memory}-injected', [questions['dev']], suffix=suffix)]
+        ),
     ]
 
 
@@ -156,7 +171,8 @@ RECIPES = [
         (
             'webqsp-injection',
             '',
-            functools.partial(webqsp, max_pairs=BEST_PAIRS),
+            # With --out of a row of webqsp-released they share its text, encoder and questions.
+            functools.partial(webqsp, max_pairs=BEST_PAIRS, released=True),
             'before and after 100 pairs of each topic join the best pairs of the text',
             _INJECTED,
         ),

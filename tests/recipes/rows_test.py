@@ -174,8 +174,9 @@ def binaries():
 
 
 def folder_of(chosen):
-    """The folder of a recipe: that of its group, but what else is asked of MetaQA shares the steps of metaqa/opql."""
-    return {'metaqa-lm': 'metaqa', 'metaqa-novelty': 'metaqa'}.get(chosen.group, chosen.group)
+    """The folder of a recipe: that of its group, but for groups that share the steps of another."""
+    shared = {'metaqa-lm': 'metaqa', 'metaqa-novelty': 'metaqa', 'webqsp-injection': 'webqsp-released'}
+    return shared.get(chosen.group, chosen.group)
 
 
 def build(chosen, options):
@@ -345,22 +346,22 @@ def test_where_nothing_is_held_out_the_steps_are_those_of_another_row(row, other
 def test_injected_pairs_join_a_memory_of_the_best_pairs_which_nothing_was_trained_on_since(data, tmp_path):
     steps = catalog.find('webqsp-injection/opql-lm').build(Options(tmp_path, data))
     by_name = {(step.name, step.binary if isinstance(step, Step) else ''): step.bindings for step in steps}
-    assert by_name['memory', 'build_memory']['MAX_PAIRS'] == 20_000
-    assert by_name['memory-injected', 'update_memory']['PAIRS_PER_ENTITY'] == 100
+    assert by_name['memory-best', 'build_memory']['MAX_PAIRS'] == 20_000
+    assert by_name['memory-best-injected', 'update_memory']['PAIRS_PER_ENTITY'] == 100
     trained = [step for step in steps if isinstance(step, Step) and step.binary == 'train']
-    assert {step.bindings.get('MEMORY', 'memory') for step in trained} == {'memory'}
-    before, after = (by_name[f'results/opql-lm/{memory}', 'eval'] for memory in ('memory', 'memory-injected'))
+    assert {step.bindings.get('MEMORY', 'memory-best') for step in trained} == {'memory-best'}
+    before, after = (by_name[f'results/opql-lm-best/{memory}', 'eval'] for memory in ('memory', 'memory-injected'))
     assert {name for name in before if before[name] != after[name]} == {'MEMORY', 'OUTPUT_DIR'}
 
 
 @pytest.mark.slow
 def test_an_injection_raises_the_share_of_questions_that_a_memory_can_answer(data, outputs, binaries, monkeypatch):
     chosen = catalog.find('webqsp-injection/opql-follow')
-    options = Options(outputs / chosen.group, data, percent=0)
+    options = Options(outputs / folder_of(chosen), data, percent=0)
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, []))
     run(build(chosen, options), options)
     metrics = [
-        json.loads((options.out / f'results/opql-follow/{memory}/metrics.json').read_text())['dev']
+        json.loads((options.out / f'results/opql-follow-best/{memory}/metrics.json').read_text())['dev']
         for memory in ('memory', 'memory-injected')
     ]
     assert metrics[0]['coverage'] < metrics[1]['coverage'] == 1
