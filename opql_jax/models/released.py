@@ -127,13 +127,16 @@ def weights_hash(folder: str | os.PathLike) -> str:
     return manifest_lib.read_manifest(path_of(folder), FORMAT).files[WEIGHTS].sha256
 
 
-def parameters_to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+def parameters_to_train(
+    folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer, own_w_r: bool = True
+) -> dict[str, Any]:
     """The parameters of a released encoder, to train on from: all but W_e, which it does not have.
 
     Args:
         folder: of the encoder, or 'default'.
         fresh: parameters of the encoder that is trained, whose W_e stays.
         tokenizer: of the text that is trained on.
+        own_w_r: takes its W_r too; else that of `fresh` stays, which may have another d_r.
 
     Raises:
         InputError: there is no such encoder, it has another shape or another tokenizer.
@@ -143,7 +146,7 @@ def parameters_to_train(folder: str | os.PathLike, fresh: Mapping[str, Any], tok
     if own.to_str() != tokenizer.to_str():
         raise InputError(f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}')
     shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
-    merged = {**params, 'w_e': fresh['w_e']}
+    merged = {**params, **{name: fresh[name] for name in ('w_e',) + (() if own_w_r else ('w_r',))}}
     if shapes(merged) != shapes(fresh):
         fields = ', '.join(f'{name}={getattr(encoder, name)}' for name in EncoderFields.__struct_fields__)
         raise InputError(

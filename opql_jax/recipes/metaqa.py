@@ -83,22 +83,22 @@ def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Se
     ]
 
 
-def released(options: Options) -> list[Step]:
-    """Text prepared for the released encoder, and an entity table trained beside it."""
+def released(options: Options, variant: str = 'released') -> list[Step]:
+    """Text prepared for the released encoder, and an entity table trained beside it; the names of gin files end in `variant`."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
         prepare('text-released', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
-        train('entities-released', gin('entities_released'), options, TEXT='text-released', BERT=encoder),
+        train('entities-' + variant.replace('_', '-'), gin(f'entities_{variant}'), options, TEXT='text-released', BERT=encoder),
     ]
 
 
-def opql_released(options: Options) -> list[Step]:
+def opql_released(options: Options, variant: str = 'released') -> list[Step]:
     """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
-    text, model, entries = 'text-released', 'entities-released', 'memory-released'
+    row, text = variant.replace('_', '-'), 'text-released'
     return [
-        *released(options),
-        build_memory(entries, model, text),
-        *followed(options, 'opql-released', model, entries, gin('follow_released'), text),
+        *released(options, variant),
+        build_memory(f'memory-{row}', f'entities-{row}', text),
+        *followed(options, f'opql-{row}', f'entities-{row}', f'memory-{row}', gin(f'follow_{variant}'), text),
     ]
 
 
@@ -248,6 +248,11 @@ RECIPES = [
             _opql(row='opql-wordings', follow='follow_wordings', WORDINGS=WORDINGS),
         ),
         ('opql-released', 'OPQL-pretrained with the released encoder, which saw nothing of MetaQA', opql_released),
+        (
+            'opql-released-states',
+            'opql-released, with relations that hold the whole states of both mentions',
+            functools.partial(opql_released, variant='released_states'),
+        ),
         (
             'opql-released-aligned',
             'OPQL-wordings with the released encoder, aligned with 1-hop questions',

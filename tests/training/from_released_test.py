@@ -13,7 +13,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 from opql_jax.models import released
 from opql_jax.models.bulk_encoding import SpanPairEncoder
-from opql_jax.training import objectives
+from opql_jax.training import objectives, state
 from opql_jax.training.progress import TrainingError
 
 import tiny_text_encoder
@@ -92,9 +92,16 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
         resume(tmp_path / 'elsewhere', 4)
 
 
-def test_it_brings_its_w_r(world):
-    with pytest.raises(TrainingError, match='brings its W_r: leave out orthogonal_w_r'):
-        train(world, 'orthogonal', orthogonal_w_r=True)
+def test_its_w_r_may_be_left_out_for_one_of_another_size_that_reads_a_pair_alike_in_both_orders(world):
+    wider = functools.partial(tiny_training.encoder, relation_dim=24)
+    with pytest.raises(InputError, match='has another shape than the encoder that is trained'):
+        train(world, 'wider', encoder=wider, frozen_encoder=True)
+    params = train(world, 'states', encoder=wider, frozen_encoder=True, orthogonal_w_r=True)
+    _, start, _ = released.read(world / 'encoder')
+    assert changed(world, params) == {'encoder/w_r/kernel'}
+    prepared = Prepared(world / 'text/kb/text')
+    expected = state.one_map(wider(vocab_size=prepared.tokenizer.get_vocab_size()), start, prepared)
+    np.testing.assert_allclose(params['encoder/w_r/kernel'], expected, atol=1e-6)
 
 
 def test_an_encoder_that_is_not_trained_starts_from_something(world):
