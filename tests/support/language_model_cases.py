@@ -118,10 +118,14 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
         ranked = [best_entities(out.prediction, params['entity_table'], layout, k) for k in (ENTITIES, 3)]
-        loss = prediction_loss(out.prediction, LABELS, ANSWERS, params['entity_table'], layout)
-        return out, setting.model.encode(params, layout, [text], rng), ranked, loss
+        loss, accuracy = prediction_loss(out.prediction, LABELS, ANSWERS, params['entity_table'], layout)
+        return loss, (out, setting.model.encode(params, layout, [text], rng), ranked, accuracy)
 
-    out, read, ranked, (loss, accuracy) = jax.device_get(jax.jit(compute)(params, text, arrays))
+    program, gradients = jax.jit(jax.value_and_grad(compute, has_aux=True) if gradient else compute), None
+    computed = jax.device_get(program(params, text, arrays))
+    if gradient:
+        computed, gradients = computed
+    loss, (out, read, ranked, accuracy) = computed
     (entities, probabilities), best = ranked
     found = {
         'prediction': np.take_along_axis(probabilities, entities.argsort(axis=1), axis=1),  # [texts, entities]
@@ -133,7 +137,6 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         'entries': [hop.entries for hop in out.hops],
     }
     if gradient:
-        gradients = jax.jit(jax.grad(lambda params: compute(params, text, arrays)[3][0]))(params)
-        gradients['entity_table'] = entity_table.without_padding(gradients['entity_table'], layout)
-        found['gradients'] = jax.device_get(gradients)
+        gradients['entity_table'] = gradients['entity_table'][:ENTITIES]
+        found['gradients'] = gradients
     return found
