@@ -37,14 +37,6 @@ def binaries():
         yield binaries
 
 
-def run(binary, *flags):
-    """Runs `python -m opql_jax.<binary>`, which must succeed; returns what it printed."""
-    command = [sys.executable, '-m', f'opql_jax.{binary}', *map(str, flags)]
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def train(stage, kb, *flags):
     """The flags of a run of one or two small steps."""
     size = {
@@ -76,8 +68,21 @@ def hops_of(printed):
 
 
 @pytest.fixture(scope='module')
-def chain(tmp_path_factory):
-    """All binaries one after the other, each as a process of its own, over a generated world."""
+def chain(binaries, tmp_path_factory):
+    """All binaries one after the other over a generated world, each the first time as `python -m opql_jax.<binary>`."""
+    started = set()
+
+    def run(binary, *flags):
+        """Runs a binary, which must succeed; returns what it printed."""
+        if binary in started:
+            done = binaries(binary, *flags)
+        else:
+            started.add(binary)
+            command = [sys.executable, '-m', f'opql_jax.{binary}', *map(str, flags)]
+            done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     root = tmp_path_factory.mktemp('chain')
     kb, build = f'--gin.KB={root}', '--gin_file=gin/runs/build_memory.gin'
     run('prepare', '--gin_file=gin/data/synthetic.gin', kb, f'--gin.DOCUMENTS={DOCUMENTS}')
