@@ -100,7 +100,6 @@ def _serve():
     import opql_jax.kb.update_memory
     import opql_jax.training.trainer  # noqa: F401
 
-    gc.set_threshold(100_000, 50, 100)
     gc.freeze()  # so that no child's collector touches, and thereby copies, what it got from here
     for line in sys.stdin:
         pipes = [os.pipe(), os.pipe()]
