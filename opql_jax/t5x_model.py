@@ -230,14 +230,17 @@ class T5xModel:
             self.task.check_init(params, origin['lineage'] if origin else {})
             self._params = params
         if config.model:
-            described = lineage.describe_run(self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder)
+            described = lineage.describe_run(
+                self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder, config.fresh_w_r
+            )
             run = {'lineage': described, 'text': config.text, 'memory': memory}
             t5x_checkpoints.state_run(
                 config.model, self._encoder, self._prepared, encoding, run, training=optimizer_def is not None
             )
 
     def _starting_params(self, seed, init_from=None):
-        start = (init_from, self._config.bert_folder, seed, self._config.orthogonal_w_r, self._span_pair)
+        config = self._config
+        start = (init_from, config.bert_folder, seed, config.orthogonal_w_r, self._span_pair, config.fresh_w_r)
         return self.task.init(state_lib.starting_params(self._encoder, self._prepared, *start))
 
     def get_initial_variables(self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None):

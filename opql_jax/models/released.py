@@ -30,6 +30,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.finite import bad_row
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
+from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.mention_kinds import MentionKinds
 
@@ -128,15 +129,15 @@ def weights_hash(folder: str | os.PathLike) -> str:
 
 
 def parameters_to_train(
-    folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer, own_w_r: bool = True
+    folder: str | os.PathLike, fresh: Mapping[str, Any], tokenizer: Tokenizer, with_w_r: bool = True
 ) -> dict[str, Any]:
-    """The parameters of a released encoder, to train on from: all but W_e, which it does not have.
+    """The parameters of a released encoder, to train on from: all but W_e, which it does not have, and W_r if that is left out.
 
     Args:
         folder: of the encoder, or 'default'.
-        fresh: parameters of the encoder that is trained, whose W_e stays.
+        fresh: parameters of the encoder that is trained, whose W_e stays, and whose W_r, made orthogonal, is taken for one left out.
         tokenizer: of the text that is trained on.
-        own_w_r: takes its W_r too; else that of `fresh` stays, which may have another d_r.
+        with_w_r: takes its W_r; without, d_r may be another.
 
     Raises:
         InputError: there is no such encoder, it has another shape or another tokenizer.
@@ -146,11 +147,14 @@ def parameters_to_train(
     if own.to_str() != tokenizer.to_str():
         raise InputError(f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}')
     shapes = lambda tree: {name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()}
-    merged = {**params, **{name: fresh[name] for name in ('w_e',) + (() if own_w_r else ('w_r',))}}
+    merged = {**params, 'w_e': fresh['w_e']}
+    if not with_w_r:
+        merged['w_r'] = {'kernel': bert.orthogonal(fresh['w_r']['kernel'])}
     if shapes(merged) != shapes(fresh):
         fields = ', '.join(f'{name}={getattr(encoder, name)}' for name in EncoderFields.__struct_fields__)
         raise InputError(
-            f'{path} has another shape than the encoder that is trained, it has {fields}: see gin/models/released.gin'
+            f'{path} has another shape than the encoder that is trained, it has {fields}: see gin/models/released.gin. Another relation_dim'
+            ' needs a fresh W_r: trainer.TrainConfig.fresh_w_r=True'
         )
     return merged
 

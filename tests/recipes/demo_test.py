@@ -14,7 +14,7 @@ FLOORS = {'1-hop/test': 0.76, '2-hop/test': 0.82, '3-hop/test': 0.80, '1-hop/uns
 
 def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
     command = [sys.executable, '-m', 'opql_jax.recipes', 'run', 'demo', '--documents', '250', '--percent', '45']
-    # Hundreds of steps: here compiling well is worth its time, unlike in other tests. But LLVM's higher levels only take longer.
+    # Hundreds of steps: here compiling well is worth its time, unlike in other tests. LLVM's higher levels, which users have, only take longer.
     flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_backend_optimization_level=1'
     environment = os.environ | {'JAX_DISABLE_MOST_OPTIMIZATIONS': '0', 'XLA_FLAGS': flags}
     done = subprocess.run(

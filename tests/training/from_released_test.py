@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+import gin
+from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
@@ -92,16 +94,40 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
         resume(tmp_path / 'elsewhere', 4)
 
 
-def test_its_w_r_may_be_left_out_for_one_of_another_size_that_reads_a_pair_alike_in_both_orders(world):
-    wider = functools.partial(tiny_training.encoder, relation_dim=24)
-    with pytest.raises(InputError, match='has another shape than the encoder that is trained'):
-        train(world, 'wider', encoder=wider, frozen_encoder=True)
-    params = train(world, 'states', encoder=wider, frozen_encoder=True, orthogonal_w_r=True)
-    _, start, _ = released.read(world / 'encoder')
-    assert changed(world, params) == {'encoder/w_r/kernel'}
+def test_it_brings_its_w_r(world):
+    with pytest.raises(TrainingError, match='brings its W_r: leave out orthogonal_w_r'):
+        train(world, 'orthogonal', orthogonal_w_r=True)
+
+
+def w_r_of(world, dim, span_pair):
+    """The W_r that training begins with beside the released encoder, its own left out."""
     prepared = Prepared(world / 'text/kb/text')
-    expected = state.one_map(wider(vocab_size=prepared.tokenizer.get_vocab_size()), start, prepared)
-    np.testing.assert_allclose(params['encoder/w_r/kernel'], expected, atol=1e-6)
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), relation_dim=dim)
+    folder = str(world / 'encoder')
+    params = state.starting_params(module, prepared, None, folder, seed=3, span_pair=span_pair, fresh_w_r=True)['encoder']
+    _, released_params, _ = released.read(folder)
+    return params['w_r']['kernel'], state.one_map(module, released_params, prepared)
+
+
+@pytest.mark.parametrize('dim', [8, 24])
+def test_its_w_r_may_be_left_out_for_one_as_beside_a_bert(dim, world):
+    found, one_map = w_r_of(world, dim, span_pair=True)
+    np.testing.assert_allclose(found, one_map, atol=1e-6)
+    found, _ = w_r_of(world, dim, span_pair=False)
+    gram = found.T @ found
+    np.testing.assert_allclose(gram, gram[0, 0] * np.eye(dim), atol=1e-6)
+
+
+def test_a_run_with_another_w_r_is_another_run(world):
+    params = train(world, 'fresh', frozen_encoder=True, fresh_w_r=True, num_steps=2)
+    assert changed(world, params) == {'encoder/w_r/kernel'}
+    train(world, 'fresh', frozen_encoder=True, fresh_w_r=True, num_steps=3)
+    train(world, 'own', frozen_encoder=True, num_steps=2)
+    for name, fresh in (('fresh', False), ('own', True)):
+        with pytest.raises(TrainingError, match='cannot be resumed as another run .fresh_w_r was'):
+            train(world, name, frozen_encoder=True, fresh_w_r=fresh, num_steps=4)
+    with pytest.raises(TrainingError, match='bert_folder names none: leave out fresh_w_r'):
+        tiny_training.run(world / 'text/kb/text', world / 'none', fresh_w_r=True)
 
 
 def test_an_encoder_that_is_not_trained_starts_from_something(world):
@@ -132,3 +158,15 @@ def test_a_damaged_release_is_not_trained_from(world, tmp_path):
     (tmp_path / 'model.safetensors').write_bytes(content)
     with pytest.raises(InputError, match='model.safetensors'):
         train(world, 'damaged', folder=tmp_path)
+
+
+def test_the_row_of_whole_states_has_them_in_both_of_its_stages():
+    gin.add_config_file_search_path(str(GIN_ROOT))
+    for stage in ('entities', 'follow'):
+        gin.clear_config()
+        gin.parse_config_file(f'gin/experiments/metaqa/{stage}_released_states.gin')
+        size = {name: gin.query_parameter(f'encoder.RelationEncoder.{name}') for name in ('hidden_size', 'relation_dim')}
+        assert size['relation_dim'] == 2 * size['hidden_size'], stage
+        if stage == 'entities':
+            assert gin.query_parameter('trainer.TrainConfig.fresh_w_r')
+    gin.clear_config()
