@@ -223,7 +223,7 @@ class T5xModel:
         self._hops = tuple(sorted({hops for source in sources for hops in getattr(source, 'hop_counts', [0])}))
         self._params, origin = None, lineage.read_meta(init_from)
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
-        self._span_pair = encoding == 'span_pair'
+        self._start = trainer.start_of(config, encoding)
         if init_from or memory:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
@@ -239,9 +239,7 @@ class T5xModel:
             )
 
     def _starting_params(self, seed, init_from=None):
-        config = self._config
-        start = (init_from, config.bert_folder, seed, config.orthogonal_w_r, self._span_pair, config.fresh_w_r)
-        return self.task.init(state_lib.starting_params(self._encoder, self._prepared, *start))
+        return self.task.init(state_lib.starting_params(self._encoder, self._prepared, init_from, seed=seed, **self._start))
 
     def get_initial_variables(self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None):
         """`params` and the names of their axes, `params_axes`; the shapes of the input change neither."""

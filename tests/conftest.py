@@ -25,6 +25,8 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 
 import pytest
 
+import gin
+
 # A shell starts what it runs in the background with Ctrl-C ignored, and so would be the processes that tests send it to.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,6 +48,14 @@ def shared_data() -> pathlib.Path:
     if not folder.is_dir():
         pytest.skip('no real data: ../shared/data is absent beside the checkout')
     return folder
+
+
+@pytest.fixture
+def fresh_gin():
+    """Nothing is bound before the test, nor after it."""
+    gin.clear_config()
+    yield
+    gin.clear_config()
 
 
 def pytest_collection_modifyitems(items):

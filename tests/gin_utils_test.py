@@ -34,11 +34,7 @@ CONFIG = """
 """
 
 
-@pytest.fixture(autouse=True)
-def fresh_gin():
-    gin.clear_config()
-    yield
-    gin.clear_config()
+pytestmark = pytest.mark.usefixtures('fresh_gin')
 
 
 @pytest.fixture

@@ -275,6 +275,9 @@ def test_parameters_start_from_a_released_encoder(world, tmp_path):
     _, stored, _ = released.read(tmp_path / 'encoder')
     np.testing.assert_array_equal(begun['encoder']['layers_0']['mlp_in']['kernel'], stored['layers_0']['mlp_in']['kernel'])
     np.testing.assert_array_equal(begun['encoder']['w_r']['kernel'], stored['w_r']['kernel'])
+    model = open_model(objective, world, init_from=None, bert_folder=str(tmp_path / 'encoder'), fresh_w_r=True)
+    begun = jax.jit(lambda rng: model.get_initial_variables(rng, {})['params'])(jax.random.key(0))
+    np.testing.assert_allclose(begun['encoder']['w_r']['kernel'], state.one_map(module, stored, prepared), atol=1e-6)
 
 
 def test_where_parameters_start_is_said_once_and_what_t5x_does_itself_is_not_set(world):

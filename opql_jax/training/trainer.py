@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import numpy as np
@@ -148,9 +149,8 @@ def train(
     optimizer = optimizer_of(config)
 
     def starting_params():
-        span_pair = encoding == 'span_pair'
-        start = (init_from, config.bert_folder, config.seed, config.orthogonal_w_r, span_pair, config.fresh_w_r)
-        return task.init(state_lib.starting_params(encoder, prepared, *start))
+        start = start_of(config, encoding)
+        return task.init(state_lib.starting_params(encoder, prepared, init_from, seed=config.seed, **start))
 
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
@@ -265,6 +265,16 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         raise TrainingError(
             'fresh_w_r leaves out the W_r of a released encoder, and bert_folder names none: leave out fresh_w_r'
         )
+
+
+def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
+    """What the encoder of a run starts from, as arguments of `state.starting_params`; `encoding` as `pair_encoding` tells it."""
+    return {
+        'bert_folder': config.bert_folder,
+        'orthogonal_w_r': config.orthogonal_w_r,
+        'fresh_w_r': config.fresh_w_r,
+        'span_pair': encoding == 'span_pair',
+    }
 
 
 def make_train_step(

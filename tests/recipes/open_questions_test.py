@@ -51,13 +51,6 @@ def test_files_of_somebody_else_are_neither_replaced_nor_removed(source, tmp_pat
     assert {path.name: path.read_text() for path in beside.iterdir()} == {'dev.jsonl': 'mine', 'notes.txt': 'mine'}
 
 
-@pytest.fixture
-def fresh_gin():
-    gin.clear_config()
-    yield
-    gin.clear_config()
-
-
 def test_from_the_released_encoder_every_stage_has_its_size_and_goes_on_from_the_one_before(tmp_path, fresh_gin):
     (tmp_path / 'wikispeedia').mkdir()
     (tmp_path / 'openqa').mkdir()

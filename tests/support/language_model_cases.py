@@ -121,11 +121,10 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         loss, accuracy = prediction_loss(out.prediction, LABELS, ANSWERS, params['entity_table'], layout)
         return loss, (out, setting.model.encode(params, layout, [text], rng), ranked, accuracy)
 
-    program, gradients = jax.jit(jax.value_and_grad(compute, has_aux=True) if gradient else compute), None
-    computed = jax.device_get(program(params, text, arrays))
-    if gradient:
-        computed, gradients = computed
-    loss, (out, read, ranked, accuracy) = computed
+    without_gradient = lambda *arguments: (compute(*arguments), None)
+    program = jax.jit(jax.value_and_grad(compute, has_aux=True) if gradient else without_gradient)
+    computed, gradients = program(params, text, arrays)
+    loss, (out, read, ranked, accuracy) = jax.device_get(computed)
     (entities, probabilities), best = ranked
     found = {
         'prediction': np.take_along_axis(probabilities, entities.argsort(axis=1), axis=1),  # [texts, entities]
@@ -137,6 +136,6 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
         'entries': [hop.entries for hop in out.hops],
     }
     if gradient:
-        gradients['entity_table'] = gradients['entity_table'][:ENTITIES]
-        found['gradients'] = gradients
+        gradients['entity_table'] = entity_table.without_padding(gradients['entity_table'], layout)
+        found['gradients'] = jax.device_get(gradients)
     return found

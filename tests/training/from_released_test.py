@@ -160,7 +160,7 @@ def test_a_damaged_release_is_not_trained_from(world, tmp_path):
         train(world, 'damaged', folder=tmp_path)
 
 
-def test_the_row_of_whole_states_has_them_in_both_of_its_stages():
+def test_the_row_of_whole_states_has_them_in_both_of_its_stages(fresh_gin):
     gin.add_config_file_search_path(str(GIN_ROOT))
     for stage in ('entities', 'follow'):
         gin.clear_config()
@@ -169,4 +169,3 @@ def test_the_row_of_whole_states_has_them_in_both_of_its_stages():
         assert size['relation_dim'] == 2 * size['hidden_size'], stage
         if stage == 'entities':
             assert gin.query_parameter('trainer.TrainConfig.fresh_w_r')
-    gin.clear_config()
