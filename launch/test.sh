@@ -27,4 +27,5 @@ cd -- "$ROOT"
 # one process, which keeps its fixtures there; files come in their order, as those with few tests are the long ones.
 cores=$(getconf _NPROCESSORS_ONLN)
 export NPROC=1 OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
+unset PYTHONDONTWRITEBYTECODE  # with which hundreds of processes compile all modules anew
 exec "$PYTHON" -m pytest -q -n "$((cores < 4 ? cores : 4))" --dist loadfile --no-loadscope-reorder "$@"

@@ -15,7 +15,7 @@ from opql_jax.training.objectives import Follow
 import tiny_training
 from complaints import cases, complaint
 from documents_of import documents
-from forked_binaries import ENCODER, ROOT, Binaries
+from forked_binaries import ENCODER, ROOT
 from question_records import question_record
 
 GIN = {
@@ -115,9 +115,8 @@ class World:
 
 
 @pytest.fixture(scope='module')
-def opened(tmp_path_factory):
-    with Binaries() as binaries:
-        yield World(tmp_path_factory.mktemp('world'), binaries)
+def opened(tmp_path_factory, binaries):
+    return World(tmp_path_factory.mktemp('world'), binaries)
 
 
 @pytest.fixture

@@ -3,10 +3,7 @@
 import collections
 import importlib.util
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -71,7 +68,7 @@ SLOW = {'serve', 'accelerator'}
 
 
 @pytest.mark.parametrize('name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TINY])
-def test_a_tiny_run_prints_what_it_measures(name, request):
+def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
     if name == 'ann' and not importlib.util.find_spec('scann'):
         pytest.skip('ScaNN is not installed')
     if name == 'tpu_compile' and not importlib.util.find_spec('libtpu'):
@@ -106,9 +103,7 @@ def test_a_tiny_run_prints_what_it_measures(name, request):
         tiny_training.write_memory(kb / 'text', kb / 'model', kb / 'memory')
         tiny_training.write_untrained(kb / 'text', kb / 'follow-opql', objectives.Follow(memory_dir=str(kb / 'memory')))
         options += f' --kb {kb}'
-    command = [sys.executable, str(BENCHMARKS / f'{name}.py'), *options.split(), '--json']
-    environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    ran = binaries.script(BENCHMARKS / f'{name}.py', *options.split(), '--json', JAX_PLATFORMS='cpu')
     assert ran.returncode == 0, ran.stderr[-3000:]
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert field in lines[-1]

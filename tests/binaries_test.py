@@ -23,18 +23,12 @@ from opql_jax.training.checkpoints import Checkpoints
 
 import tiny_training
 from complaints import complaint
-from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
+from forked_binaries import ENCODER, ENVIRONMENT, ROOT
 from gin_files import GIN
 from question_records import question_record
 
 DOCUMENTS = 60
 FACT = re.compile(r' {12}\[(.+) → (.+), in “(.+)”\]  (.+)')
-
-
-@pytest.fixture(scope='module')
-def binaries():
-    with Binaries() as binaries:
-        yield binaries
 
 
 def train(stage, kb, *flags):

@@ -13,8 +13,11 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
 # Most of a tiny training run is compilation, and tiny programs take longer to optimise than to run.
 if os.environ['JAX_PLATFORMS'] == 'cpu' and os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1') == '1':
-    # XLA's newer way to emit fused loops takes a third longer.
-    os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false')
+    # XLA's newer way to emit fused loops takes a third longer, and so do parts of a program that threads would compile, as there is one thread.
+    os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1')
+
+# Where in the tests an operation was made is of no use to anybody.
+os.environ.setdefault('JAX_TRACEBACK_IN_LOCATIONS_LIMIT', '0')
 
 # All processes of one test session share what they compiled.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
@@ -26,6 +29,8 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import pytest
 
 import gin
+
+from forked_binaries import Binaries, collect_seldom
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and so would be the processes that tests send it to.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,6 +55,13 @@ def shared_data() -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(scope='session')
+def binaries():
+    """Runs binaries and scripts, each in a process forked from one that has imported what they need."""
+    with Binaries() as binaries:
+        yield binaries
+
+
 @pytest.fixture
 def fresh_gin():
     """Nothing is bound before the test, nor after it."""
@@ -61,3 +73,7 @@ def fresh_gin():
 def pytest_collection_modifyitems(items):
     """The file that takes longest comes first, so that no process is left alone with it at the end."""
     items.sort(key=lambda item: item.path.name != 'rows_test.py')
+
+
+def pytest_collection_finish():
+    collect_seldom()

@@ -15,19 +15,13 @@ import full_disk
 import memory_tables
 import tiny_training
 from complaints import complaint
-from forked_binaries import ENCODER, ENVIRONMENT, ROOT, Binaries
+from forked_binaries import ENCODER, ENVIRONMENT, ROOT
 from own_process import own_process
 
 # Few WordPieces, so that the tokenizer is smaller than some of the tables, and a disk can be full at either.
 WORLD = ['prepare', '--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60', '--gin.prepare.prepare.wordpieces=300']
 LARGER = ['--gin.DOCUMENTS=600', '--gin.prepare.prepare.wordpieces=4000']
 MANIFEST, KILLED = 'manifest.json', -9
-
-
-@pytest.fixture(scope='module')
-def binaries():
-    with Binaries() as binaries:
-        yield binaries
 
 
 def prepare(folder, *flags):

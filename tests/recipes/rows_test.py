@@ -24,7 +24,7 @@ import tiny_metaqa
 import tiny_msf
 import tiny_webqsp
 from dump_writer import write_dump
-from forked_binaries import ENVIRONMENT, Binaries, Done
+from forked_binaries import ENVIRONMENT, Done
 
 # In CI one row of each kind of step, and the demo in demo_test.py; with -m slow all of them. Language models are those of metaqa here.
 QUICK = {
@@ -165,12 +165,6 @@ def data(tmp_path_factory):
 @pytest.fixture(scope='module')
 def outputs(tmp_path_factory):
     return tmp_path_factory.mktemp('with a space')
-
-
-@pytest.fixture(scope='module')
-def binaries():
-    with Binaries() as server:
-        yield server
 
 
 def folder_of(chosen):

@@ -2,8 +2,8 @@
 
 import os
 import pathlib
-import subprocess
-import sys
+
+from forked_binaries import Binaries
 
 SUPPORT = pathlib.Path(__file__).parent
 
@@ -29,14 +29,8 @@ def row_devices(mesh: str) -> int:
     return slices_and_devices(mesh)[1]
 
 
-def run(script: str, *arguments) -> None:
+def run(binaries: Binaries, script: str, *arguments) -> None:
     """Runs a script of this folder to its end, which must be a good one."""
-    environment = {
-        **os.environ,
-        'XLA_FLAGS': os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8',
-        'JAX_PLATFORMS': 'cpu',
-        'PYTHONPATH': str(SUPPORT.parents[1]),
-    }
-    command = [sys.executable, str(SUPPORT / script), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    flags = os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8'
+    done = binaries.script(SUPPORT / script, *arguments, XLA_FLAGS=flags, JAX_PLATFORMS='cpu')
     assert done.returncode == 0, done.stderr[-3000:]

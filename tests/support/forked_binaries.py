@@ -1,7 +1,8 @@
-"""Runs binaries without waiting for imports: one process that has imported everything forks a child for each command.
+"""Runs binaries and scripts without waiting for imports: one process that has imported everything forks a child for each command.
 
-In the child the module runs as `python -m opql_jax.X` would run it: as `__main__`, with its own flags, file descriptors and
-exit status. It can also be given a file size limit, or be killed: before a file takes its final name, or after some time.
+In the child the module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as `__main__`, with its own flags,
+file descriptors and exit status. A binary can also be given a file size limit, or be killed: before a file takes its final name, or
+after some time.
 """
 
 import atexit
@@ -38,6 +39,11 @@ ENCODER = [
 LONGEST = 900  # seconds; a child that takes longer hangs, even on a machine with much else to do, and is ended
 
 
+def collect_seldom() -> None:
+    """For a process that traces many programs: a sixth of the time of that goes into looking for garbage in all that is imported."""
+    gc.set_threshold(100_000, 20, 50)
+
+
 class Done(NamedTuple):
     """How a command ended; a negative status is the signal that ended it."""
 
@@ -47,7 +53,10 @@ class Done(NamedTuple):
 
 
 class Binaries:
-    """A context manager; `binaries('prepare', '--dry_run', ...)` runs `opql_jax.prepare` in the repository."""
+    """A context manager; `binaries('prepare', '--dry_run', ...)` runs `opql_jax.prepare` in the repository.
+
+    It takes some seconds to start: tests share the fixture `binaries`.
+    """
 
     def __enter__(self):
         self._server = subprocess.Popen(
@@ -82,11 +91,22 @@ class Binaries:
             kill_by: see `kill_after`.
             obedient: without root's right to write what it has no permission for.
         """
-        request = dict(binary=binary, flags=[str(f) for f in flags])
-        request |= dict(
-            file_limit=file_limit, kill_before=kill_before, kill_after=kill_after, kill_by=kill_by, obedient=obedient
+        return self._run(
+            f'opql_jax.{binary}',
+            flags,
+            file_limit=file_limit,
+            kill_before=kill_before,
+            kill_after=kill_after,
+            kill_by=kill_by,
+            obedient=obedient,
         )
-        self._server.stdin.write(json.dumps(request) + '\n')
+
+    def script(self, path: pathlib.Path, *arguments, **environment: str) -> Done:
+        """Runs a script to its end, with these variables of the environment beside those of here."""
+        return self._run(str(path), arguments, environment=environment)
+
+    def _run(self, program: str, arguments, **how) -> Done:
+        self._server.stdin.write(json.dumps(dict(program=program, arguments=[str(a) for a in arguments], **how)) + '\n')
         self._server.stdin.flush()
         return Done(*json.loads(self._server.stdout.readline()))
 
@@ -100,6 +120,7 @@ def _serve():
     import opql_jax.kb.update_memory
     import opql_jax.training.trainer  # noqa: F401
 
+    collect_seldom()
     gc.freeze()  # so that no child's collector touches, and thereby copies, what it got from here
     for line in sys.stdin:
         pipes = [os.pipe(), os.pipe()]
@@ -133,9 +154,19 @@ def _read(descriptors) -> list[str]:
     return [text.decode() for text in data.values()]
 
 
-def _run(binary, flags, file_limit, kill_before, kill_after, kill_by, obedient):
-    """The child: ends as the binary ends."""
+def _run(
+    program,
+    arguments,
+    environment=(),
+    file_limit=None,
+    kill_before=None,
+    kill_after=None,
+    kill_by=signal.SIGKILL,
+    obedient=False,
+):
+    """The child: ends as the program ends."""
     signal.alarm(LONGEST)
+    os.environ.update(environment)
     if kill_after is not None:
         _kill_after(kill_after, kill_by)
     if file_limit is not None:
@@ -147,11 +178,15 @@ def _run(binary, flags, file_limit, kill_before, kill_after, kill_by, obedient):
         _kill_before(kill_before)
     if obedient and sys.platform == 'linux':
         _obey_permissions()
-    sys.path[0] = str(ROOT)  # not this file's folder
-    sys.argv[1:] = flags
+    script = program.endswith('.py')
+    sys.path[0] = os.path.dirname(program) if script else str(ROOT)  # not this file's folder
+    sys.argv[1:] = arguments
     code = 0
     try:
-        runpy.run_module(f'opql_jax.{binary}', run_name='__main__', alter_sys=True)
+        if script:
+            runpy.run_path(program, run_name='__main__')
+        else:
+            runpy.run_module(program, run_name='__main__', alter_sys=True)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):

@@ -63,10 +63,10 @@ def named(params):
 
 
 @pytest.fixture(scope='module')
-def on_devices(trained, tmp_path_factory):
+def on_devices(binaries, trained, tmp_path_factory):
     """Where up to 8 virtual devices left their runs."""
     output = tmp_path_factory.mktemp('devices')
-    eight_devices.run('train_on_devices.py', *trained, output)
+    eight_devices.run(binaries, 'train_on_devices.py', *trained, output)
     return output
 
 
