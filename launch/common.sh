@@ -58,7 +58,7 @@ make_venv() {
 # Runs pip with its output in a log, which is shown only when something goes wrong.
 pip_install() {
   local log=$VENV/install.log
-  if ! "$PYTHON" -m pip install --disable-pip-version-check "$@" >"$log" 2>&1; then
+  if ! "$PYTHON" -m pip install --disable-pip-version-check --no-compile "$@" >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     fail "pip install $* failed; the whole log is $log"
   fi
@@ -96,7 +96,7 @@ setup_env() {
   requirements=$(requirements_of "$extras")
   # pip prefers what its index has the hash of, the build with the CUDA libraries, to a CPU build in a folder (PIP_FIND_LINKS).
   if [[ $requirements =~ torch==[0-9.]+ ]]; then
-    "$PYTHON" -m pip install "${locked[@]}" --no-deps "${BASH_REMATCH[0]}+cpu" >"$VENV/install.log" 2>&1 ||
+    "$PYTHON" -m pip install --no-compile "${locked[@]}" --no-deps "${BASH_REMATCH[0]}+cpu" >"$VENV/install.log" 2>&1 ||
       say "pip finds no CPU build of PyTorch with a hash of the lock: the default one brings gigabytes of CUDA libraries"
   fi
   mapfile -t requirements <<<"$requirements"
@@ -105,6 +105,8 @@ setup_env() {
   # A folder has no hash.
   pip_install --no-deps --no-build-isolation -e .
   cd -- "$OLDPWD"
+  # By all processors; pip would by one. Nor does it mind files that no Python compiles, as templates are.
+  "$PYTHON" -m compileall -q -j 0 "$VENV/lib" >"$VENV/compile.log" 2>&1 || true
   printf '%s\n' "$wanted" >"${stamps[0]}"
   say "installed in $((SECONDS - started)) s"
 }
