@@ -64,6 +64,12 @@ pip_install() {
   fi
 }
 
+# Compiles what pip installed on all processors; pip itself uses one. Templates that are no valid Python fail, which pip ignores too.
+compile_installed() {
+  "$PYTHON" -I -c 'import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=0)' "$VENV/lib" ||
+    fail "what is installed in $VENV cannot be compiled"
+}
+
 # What setup.py asks for, one requirement a line: for the core, and for EXTRAS (comma separated).
 requirements_of() {
   "$PYTHON" -B -c 'if True:
@@ -105,8 +111,7 @@ setup_env() {
   # A folder has no hash.
   pip_install --no-deps --no-build-isolation -e .
   cd -- "$OLDPWD"
-  # By all processors; pip would by one. Nor does it mind files that no Python compiles, as templates are.
-  "$PYTHON" -m compileall -q -j 0 "$VENV/lib" >"$VENV/compile.log" 2>&1 || true
+  compile_installed
   printf '%s\n' "$wanted" >"${stamps[0]}"
   say "installed in $((SECONDS - started)) s"
 }

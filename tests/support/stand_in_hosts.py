@@ -23,7 +23,7 @@ if sys.argv[1:4] == ['-m', 'pip', 'install']:
     with open(pathlib.Path(sys.argv[0]).parents[1] / 'installs', 'a') as file:
         file.write(json.dumps(sys.argv[4:]) + '\\n')
     sys.exit()
-if '--version' in sys.argv or '-c' in sys.argv or 'compileall' in sys.argv:
+if '--version' in sys.argv or '-c' in sys.argv:
     sys.exit()
 if sys.argv[1:3] == ['-m', 'venv']:
     (folder := pathlib.Path(sys.argv[-1], 'bin')).mkdir(parents=True)
