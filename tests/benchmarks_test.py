@@ -3,7 +3,6 @@
 import collections
 import importlib.util
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from opql_jax.training import objectives
 
 import answered_metaqa
 import tiny_training
+from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 # What it is run with, and a field of its last line.
@@ -108,8 +108,8 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request):
         options += f' --kb {kb}'
     command = [BENCHMARKS / f'{name}.py', *options.split(), '--json']
     if name == 'train_step':  # one as its user starts it, with nothing imported yet
-        environment = os.environ | {'PYTHONPATH': str(BENCHMARKS.parent), 'JAX_PLATFORMS': 'cpu'}
-        ran = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
+        cpu = ENVIRONMENT | {'JAX_PLATFORMS': 'cpu'}
+        ran = subprocess.run([sys.executable, *command], env=cpu, capture_output=True, text=True)
     else:
         ran = binaries.script(*command)
     assert ran.returncode == 0, ran.stderr[-3000:]

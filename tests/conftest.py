@@ -13,8 +13,8 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
 # Most of a tiny training run is compilation, and tiny programs take longer to optimise than to run.
 if os.environ['JAX_PLATFORMS'] == 'cpu' and os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1') == '1':
-    # XLA's newer way to emit fused loops takes a third longer. So does cutting a program into parts, which several threads would compile
-    # faster, but launch/test.sh gives a process one.
+    # XLA's newer way to emit fused loops takes a third longer. So does cutting a program into parts, which several threads
+    # would compile faster, but launch/test.sh gives a process one.
     os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1')
 
 # Where in the tests an operation was made is of no use to anybody.

@@ -1,4 +1,4 @@
-"""Runs binaries and scripts without waiting for imports: one process that has imported what binaries need forks a child for each command.
+"""Runs binaries and scripts without waiting for imports: one process that has imported what binaries need forks for each command.
 
 In the child a module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as `__main__`, with its own flags,
 file descriptors and exit status, but with jax imported already. A binary can also be given a file size limit, or be killed: before a
@@ -40,7 +40,7 @@ LONGEST = 900  # seconds; a binary that takes longer hangs, even on a machine wi
 
 
 def collect_seldom() -> None:
-    """Looks for garbage seldom: in a process that traces many programs this takes a sixth of the time, as all that is imported is searched."""
+    """Looks for garbage seldom: where many programs are traced it takes a sixth of the time, as all that is imported is searched."""
     gc.set_threshold(100_000, 20, 50)
 
 
@@ -156,35 +156,15 @@ def _read(descriptors) -> list[str]:
     return [text.decode(errors='replace') for text in data.values()]
 
 
-def _run(
-    program,
-    arguments,
-    environment=None,
-    file_limit=None,
-    kill_before=None,
-    kill_after=None,
-    kill_by=signal.SIGKILL,
-    obedient=False,
-):
-    """The child: ends as the program ends."""
+def _run(program, arguments, environment=None, **limits):
+    """The child: ends as the program ends. A script gets an environment, a binary its limits."""
     if script := program.endswith('.py'):
         import jax  # which the parent has imported, and which then read what platforms there are
 
         jax.config.update('jax_platforms', 'cpu')
         os.environ.update(environment, JAX_PLATFORMS='cpu')
     else:
-        signal.alarm(LONGEST)
-    if kill_after is not None:
-        _kill_after(kill_after, kill_by)
-    if file_limit is not None:
-        import jax  # which the parent has imported
-
-        jax.config.update('jax_enable_compilation_cache', False)  # whose files may be longer, of which it warns
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
-    if kill_before is not None:
-        _kill_before(kill_before)
-    if obedient and sys.platform == 'linux':
-        _obey_permissions()
+        _limit(**limits)
     sys.path[0] = os.path.dirname(program) if script else str(ROOT)  # not this file's folder
     sys.argv[1:] = arguments
     code = 0
@@ -208,6 +188,22 @@ def _run(
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(code)
+
+
+def _limit(file_limit, kill_before, kill_after, kill_by, obedient):
+    """Sets what `Binaries` was called with, and the longest time."""
+    signal.alarm(LONGEST)
+    if kill_after is not None:
+        _kill_after(kill_after, kill_by)
+    if file_limit is not None:
+        import jax  # which the parent has imported
+
+        jax.config.update('jax_enable_compilation_cache', False)  # whose files may be longer, of which it warns
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
+    if kill_before is not None:
+        _kill_before(kill_before)
+    if obedient and sys.platform == 'linux':
+        _obey_permissions()
 
 
 def _obey_permissions():
