@@ -20,6 +20,9 @@ from opql_jax.training.tensorboard import ScalarWriter
 
 _log = logging.getLogger(__name__)
 
+# Seconds after which a line says how far a run has come, although no report is due: a step may take longer than that.
+SILENCE = 30.0
+
 
 class TrainingError(InputError):
     """Training cannot go on; the message says what and where."""
@@ -28,7 +31,8 @@ class TrainingError(InputError):
 class Progress:
     """Collects metrics, checks them for NaN, and reports their means to the log, TensorBoard, and Weights & Biases if configured.
 
-    Each report covers the steps since the last one, its window. Beside the means of the metrics it has:
+    Each report covers the steps since the last one, its window; between reports that are long in coming, lines in the log alone say how
+    far the run is. Beside the means of the metrics a report has:
 
         steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
@@ -66,6 +70,7 @@ class Progress:
         self._encoder, self._num_devices = encoder, num_devices
         self._metrics = []  # (step, metrics) since the last report
         self._since, self._time = start, time.monotonic()
+        self._said = self._time  # when the log last had a line
         self._seconds, self._sequences, self._flops = {'data': 0.0, 'checkpoint': 0.0}, 0, 0.0
 
     def __enter__(self):
@@ -111,6 +116,10 @@ class Progress:
         if self._trace and step + 1 == self._traced[-1]:
             jax.block_until_ready(metrics)
             self._stop_trace(self._trace)
+        if time.monotonic() - self._said >= SILENCE:
+            values = {name: float(value) for name, value in jax.device_get(metrics).items()}
+            done = step + 1
+            self._say(done, (done - self._since) / (time.monotonic() - self._time), values)
 
     def report(self, done: int) -> dict:
         """Waits for the steps since the last report, checks that they are finite, and reports the means of their metrics.
@@ -133,10 +142,14 @@ class Progress:
         means = {name: float(np.mean([m[name] for _, m in window if name in m])) for name in names}
         speed = self._speed(done)
         self.write(done, {**means, **speed})
-        shown = '  '.join(f'{name} {value:.4g}' for name, value in means.items())
-        rate = speed['steps_per_second']
-        _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
+        self._say(done, speed['steps_per_second'], means)
         return means
+
+    def _say(self, done: int, rate: float, metrics: Mapping[str, float]) -> None:
+        """Logs how far the run has come, in steps per second since the last report."""
+        shown = '  '.join(f'{name} {value:.4g}' for name, value in metrics.items())
+        _log.info('step %d/%d  %.2f steps/s  ETA %ds  %s', done, self._num_steps, rate, (self._num_steps - done) / rate, shown)
+        self._said = time.monotonic()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Writes metrics to TensorBoard, and to Weights & Biases if used."""

@@ -74,6 +74,21 @@ def test_means_rate_and_eta_are_logged(tmp_path, clock, caplog):
     assert scalars(tmp_path)['steps_per_second'] == {18: 2.0, 20: 2.0}
 
 
+def test_a_run_whose_reports_are_long_in_coming_says_how_far_it_is(tmp_path, clock, caplog):
+    progress = make_progress(tmp_path, 10, 50)
+    with caplog.at_level(logging.INFO, 'opql_jax'):
+        for step in range(10, 20):
+            clock.now += 20
+            take(progress, step, loss=step, grad_norm=1)
+        # The line of a step has its own metrics, and the window goes on.
+        assert [re.sub(' +', ' ', record.message) for record in caplog.records] == [
+            f'step {done}/50 0.05 steps/s ETA {20 * (50 - done)}s grad_norm 1 loss {done - 1}' for done in (12, 14, 16, 18, 20)
+        ]
+        assert progress.report(20) == {'loss': 14.5, 'grad_norm': 1.0}
+    progress.close()
+    assert scalars(tmp_path)['loss'] == {20: 14.5}
+
+
 def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     progress = make_progress(tmp_path, 0, 10)
     for step in range(4):
