@@ -228,7 +228,7 @@ class T5xModel:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})
-            self._params = params
+            self._params = self.task.fit(params)
         if config.model:
             described = lineage.describe_run(
                 self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder, config.fresh_w_r

@@ -44,7 +44,7 @@ def describe_run(
     if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
         lineage['fresh_w_r'] = True
     # Of this run and all that go on from it.
-    lineage['entities_of_names'] = bool(lineage.get('rows_of_names') or origin['lineage'].get('entities_of_names'))
+    lineage['entities_of_names'] = bool(lineage.get('entities_of_names') or origin['lineage'].get('entities_of_names'))
     return json.loads(json.dumps(lineage))
 
 

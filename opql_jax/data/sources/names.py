@@ -24,7 +24,13 @@ class NameBatch(NamedTuple):
 
 
 class NameSource(Source):
-    """Takes all entities in turn; a question drawn at random asks about each, under its name or one of its aliases."""
+    """Takes all entities in turn; a question drawn at random asks about each, under its name or one of its aliases.
+
+    Attributes:
+        num_entities: of the vocabulary.
+        length: tokens of a row. As long as nearly all; longer ones are left out of batches.
+        special: marker ids.
+    """
 
     def __init__(self, prepared: Prepared, questions: Sequence[Question], *, rows: int = 64, seed: int = 0):
         """Takes the questions with one topic; InputError if there is none."""
@@ -34,24 +40,32 @@ class NameSource(Source):
             raise InputError('no question has just one topic, in whose place other names could be put')
         vocab = prepared.vocab
         self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
-        self._tokenizer, self._special, self._rows = prepared.tokenizer, prepared.special, rows
+        self.num_entities, self.special = len(vocab), prepared.special
+        self._tokenizer, self._rows, self._seed = prepared.tokenizer, rows, seed
         self._order = EpochOrder(len(vocab), seed)
         rng = np.random.default_rng(seed)
         lengths = [len(self._input(int(e), rng).tokens) for e in rng.integers(len(vocab), size=_SAMPLE)]
-        # As long as nearly all; longer ones are left out.
-        length = min(batching.round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS))
-        self.capacities = {length: rows}
+        self.length = min(batching.round_up(int(np.quantile(lengths, 0.99)), 8), max(batching.BUCKET_LENGTHS))
+        self.capacities = {self.length: rows}
+
+    def readings(self, times: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        """Every entity so many times: the tokens of the texts, cut at `length`, the positions of the names [n], the entities [n]."""
+        rng = np.random.default_rng((self._seed, times))
+        entity = np.tile(np.arange(self.num_entities), times)
+        marked = [self._input(e, rng) for e in entity.tolist()]
+        start = np.array([min(int(text.starts[0]), self.length - 1) for text in marked])
+        return [text.tokens[: self.length] for text in marked], start, entity
 
     def _input(self, entity, rng):
         text, start, end = self._questions[rng.integers(len(self._questions))]
         name = self._names[entity][rng.integers(len(self._names[entity]))]
         text = text[:start] + name + text[end:]
-        return lm_markup.mark_open_question(self._tokenizer, text, [(start, start + len(name))], self._special)
+        return lm_markup.mark_open_question(self._tokenizer, text, [(start, start + len(name))], self.special)
 
     def batch(self, step, rng) -> NameBatch:
         packer, rows = batching.Packer(self.capacities), []
         for entity in self._deal(self._order, step, self._rows).tolist():
             marked = self._input(entity, rng)
-            if len(marked.tokens) <= max(self.capacities) and packer.add(len(marked.tokens)):
+            if len(marked.tokens) <= self.length and packer.add(len(marked.tokens)):
                 rows.append(TextRow(marked, topic=entity))
-        return NameBatch(pack_texts(rows, packer, TextSizes(), self._special))
+        return NameBatch(pack_texts(rows, packer, TextSizes(), self.special))

@@ -35,6 +35,7 @@ class Task:
             jitted function captures become constants of its program.
         refresh: `(memory, params) -> memory`, the memory with the keys that parameters give, pure; None if it has no keys.
         init: the parameters training starts from, with those added that only this objective needs.
+        fit: replaces some of these by what is computed from the data before the first step, of the same shapes: `params -> params`.
         check_init: raises InputError if the parameters training starts from do not fit; takes them and the lineage of the run
             that left them, {} if none did.
         predict: `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, what the model predicts for each row of a batch, without
@@ -48,6 +49,7 @@ class Task:
     memory: Any = None
     refresh: Callable | None = None
     init: Callable = lambda params: params
+    fit: Callable = lambda params: params
     check_init: Callable = lambda params, lineage: None
     predict: Callable | None = None
 

@@ -10,8 +10,8 @@ from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.questions import read_questions
-from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.sources.names import NameBatch, NameSource
+from opql_jax.models.entity_names import linear_reader, read_names, rows_of_states
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import replicate
 from opql_jax.training import model_config
@@ -32,6 +32,9 @@ _QUERYING = (
     'score_gold',
 )
 
+# How often the name of each entity is read for the row of E that it begins with, in another question each time.
+_READINGS = 2
+
 # Weight of the relation penalty, a relative squared error; L_el starts at log(num_entities).
 _RELATION_WEIGHT = 10.0
 
@@ -41,14 +44,14 @@ class LinkNames(LanguageModelObjective):
     """L_el alone, over questions in which names of entities stand in the places of the topics.
 
     Which entity a mention means comes first: until that is known, a query asks about the wrong entity, and beside the other losses
-    it is learnt many times more slowly. The memory, if there is one, is not queried, and the follower stays as it was. The transformer is
+    it is learnt many times more slowly. E begins with rows of what the encoder reads in names, in the place of those that training starts
+    from, which the text taught (most entities are mentioned too rarely for that), and W_e and W_f with maps to these rows
+    (`models.entity_names`). Keys of the memory follow E, but a memory with entities that were injected later cannot be queried, as their
+    rows are fitted to the E it was built with. The memory, if there is one, is not queried, and the follower stays as it was. The transformer is
     trained, and would read other relations in the end: with `relations_of` a penalty keeps those of the questions close to a teacher's.
 
     Attributes:
         questions: a question file; of those with one topic its place is used, and nothing else.
-        rows_of_names: E begins with rows that the names make (`table_of_names`) in the place of those that training starts from,
-            which the text taught: most entities are mentioned too rarely for that. Keys of the memory follow E, but a memory with
-            entities that were injected later cannot be queried, as their rows are fitted to the E it was built with.
         relations_of: the teacher, a relation encoder or follower, for `trainer.train` a part of the knowledge base; usually the one that
             training starts from. None for no penalty.
         topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None for as it was. In a search over
@@ -58,7 +61,6 @@ class LinkNames(LanguageModelObjective):
 
     rows: int = 256
     questions: str = ''
-    rows_of_names: bool = True
     relations_of: str | None = None
     topic_scale: float | None = None
 
@@ -81,30 +83,38 @@ class LinkNames(LanguageModelObjective):
                 )
             relations = replicate(params['encoder'], mesh)
         teacher_hash = params_hash(params['encoder']) if self.relations_of else None
-        changes = {'questions': files.sha256(self.questions), 'relations_of': teacher_hash}
+        changes = {'questions': files.sha256(self.questions), 'relations_of': teacher_hash, 'entities_of_names': True}
+        source = self.source(prepared, seed)
         return Task(
-            source=self.source(prepared, seed),
+            source=source,
             loss=functools.partial(self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher),
             memory=relations,
             trainable=self.trainable,
             lineage=self.lineage(**identify_memory(memory), **changes) | dict.fromkeys(_QUERYING),
-            init=functools.partial(self.init_from_names, encoder, prepared),
+            init=functools.partial(self.init, encoder),
+            fit=functools.partial(self.read_names, encoder, source),
             check_init=functools.partial(self.check_init, memory),
         )
 
-    def init_from_names(self, encoder, prepared, params):
-        """The parameters training starts from, see `topic_scale` and `rows_of_names`."""
-        params = self.init(encoder, params)
-        if self.topic_scale is not None:
-            of_e = jnp.arange(len(params['follower']['w_q'])) < encoder.entity_dim
-            scaled = {
-                name: jnp.where(of_e[:, None] | of_e, jnp.diag(jnp.where(of_e, scale, 0.0)), params['follower'][name])
-                for name, scale in (('w_q', self.topic_scale), ('w_k', 1.0))  # as a query meets W_k folded in
-            }
-            params = {**params, 'follower': {**params['follower'], **scaled}}
-        if not self.rows_of_names:
+    def init(self, encoder, params):
+        params = super().init(encoder, params)
+        if self.topic_scale is None:
             return params
-        return {**params, 'entity_table': table_of_names(prepared.tokenizer, prepared.vocab.names, encoder.entity_dim)}
+        of_e = jnp.arange(len(params['follower']['w_q'])) < encoder.entity_dim
+        scaled = {
+            name: jnp.where(of_e[:, None] | of_e, jnp.diag(jnp.where(of_e, scale, 0.0)), params['follower'][name])
+            for name, scale in (('w_q', self.topic_scale), ('w_k', 1.0))  # as a query meets W_k folded in
+        }
+        return {**params, 'follower': {**params['follower'], **scaled}}
+
+    def read_names(self, encoder, source: NameSource, params):
+        """Parameters with E, W_e and W_f made of what the encoder reads in names."""
+        tokens, start, entity = source.readings(_READINGS)
+        inside, top = read_names(encoder, params['encoder'], tokens, start, self.entity_layer, source.length, source.special)
+        table = rows_of_states(top, entity, source.num_entities, encoder.entity_dim)
+        reader = lambda states: {'kernel': linear_reader(states, table[entity])}
+        fitted = {**params, 'entity_table': table, 'encoder': {**params['encoder'], 'w_e': reader(top)}}
+        return {**fitted, 'lm': {**params['lm'], 'w_f': reader(inside)}} if self.entity_layer else fitted
 
     def located(self, folder):
         objective: Any = super().located(folder)
