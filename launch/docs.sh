@@ -6,7 +6,7 @@
 # shellcheck source=launch/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
-setup_env docs
+setup_env docs,text  # the tutorial reads plain text
 cd -- "$ROOT"
 "$PYTHON" -m sphinx -q -W --keep-going -b html "$@" docs build/docs
 say "the pages are in $ROOT/build/docs/index.html"

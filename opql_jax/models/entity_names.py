@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.data import batching
-from opql_jax.data.markup import SpecialIds
+from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.models.bulk_encoding import BatchedEncoder, Batching
 from opql_jax.models.encoder import RelationEncoder
 

@@ -178,6 +178,23 @@ def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
         NameSource(prepared, asked[1:2])
 
 
+def test_every_entity_is_read_so_many_times(prepared):
+    asked = [question(0, [1]), Question('x', 'who saw it', ((8, 10),), (-1,))]
+    source = NameSource(prepared, asked, seed=3)
+    tokens, start, entity = source.readings(3)
+    assert entity.tolist() == 3 * list(range(len(prepared.vocab))) and source.num_entities == len(prepared.vocab)
+    contexts = set()
+    for row, at, name in zip(tokens, start, (prepared.vocab.names[e] for e in entity)):
+        expected = prepared.tokenizer.encode(name, add_special_tokens=False).ids[: source.length - at]
+        assert row[at : at + len(expected)].tolist() == expected and len(row) <= source.length
+        contexts.add(int(at))
+    assert len(contexts) > 1
+    # A name that does not fit is cut.
+    source.length = 4
+    tokens, start, _ = source.readings(1)
+    assert {len(row) for row in tokens} == {4} and start.max() == 3
+
+
 def test_shards_of_several_sources_are_shards_of_each(prepared):
     asked = [question(i, [i]) for i in range(1, 9)]
     text, names = ClozeSource(prepared, rows=4, seed=1), NameSource(prepared, [question(0, [1])], rows=4, seed=2)

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 import pytest
 from damage import edit
+from flax import traverse_util
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import read_questions, write_questions
-from opql_jax.data.entity_names import table_of_names
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import trained_model
@@ -246,21 +246,31 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
-    """E begins with rows of the names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
-    asked, vocab = str(world.root / 'asked.jsonl'), world.prepared.vocab
+    """Linking begins with what the encoder reads in names; only linking is trained; and what asks the memory goes on from it, as does what has none."""
+    asked = str(world.root / 'asked.jsonl')
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
-    started = names.init_from_names(encoder, world.prepared, params)
-    table = table_of_names(world.prepared.tokenizer, vocab.names, encoder.entity_dim)
-    np.testing.assert_array_equal(started['entity_table'], table)
-    assert (started['follower']['w_q'] == np.eye(16)).all()
-    kept = dataclasses.replace(names, rows_of_names=False, topic_scale=30.0)
+    given = names.init(encoder, params)
+    assert (given['follower']['w_q'] == np.eye(16)).all()
+    started = names.read_names(encoder, names.source(world.prepared), given)
+    flat = functools.partial(traverse_util.flatten_dict, sep='/')
+    assert {name for name, value in flat(started).items() if not np.array_equal(value, flat(given)[name])} == {
+        'entity_table',
+        'encoder/w_e/kernel',
+        'lm/w_f/kernel',
+    }
+
+    def linked(params):
+        """How many names of a batch are linked, by L_el's mentions and inside."""
+        batch = dataclasses.replace(names, rows=len(world.prepared.vocab)).source(world.prepared, seed=1)[0]
+        _, metrics = names.names_loss(encoder, Layout(make_mesh(1), len(world.prepared.vocab)), None, params, batch, None, None)
+        return metrics['L_el_accuracy'], metrics['L_el_inside_accuracy']
+
+    assert min(linked(started)) > 0.5 > 5 * max(linked(given))
+
     trained = dict(zip(('w_q', 'w_k'), np.random.default_rng(0).standard_normal((2, 16, 16))))
-    again = kept.init_from_names(
-        encoder,
-        world.prepared,
-        {**started, 'entity_table': params['entity_table'], 'follower': {**started['follower'], **trained}},
-    )
+    scaled = dataclasses.replace(names, topic_scale=30.0)
+    again = scaled.init(encoder, {**given, 'follower': {**given['follower'], **trained}})
     np.testing.assert_array_equal(again['entity_table'], params['entity_table'])
     centroid, relation = np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)
     query_e, query_r = names.model(encoder).follower.apply({'params': again['follower']}, relation, centroid, 0, method='query')
@@ -270,10 +280,13 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'))
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
     after = tiny_training.params_of(tmp_path / 'names')
-    assert (after['entity_table'] != table).any() and (after['encoder/w_e/kernel'] != params['encoder']['w_e']['kernel']).any()
+    for name in ('entity_table', 'encoder/w_e/kernel', 'lm/w_f/kernel'):
+        # A few steps from where linking begins, and not anywhere else.
+        np.testing.assert_allclose(after[name], flat(started)[name], atol=0.1)
+        assert (after[name] != flat(started)[name]).any()
     assert world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities')) == {}  # it was done
     for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
-        np.testing.assert_array_equal(after[name], functools.reduce(lambda tree, key: tree[key], name.split('/'), started))
+        np.testing.assert_array_equal(after[name], flat(started)[name])
     for name, stage in {
         'lm': objectives.Cloze(memory_dir=str(world.memory), **OPTIONS),
         'follow': objectives.Cloze(memory_dir=str(world.memory), own_prediction=False, **OPTIONS),
