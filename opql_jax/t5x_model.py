@@ -224,11 +224,12 @@ class T5xModel:
         self._params, origin = None, lineage.read_meta(init_from)
         encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
         self._start = trainer.start_of(config, encoding)
-        if init_from or memory:
+        fit = self.task.fit if optimizer_def is not None else None
+        if init_from or memory or fit:
             # Read here, as t5x calls `get_initial_variables` under jit.
             params = self._starting_params(config.seed, init_from)
             self.task.check_init(params, origin['lineage'] if origin else {})
-            self._params = self.task.fit(params)
+            self._params = fit(params) if fit else params
         if config.model:
             described = lineage.describe_run(
                 self.task, self._prepared, config.seed, origin, batch_size, config.bert_folder, config.fresh_w_r

@@ -5,7 +5,8 @@ that: its states at a name, whitened and projected to d_e numbers, are a row tha
 back to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,11 +16,13 @@ from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.models.bulk_encoding import BatchedEncoder, Batching
 from opql_jax.models.encoder import RelationEncoder
 
-# Of the mean variance of a state's numbers, added to each: directions in which states hardly differ are not blown up.
+# Added to the variance of each direction, as a part of the mean variance: directions in which states hardly differ are not blown up.
 _SHRINKAGE = 0.01
-# The penalty of the least squares, of the mean square of a state's numbers.
+# The penalty of the least squares, as a part of the mean square of a state's numbers.
 _RIDGE = 1e-3
-# How long what is read is: the softmax over E compares products with rows of length 1.
+# States that are summed up at a time.
+_ROWS = 1 << 16
+# Length of what a map gives: the softmax over E is of its products with rows of length 1.
 SHARPNESS = 20.0
 
 
@@ -82,15 +85,19 @@ def rows_of_states(states: np.ndarray, entity: np.ndarray, num_entities: int, di
     Returns:
         [num_entities, dim] float32, the same for the same states.
     """
-    states = states.astype(np.float64)
-    centred = states - states.mean(axis=0)
-    variances, directions = np.linalg.eigh(centred.T @ centred / len(states))
+    mean = states.mean(axis=0, dtype=np.float64)
+    covariance = sum((part - mean).T @ (part - mean) for part in _parts(states)) / len(states)
+    variances, directions = np.linalg.eigh(covariance)
     floor = max(_SHRINKAGE * variances.mean(), np.finfo(np.float64).tiny)
     whiten = (directions / np.sqrt(np.maximum(variances, 0) + floor)) @ directions.T
-    projection = np.random.default_rng(0).standard_normal((states.shape[1], dim))
+    project = whiten @ np.random.default_rng(0).standard_normal((states.shape[1], dim))
     rows = np.zeros((num_entities, dim))
-    np.add.at(rows, entity, centred @ whiten @ projection)
-    return (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+    for part, entities in zip(_parts(states), _parts(entity)):
+        np.add.at(rows, entities, (part - mean) @ project)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    # Of names that are read as the mean of all, which has no direction, the rows are random.
+    rows = np.where(lengths > 1e-6 * lengths.max(), rows, np.random.default_rng(1).standard_normal(rows.shape))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -98,7 +105,12 @@ def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     What it gives is `SHARPNESS` long where it is right.
     """
-    states = states.astype(np.float64)
-    products = states.T @ states
-    penalty = _RIDGE * np.trace(products) / len(products) * np.eye(len(products))
-    return (SHARPNESS * np.linalg.solve(products + penalty, states.T @ rows)).astype(np.float32)
+    products: Any = sum(part.T @ part for part in (part.astype(np.float64) for part in _parts(states)))
+    wanted = sum(part.astype(np.float64).T @ part_rows for part, part_rows in zip(_parts(states), _parts(rows)))
+    penalty = max(_RIDGE * np.trace(products) / len(products), np.finfo(np.float64).tiny) * np.eye(len(products))
+    return (SHARPNESS * np.linalg.solve(products + penalty, wanted)).astype(np.float32)
+
+
+def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of an array, so many at a time: only these take the memory of float64."""
+    return (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))

@@ -119,7 +119,7 @@ class Progress:
         if time.monotonic() - self._said >= SILENCE:
             values = {name: float(value) for name, value in jax.device_get(metrics).items()}
             done = step + 1
-            self._say(done, (done - self._since) / (time.monotonic() - self._time), values)
+            self._say(done, (done - self._since) / (time.monotonic() - self._time - self._seconds['checkpoint']), values)
 
     def report(self, done: int) -> dict:
         """Waits for the steps since the last report, checks that they are finite, and reports the means of their metrics.

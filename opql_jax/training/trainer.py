@@ -193,7 +193,8 @@ def train(
         else:
             params = starting_params()
             task.check_init(params, origin['lineage'] if origin else {})
-            params = task.fit(params)
+            if task.fit:
+                params = task.fit(params)
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():

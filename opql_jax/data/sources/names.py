@@ -41,7 +41,7 @@ class NameSource(Source):
         vocab = prepared.vocab
         self._names = [[name, *aliases] for name, aliases in zip(vocab.names, vocab.aliases)]
         self.num_entities, self.special = len(vocab), prepared.special
-        self._tokenizer, self._rows, self._seed = prepared.tokenizer, rows, seed
+        self._tokenizer, self._rows = prepared.tokenizer, rows
         self._order = EpochOrder(len(vocab), seed)
         rng = np.random.default_rng(seed)
         lengths = [len(self._input(int(e), rng).tokens) for e in rng.integers(len(vocab), size=_SAMPLE)]
@@ -49,15 +49,23 @@ class NameSource(Source):
         self.capacities = {self.length: rows}
 
     def readings(self, times: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """Every entity so many times: the tokens of the texts, cut at `length`, the positions of the names [n], the entities [n]."""
-        rng = np.random.default_rng((self._seed, times))
+        """Every entity so many times: the tokens of the texts, the positions of the names [n], the entities [n].
+
+        A name that makes a text longer than `length` is put into the shortest question, and cut if that does not help.
+        """
+        rng = np.random.default_rng(times)
         entity = np.tile(np.arange(self.num_entities), times)
         marked = [self._input(e, rng) for e in entity.tolist()]
+        shortest = min(self._questions, key=lambda question: len(question[0]) - question[2] + question[1])
+        marked = [
+            text if len(text.tokens) <= self.length else self._input(e, rng, shortest)
+            for text, e in zip(marked, entity.tolist())
+        ]
         start = np.array([min(int(text.starts[0]), self.length - 1) for text in marked])
         return [text.tokens[: self.length] for text in marked], start, entity
 
-    def _input(self, entity, rng):
-        text, start, end = self._questions[rng.integers(len(self._questions))]
+    def _input(self, entity, rng, question=None):
+        text, start, end = question or self._questions[rng.integers(len(self._questions))]
         name = self._names[entity][rng.integers(len(self._names[entity]))]
         text = text[:start] + name + text[end:]
         return lm_markup.mark_open_question(self._tokenizer, text, [(start, start + len(name))], self.special)

@@ -35,7 +35,8 @@ class Task:
             jitted function captures become constants of its program.
         refresh: `(memory, params) -> memory`, the memory with the keys that parameters give, pure; None if it has no keys.
         init: the parameters training starts from, with those added that only this objective needs.
-        fit: replaces some of these by what is computed from the data before the first step, of the same shapes: `params -> params`.
+        fit: `params -> params` of the same shapes, some of them computed from the data. Called once, outside jit and in every process,
+            before the first step and not when a run goes on; None if there is nothing to compute.
         check_init: raises InputError if the parameters training starts from do not fit; takes them and the lineage of the run
             that left them, {} if none did.
         predict: `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, what the model predicts for each row of a batch, without
@@ -49,7 +50,7 @@ class Task:
     memory: Any = None
     refresh: Callable | None = None
     init: Callable = lambda params: params
-    fit: Callable = lambda params: params
+    fit: Callable | None = None
     check_init: Callable = lambda params, lineage: None
     predict: Callable | None = None
 

@@ -5,6 +5,7 @@ import functools
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
@@ -32,7 +33,7 @@ _QUERYING = (
     'score_gold',
 )
 
-# How often the name of each entity is read for the row of E that it begins with, in another question each time.
+# How often the name of each entity is read for the row of E that it begins with, in a question drawn at random each time.
 _READINGS = 2
 
 # Weight of the relation penalty, a relative squared error; L_el starts at log(num_entities).
@@ -92,11 +93,12 @@ class LinkNames(LanguageModelObjective):
             trainable=self.trainable,
             lineage=self.lineage(**identify_memory(memory), **changes) | dict.fromkeys(_QUERYING),
             init=functools.partial(self.init, encoder),
-            fit=functools.partial(self.read_names, encoder, source),
+            fit=functools.partial(self.fit_to_names, encoder, source),
             check_init=functools.partial(self.check_init, memory),
         )
 
     def init(self, encoder, params):
+        """See `Task.init` and `topic_scale`."""
         params = super().init(encoder, params)
         if self.topic_scale is None:
             return params
@@ -107,14 +109,20 @@ class LinkNames(LanguageModelObjective):
         }
         return {**params, 'follower': {**params['follower'], **scaled}}
 
-    def read_names(self, encoder, source: NameSource, params):
+    def fit_to_names(self, encoder, source: NameSource, params):
         """Parameters with E, W_e and W_f made of what the encoder reads in names."""
         tokens, start, entity = source.readings(_READINGS)
         inside, top = read_names(encoder, params['encoder'], tokens, start, self.entity_layer, source.length, source.special)
+        if not (np.isfinite(inside).all() and np.isfinite(top).all()):
+            raise InputError('what the encoder reads in names is not finite: start from another one')
         table = rows_of_states(top, entity, source.num_entities, encoder.entity_dim)
         reader = lambda states: {'kernel': linear_reader(states, table[entity])}
         fitted = {**params, 'entity_table': table, 'encoder': {**params['encoder'], 'w_e': reader(top)}}
-        return {**fitted, 'lm': {**params['lm'], 'w_f': reader(inside)}} if self.entity_layer else fitted
+        if not self.entity_layer:
+            return fitted
+        # The states are those of an entity memory that changes nothing; W_b, if it was trained, read rows of another E.
+        w_b = {'kernel': jnp.zeros_like(params['lm']['w_b']['kernel'])}
+        return {**fitted, 'lm': {**params['lm'], 'w_f': reader(inside), 'w_b': w_b}}
 
     def located(self, folder):
         objective: Any = super().located(folder)
