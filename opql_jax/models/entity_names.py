@@ -96,7 +96,8 @@ def rows_of_states(states: np.ndarray, entity: np.ndarray, num_entities: int, di
         np.add.at(rows, entities, (part - mean) @ project)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     # Of names that are read as the mean of all, which has no direction, the rows are random.
-    rows = np.where(lengths > 1e-6 * lengths.max(), rows, np.random.default_rng(1).standard_normal(rows.shape))
+    without = np.flatnonzero(lengths[:, 0] <= 1e-6 * lengths.max())
+    rows[without] = np.random.default_rng(1).standard_normal((len(without), dim))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 

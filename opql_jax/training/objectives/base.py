@@ -36,7 +36,7 @@ class Task:
         refresh: `(memory, params) -> memory`, the memory with the keys that parameters give, pure; None if it has no keys.
         init: the parameters training starts from, with those added that only this objective needs.
         fit: `params -> params` of the same shapes, some of them computed from the data. Called once, outside jit and in every process,
-            before the first step and not when a run goes on; None if there is nothing to compute.
+            before the first step; None if there is nothing to compute.
         check_init: raises InputError if the parameters training starts from do not fit; takes them and the lineage of the run
             that left them, {} if none did.
         predict: `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, what the model predicts for each row of a batch, without

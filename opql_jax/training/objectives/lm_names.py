@@ -46,8 +46,8 @@ class LinkNames(LanguageModelObjective):
 
     Which entity a mention means comes first: until that is known, a query asks about the wrong entity, and beside the other losses
     it is learnt many times more slowly. E begins with rows of what the encoder reads in names, in the place of those that training starts
-    from, which the text taught (most entities are mentioned too rarely for that), and W_e and W_f with maps to these rows
-    (`models.entity_names`). Keys of the memory follow E, but a memory with entities that were injected later cannot be queried, as their
+    from, which the text taught (most entities are mentioned too rarely for that), W_e and W_f with maps to these rows
+    (`models.entity_names`), and W_b, which reads rows of E, with zeros. Keys of the memory follow E, but a memory with entities that were injected later cannot be queried, as their
     rows are fitted to the E it was built with. The memory, if there is one, is not queried, and the follower stays as it was. The transformer is
     trained, and would read other relations in the end: with `relations_of` a penalty keeps those of the questions close to a teacher's.
 
