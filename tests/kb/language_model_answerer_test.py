@@ -24,13 +24,11 @@ from opql_jax.kb.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
-from opql_jax.models import entity_names
 from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.checkpoints import CheckpointError
-from opql_jax.training.objectives import lm_names
 
 import tiny_training
 
@@ -271,25 +269,6 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         return metrics['L_el_accuracy'], metrics['L_el_inside_accuracy']
 
     assert min(linked(started)) > 0.5 > 5 * max(linked(given))
-
-    source = names.source(world.prepared)
-    inside, top = np.random.default_rng(0).standard_normal((2, 2 * source.num_entities, encoder.hidden_size)).astype(np.float32)
-    layers = []
-    with monkeypatch.context() as patch:
-        states = lambda encoder, params, tokens, start, num_lower, *more: layers.append(num_lower) or (inside, top)
-        patch.setattr(lm_names, 'read_names', states)
-        fitted = names.fit_to_names(encoder, source, given)
-        of_both = np.tile(np.arange(source.num_entities), 2)
-        table = entity_names.rows_of_states(top, of_both, source.num_entities, encoder.entity_dim)
-        np.testing.assert_array_equal(fitted['entity_table'], table)
-        for states_of, map_of in ((top, fitted['encoder']['w_e']), (inside, fitted['lm']['w_f'])):
-            np.testing.assert_array_equal(map_of['kernel'], entity_names.linear_reader(states_of, table[of_both]))
-        without = dataclasses.replace(names, entity_layer=0).fit_to_names(encoder, source, given)
-        np.testing.assert_array_equal(without['lm']['w_f']['kernel'], given['lm']['w_f']['kernel'])
-        assert layers == [1, 0]
-        top[3] = np.nan
-        with pytest.raises(InputError, match='is not finite'):
-            names.fit_to_names(encoder, source, given)
 
     trained = dict(zip(('w_q', 'w_k'), np.random.default_rng(0).standard_normal((2, 16, 16))))
     scaled = dataclasses.replace(names, topic_scale=30.0)
