@@ -6,7 +6,6 @@ back to.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -106,10 +105,14 @@ def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     What it gives is `SHARPNESS` long where it is right.
     """
-    products: Any = sum(part.T @ part for part in (part.astype(np.float64) for part in _parts(states)))
-    wanted = sum(part.astype(np.float64).T @ part_rows for part, part_rows in zip(_parts(states), _parts(rows)))
-    penalty = max(_RIDGE * np.trace(products) / len(products), np.finfo(np.float64).tiny) * np.eye(len(products))
-    return (SHARPNESS * np.linalg.solve(products + penalty, wanted)).astype(np.float32)
+    hidden, dim = states.shape[1], rows.shape[1]
+    products, wanted = np.zeros((hidden, hidden)), np.zeros((hidden, dim))
+    for part, rows_of_part in zip(_parts(states), _parts(rows)):
+        part = part.astype(np.float64)
+        products += part.T @ part
+        wanted += part.T @ rows_of_part
+    penalty = max(_RIDGE * np.trace(products) / hidden, np.finfo(np.float64).tiny)
+    return (SHARPNESS * np.linalg.solve(products + penalty * np.eye(hidden), wanted)).astype(np.float32)
 
 
 def _parts(array: np.ndarray) -> Iterator[np.ndarray]:

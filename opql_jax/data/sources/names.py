@@ -55,14 +55,15 @@ class NameSource(Source):
         """
         rng = np.random.default_rng(times)
         entity = np.tile(np.arange(self.num_entities), times)
-        marked = [self._input(e, rng) for e in entity.tolist()]
         shortest = min(self._questions, key=lambda question: len(question[0]) - question[2] + question[1])
-        marked = [
-            text if len(text.tokens) <= self.length else self._input(e, rng, shortest)
-            for text, e in zip(marked, entity.tolist())
-        ]
-        start = np.array([min(int(text.starts[0]), self.length - 1) for text in marked])
-        return [text.tokens[: self.length] for text in marked], start, entity
+        tokens, start = [], np.zeros(len(entity), np.int32)
+        for i, e in enumerate(entity.tolist()):
+            marked = self._input(e, rng)
+            if len(marked.tokens) > self.length:
+                marked = self._input(e, rng, shortest)
+            tokens.append(marked.tokens[: self.length])
+            start[i] = min(int(marked.starts[0]), self.length - 1)
+        return tokens, start, entity
 
     def _input(self, entity, rng, question=None):
         text, start, end = question or self._questions[rng.integers(len(self._questions))]

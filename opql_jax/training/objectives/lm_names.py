@@ -45,11 +45,13 @@ class LinkNames(LanguageModelObjective):
     """L_el alone, over questions in which names of entities stand in the places of the topics.
 
     Which entity a mention means comes first: until that is known, a query asks about the wrong entity, and beside the other losses
-    it is learnt many times more slowly. E begins with rows of what the encoder reads in names, in the place of those that training starts
-    from, which the text taught (most entities are mentioned too rarely for that), W_e and W_f with maps to these rows
-    (`models.entity_names`), and W_b, which reads rows of E, with zeros. Keys of the memory follow E, but a memory with entities that were injected later cannot be queried, as their
-    rows are fitted to the E it was built with. The memory, if there is one, is not queried, and the follower stays as it was. The transformer is
-    trained, and would read other relations in the end: with `relations_of` a penalty keeps those of the questions close to a teacher's.
+    it is learnt many times more slowly. The memory, if there is one, is not queried, and the follower is not trained. The transformer is,
+    and would read other relations in the end: with `relations_of` a penalty keeps those of the questions close to a teacher's.
+
+    E begins with rows of what the encoder reads in names, in the place of those that training starts from, which the text taught: most
+    entities are mentioned too rarely for that. W_e and W_f begin with maps to these rows (`models.entity_names`), and W_b, which reads rows
+    of E, with zeros. Keys of the memory follow E, but a memory with entities that were injected later cannot be queried, as their rows are
+    fitted to the E it was built with.
 
     Attributes:
         questions: a question file; of those with one topic its place is used, and nothing else.
@@ -110,7 +112,7 @@ class LinkNames(LanguageModelObjective):
         return {**params, 'follower': {**params['follower'], **scaled}}
 
     def fit_to_names(self, encoder, source: NameSource, params):
-        """Parameters with E, W_e and W_f made of what the encoder reads in names."""
+        """Parameters with E, W_e and W_f made of what the encoder reads in names, and W_b of zeros."""
         tokens, start, entity = source.readings(_READINGS)
         inside, top = read_names(encoder, params['encoder'], tokens, start, self.entity_layer, source.length, source.special)
         if not (np.isfinite(inside).all() and np.isfinite(top).all()):
