@@ -83,7 +83,12 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(command=function)
         command.add_argument('--out', help='folder that receives everything (default: runs/ and the group of the recipe)')
         command.add_argument('--data', help='folder of the data sets (default: ../shared/data)')
-        command.add_argument('--seed', type=int, default=0, help='of the parameters and the order of the batches')
+        command.add_argument(
+            '--seed',
+            type=int,
+            default=0,
+            help='of the parameters, the order of the batches and what is drawn, such as questions that are held out',
+        )
         command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
         command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')
         command.add_argument('--documents', type=int, default=2000, help='size of a generated world')

@@ -33,14 +33,20 @@ def metaqa_questions(options: Options, system: str, hops: int = 2) -> list[Step 
     ]
 
 
-def split_fifths(source: str, folder: str) -> None:
+def split_fifths(source: str, folder: str, seed: int) -> None:
     """Writes every fifth line of a file to dev.jsonl of a folder, the others to train.jsonl.
+
+    Args:
+        source: the file.
+        folder: that both are written to.
+        seed: the lines for evaluation are those whose number, counted from 1, leaves the same remainder when divided by 5. So five
+            seeds in a row ask every question once, and each of two seeds adds questions to those that the other was scored on.
 
     Raises:
         InputError: one of them is there with another content.
     """
     lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
-    parts = {'train': [line for i, line in enumerate(lines, 1) if i % 5], 'dev': lines[4::5]}
+    parts = {'train': [line for i, line in enumerate(lines, 1) if (i - seed) % 5], 'dev': lines[(seed - 1) % 5 :: 5]}
     contents = {pathlib.Path(folder, f'{name}.jsonl'): b''.join(kept) for name, kept in parts.items()}
     for path, content in contents.items():
         if path.exists() and path.read_bytes() != content:
@@ -53,7 +59,7 @@ def split_fifths(source: str, folder: str) -> None:
 
 def webqsp(options: Options, system: str, max_pairs: int | None = None, released: bool = False) -> list[Step | Function]:
     """WebQuestionsSP over Wikispeedia: trained on four fifths of its training questions, asked the rest, before and after an injection."""
-    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts', 'seed': options.seed}
     parts = {part: f'{{out}}/parts/{part}.jsonl' for part in ('train', 'dev')}
     split = Function('parts', split_fifths, source, 'parts')
     return over_wikispeedia(options, system, 'webqsp_lines', parts, [split], max_pairs, released=released)

@@ -12,7 +12,7 @@ def opql_lm(options: Options) -> list[Step | Function]:
 
     The dump (`wikipedia/`) and a BERT-base of Hugging Face (`bert-base-uncased/`) are the user's own.
     """
-    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts'}
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts', 'seed': options.seed}
     bert = options.file('bert-base-uncased')
     questions = {part: f'{{out}}/questions/{part}.jsonl' for part in ('train', 'dev')}
     return [

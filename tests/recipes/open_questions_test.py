@@ -20,20 +20,21 @@ def source(tmp_path):
     return path
 
 
-def test_every_fifth_line_is_for_evaluation(source, tmp_path):
-    split_fifths(str(source), str(tmp_path / 'parts'))
-    dev, train = ((tmp_path / f'parts/{name}.jsonl').read_bytes() for name in ('dev', 'train'))
-    assert dev == LINES[4] + LINES[9]
-    assert train == b''.join(LINES[:4] + LINES[5:9] + LINES[10:])
+@pytest.mark.parametrize('seed', range(7))
+def test_every_fifth_line_is_for_evaluation_which_one_is_drawn_by_the_seed(seed, source, tmp_path):
+    split_fifths(str(source), str(tmp_path), seed)
+    dev, train = ((tmp_path / f'{name}.jsonl').read_bytes() for name in ('dev', 'train'))
+    assert dev == b''.join(line for number, line in enumerate(LINES, 1) if number % 5 == seed % 5)
+    assert train == b''.join(line for line in LINES if line not in dev)
 
 
 def test_a_killed_run_is_completed_by_the_next_and_leaves_nothing(source, tmp_path):
-    split_fifths(str(source), str(tmp_path / 'whole'))
+    split_fifths(str(source), str(tmp_path / 'whole'), 0)
     parts = tmp_path / 'parts'
     parts.mkdir()
     (parts / 'train.jsonl').write_bytes((tmp_path / 'whole/train.jsonl').read_bytes())
     (parts / '.dev.jsonl.123.partial').write_bytes(b'half')
-    split_fifths(str(source), str(parts))
+    split_fifths(str(source), str(parts), 0)
     assert {p.name: p.read_bytes() for p in parts.iterdir()} == {p.name: p.read_bytes() for p in (tmp_path / 'whole').iterdir()}
 
 
@@ -44,9 +45,9 @@ def test_files_of_somebody_else_are_neither_replaced_nor_removed(source, tmp_pat
         (folder / 'dev.jsonl').write_text('mine')
         (folder / 'notes.txt').write_text('mine')
     with pytest.raises(InputError, match='parts/dev.jsonl is in the way, and no part of .*questions.jsonl: move it elsewhere'):
-        split_fifths(str(source), str(parts))
+        split_fifths(str(source), str(parts), 0)
     (parts / 'dev.jsonl').unlink()
-    split_fifths(str(source), str(parts))
+    split_fifths(str(source), str(parts), 0)
     assert {path.name for path in parts.iterdir()} == {'dev.jsonl', 'train.jsonl', 'notes.txt'}
     assert {path.name: path.read_text() for path in beside.iterdir()} == {'dev.jsonl': 'mine', 'notes.txt': 'mine'}
 
