@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.core.progress import logged
 from opql_jax.data import batching
 from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.models.bulk_encoding import BatchedEncoder, Batching
@@ -64,8 +65,15 @@ def read_names(
 
     states = np.empty((len(tokens), 2, encoder.hidden_size), np.float32)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    for chosen, found in BatchedEncoder(read, params, Batching((length,)))(lengths, make_batch):
-        states[chosen] = found
+    encode = BatchedEncoder(read, params, Batching((length,)))
+
+    def stored():
+        for chosen, found in encode(lengths, make_batch):
+            states[chosen] = found
+            yield chosen
+
+    for _ in logged(stored(), len(tokens), 'names read'):
+        pass
     return states[:, 0], states[:, 1]
 
 

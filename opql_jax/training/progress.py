@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 
 # Seconds after which a line says how far a run has come, although no report is due: a step may take longer than that.
 SILENCE = 30.0
+# Steps that devices may still have before them: one more keeps them from idling, while a run that is asked to stop, or to say how far it
+# is, has to wait for all of them. Left to itself, JAX would queue 32 on a CPU, of some seconds each in a large model.
+QUEUED_STEPS = 2
 
 
 class TrainingError(InputError):
@@ -36,7 +39,7 @@ class Progress:
 
         steps_per_second, sequences_per_second: a sequence is a row of tokens; all processes together.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a batch, while devices may have
-            been at work on earlier ones; and in which the state was written, before the window's first step.
+            been at work on earlier ones; and in which the state was written and scored, before the window's first step.
         tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`, forward and backward, with padding, as if
             every layer was trained and the last one was computed at the two markers and one mention: too much where layers are
             frozen, too little where more is read, as by language models.
@@ -101,6 +104,9 @@ class Progress:
 
     def start_step(self, step: int, batch) -> None:
         """Before step `step` (from 0) on a batch of this process."""
+        if self._metrics and time.monotonic() - self._said >= SILENCE:
+            metrics = {name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()}
+            self._say(step, (step - self._since) / (time.monotonic() - self._time - self._seconds['checkpoint']), metrics)
         shapes = [np.shape(array) for name, array in named_leaves(batch).items() if name.endswith('tokens')]
         self._sequences += distributed.process_count() * sum(n for n, _ in shapes)
         counted = sum(flops.encoder_flops(self._encoder, shape) for shape in shapes)
@@ -111,15 +117,13 @@ class Progress:
             jax.profiler.start_trace(folder.name)
 
     def end_step(self, step: int, metrics) -> None:
-        """After step `step`, whose metrics may still be being computed."""
+        """After step `step` was queued; waits until at most `QUEUED_STEPS` are left to the devices."""
         self._metrics.append((step, metrics))
+        if len(self._metrics) > QUEUED_STEPS:
+            jax.block_until_ready(self._metrics[-1 - QUEUED_STEPS])
         if self._trace and step + 1 == self._traced[-1]:
             jax.block_until_ready(metrics)
             self._stop_trace(self._trace)
-        if time.monotonic() - self._said >= SILENCE:
-            values = {name: float(value) for name, value in jax.device_get(metrics).items()}
-            done = step + 1
-            self._say(done, (done - self._since) / (time.monotonic() - self._time - self._seconds['checkpoint']), values)
 
     def report(self, done: int) -> dict:
         """Waits for the steps since the last report, checks that they are finite, and reports the means of their metrics.

@@ -238,7 +238,9 @@ def train(
                     with progress.timed('checkpoint'), preemption.saving():
                         save(done)
                     if on_checkpoint and not stop:
-                        progress.write(done, on_checkpoint(done))
+                        with progress.timed('checkpoint'):
+                            scores = on_checkpoint(done)
+                        progress.write(done, scores)
                 elif done % config.log_every == 0:
                     last = progress.report(done) or last
                 if stop and done < config.num_steps:
