@@ -31,7 +31,7 @@ def lm_world(options: Options, system: str) -> list[Step | Function]:
     world = {'directory': '{out}/world', 'seed': options.world_seed, 'num_documents': options.documents}
     steps: list[Step | Function] = [
         Function('world', write_lm_world, world, 'world'),
-        prepared('text', 'train', QUESTIONS='{out}/world/linked'),
+        prepared('text', 'train', QUESTION_FOLDER='{out}/world/linked'),
         train('entities', gin('entities'), options),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         # The questions that are trained on say what a topic's relations are: they are aligned with the text, by the names in them.

@@ -42,7 +42,7 @@ class Folder:
         return self.jsonl(ENTITIES=self.file('e.jsonl', *first, *({'id': name} for name in names)))
 
     def with_questions(self, *lines):
-        return self.jsonl(QUESTIONS=self.file('questions/train.jsonl', *lines).parent)
+        return self.jsonl(QUESTION_FOLDER=self.file('questions/train.jsonl', *lines).parent)
 
     def slot_filling(self, *documents, **flags):
         """Prepares documents in the form of DocRED."""
@@ -171,7 +171,7 @@ def test_names_longer_than_a_passage_do_not_stop_the_run(binaries, folder):
         lambda f: f.with_entities({'id': 'x', 'aliases': 'up'}),
         r'e\.jsonl: .* line 1: aliases: expected a list of strings',
     ),
-    no_question_files=(lambda f: f.jsonl(QUESTIONS='/none'), '/none: no question file such as /none/train.jsonl'),
+    no_question_files=(lambda f: f.jsonl(QUESTION_FOLDER='/none'), '/none: no question file such as /none/train.jsonl'),
     a_question_with_a_topic_past_its_end=(
         lambda f: f.with_questions({**QUESTION, 'id': 'p'}, {**QUESTION, 'topics': [[9, 99]]}),
         r'questions/train\.jsonl: .* line 2: topics\[0\]: \[9, 99\) marks no text',
@@ -185,7 +185,7 @@ def test_names_longer_than_a_passage_do_not_stop_the_run(binaries, folder):
         r'questions/train\.jsonl: .* line 2: not a JSON value that can be read \(nested too deeply\)',
     ),
     an_undecodable_question=(
-        lambda f: f.jsonl(QUESTIONS=f.bytes('questions/train.jsonl', b'{"id": 1, "question": "who \xff"}').parent),
+        lambda f: f.jsonl(QUESTION_FOLDER=f.bytes('questions/train.jsonl', b'{"id": 1, "question": "who \xff"}').parent),
         r'questions/train\.jsonl: line 1: not UTF-8',
     ),
     half_a_character_in_a_question=(
@@ -193,7 +193,7 @@ def test_names_longer_than_a_passage_do_not_stop_the_run(binaries, folder):
         r'questions/train\.jsonl: line 1: question: code point 4 is half of a surrogate pair',
     ),
     questions_in_UTF16=(
-        lambda f: f.jsonl(QUESTIONS=f.bytes('questions/train.jsonl', '{}'.encode('utf-16')).parent),
+        lambda f: f.jsonl(QUESTION_FOLDER=f.bytes('questions/train.jsonl', '{}'.encode('utf-16')).parent),
         r'questions/train\.jsonl: this is UTF-16: convert it \(iconv',
     ),
     entities_in_UTF16=(

@@ -98,7 +98,7 @@ def prepare(root, corpus, output=None, *flags):
         'prepare',
         '--gin_file=gin/data/jsonl.gin',
         f'--gin.CORPUS={root / corpus}.jsonl',
-        f'--gin.QUESTIONS={root / "questions"}',
+        f'--gin.QUESTION_FOLDER={root / "questions"}',
         f'--gin.KB={root}',
         f'--gin.TEXT={output or corpus}',
         *flags,

@@ -96,7 +96,7 @@ GIN = {
     ),
     'runs/text_relations': (
         'train',
-        f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS=0 --gin.PAIRS=2 --gin.BERT=None'
+        f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS_PER_BATCH=0 --gin.PAIRS_PER_BATCH=2 --gin.BERT=None'
         ' --gin.objectives.TextRelations.unrelated=0',
         ['question_tokens  (4, 32)', 'first  (8, 2)', 'TextRelations.rows_per_label = 4', 'TrainConfig.warmup_steps = 40'],
     ),
