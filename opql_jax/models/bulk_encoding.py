@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.progress import logged
 from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
@@ -110,6 +111,11 @@ class BatchedEncoder:
             start += batches * size
 
 
+def rows_of_batch(batch: tuple[np.ndarray, np.ndarray]) -> int:
+    """How many rows a batch of `BatchedEncoder` has."""
+    return len(batch[0])
+
+
 def _finished(rows, results):
     return rows, np.asarray(results)[: len(rows)]
 
@@ -151,7 +157,8 @@ class MarkedPairEncoder:
         texts = self._source.records.read(passages)
         marked = markup.MarkedPairs(texts, passage, topic, target, self._source.special, self._masked)
         relations = np.empty((len(rows), self._relation_dim), np.float32)
-        for batch_rows, found in self.batched(marked.lengths, marked.batch):
+        batches = self.batched(marked.lengths, marked.batch)
+        for batch_rows, found in logged(batches, len(rows), 'pairs encoded', rows_of_batch):
             relations[batch_rows] = found
         return relations
 
@@ -222,7 +229,9 @@ class SpanPairEncoder:
             return tokens, first, last
 
         lengths = np.array([len(text.tokens) for text in texts], np.int64)
-        for chosen, spans in self.batched(lengths, make_batch):
+        # For a memory it is most of the work, and comes before the first pair.
+        batches = self.batched(lengths, make_batch)
+        for chosen, spans in logged(batches, len(passages), 'passages encoded', rows_of_batch):
             for i, spans_of_passage in zip(chosen, spans):
                 first, end = self._first_mention[passages[i] : passages[i] + 2]
                 self._spans[first:end] = spans_of_passage[: end - first]

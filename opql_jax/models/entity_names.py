@@ -13,7 +13,7 @@ import numpy as np
 from opql_jax.core.progress import logged
 from opql_jax.data import batching
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.models.bulk_encoding import BatchedEncoder, Batching
+from opql_jax.models.bulk_encoding import BatchedEncoder, Batching, rows_of_batch
 from opql_jax.models.encoder import RelationEncoder
 
 # Added to the variance of each direction, as a part of the mean variance: directions in which states hardly differ are not blown up.
@@ -65,15 +65,9 @@ def read_names(
 
     states = np.empty((len(tokens), 2, encoder.hidden_size), np.float32)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    encode = BatchedEncoder(read, params, Batching((length,)))
-
-    def stored():
-        for chosen, found in encode(lengths, make_batch):
-            states[chosen] = found
-            yield chosen
-
-    for _ in logged(stored(), len(tokens), 'names read'):
-        pass
+    batches = BatchedEncoder(read, params, Batching((length,)))(lengths, make_batch)
+    for chosen, found in logged(batches, len(tokens), 'names read', rows_of_batch):
+        states[chosen] = found
     return states[:, 0], states[:, 1]
 
 

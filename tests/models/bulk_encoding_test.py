@@ -1,5 +1,7 @@
 """Encoding many pairs: the relations are those of the rows one by one, on any number of devices."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -117,6 +119,16 @@ def test_batch_size_and_buckets_change_rounding_only(folder, pair_encoding, rows
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):
     with pytest.raises(InputError, match=r'a row of \d+ tokens exceeds the longest bucket 24'):
         make(folder, pair_encoding, lengths=(16, 24))[0](rows)
+
+
+def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, caplog):
+    """A shard of a memory may take long: that it is done is too little to say."""
+    encode = make(folder, pair_encoding)[0]
+    with caplog.at_level(logging.INFO, 'opql_jax'):
+        encode(rows)
+    passages = len(np.unique(encode._source.pairs['passage'][rows]))
+    told = f'{len(rows)}/{len(rows)} pairs' if pair_encoding == 'marked_pair' else f'{passages}/{passages} passages'
+    assert caplog.messages[-1].startswith(f'{told} encoded  ')
 
 
 def test_an_unknown_pair_encoding_is_refused():
