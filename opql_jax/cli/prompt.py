@@ -148,7 +148,8 @@ class Prompt:
         except EOFError:  # Ctrl-D
             said = ''
         if said.strip().lower() in ('y', 'yes'):
-            print_lines(f'  {self._in_thread(remove_text, folder.path, sentences=[sentence])}')
+            # No more than was shown: a passage may have a part of a very long sentence only.
+            print_lines(f'  {self._in_thread(remove_text, folder.path, sentences=[sentence], whole=True)}')
             self._take_newest()
 
     def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:

@@ -95,6 +95,6 @@ def _edited(tokens, hidden, starts, ends, special):
         out.append(special.r1)
     out.append(special.sep)
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
-    places = [where.get(int(start), r1[int(end)]) for start, end in zip(starts, ends)]
+    places = [where[int(start)] if start < end else r1[int(end)] for start, end in zip(starts, ends)]
     array = lambda values: np.array(values, np.int32)
     return LMInput(array(out), array(places), array([r1[int(end)] for end in ends]), r2)

@@ -82,9 +82,19 @@ class Answer(WeightedEntities):
         return None if self.probabilities is None else bool((self.probabilities[:1] >= SURE).any())
 
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
-        entity = self.kb.vocab.id(entity) if isinstance(entity, str) else entity
+        entity = self._named(entity) if isinstance(entity, str) else entity
         found = [self._path(hops, place) for hops in self.traces if hops for place in self._places(hops[-1], entity)[:most]]
         return sorted(found, key=lambda path: -path[-1].weight)
+
+    def _named(self, name: str) -> int:
+        """The entity of a key or name; of several that have it the one that is an answer."""
+        vocab = self.kb.vocab
+        means = [vocab.id_of_key[name]] if name in vocab.id_of_key else self.kb.linker.meanings(name)
+        means = [entity for entity in means if entity in self.entities] or means
+        if len(means) > 1:
+            keys = ', '.join(shown(vocab.keys[entity]) for entity in means)
+            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of {keys}')
+        return means[0] if means else vocab.id(name)  # which names the nearest
 
     def _places(self, hop: Hop, target: int) -> np.ndarray:
         """Where among the entries of a hop those of a target are."""

@@ -29,9 +29,8 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import PlainText, document_from_record, documents_from_records, link_names
 from opql_jax.datasets.stored_text import StoredText
-from opql_jax.kb.forget_sentences import find_sentences, without
+from opql_jax.kb.forget_sentences import find_entities, find_sentences, without
 from opql_jax.kb.index_text import CACHE, ENCODER, Parts, make_parts
-from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval import index as retrieval_index
@@ -91,7 +90,9 @@ class Change:
         documents = documents_from_records(sources)
         if paths := tuple(source for source in sources if not isinstance(source, dict)):
             documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(self._folder / REJECTED)
-        texts = {document.text for document in self.documents.values()}
+        # Without those that lose their place: a text may come back under another id.
+        gone = {document.id: document.text for document in documents} if replace else {}
+        texts = {document.text for id, document in self.documents.items() if gone.get(id, document.text) == document.text}
         for document in documents:
             before = self.documents.get(document.id)
             if document == before or (before is None and document.text in texts):
@@ -117,7 +118,7 @@ class Change:
 
         Args:
             document: ids of documents.
-            entity: names or keys of entities, as in `VirtualKB.entity`.
+            entity: names or keys of entities, as in `VirtualKB.entity`, of the documents as the change has left them so far.
             sentence: sentences as answers show them, wherever they stand; or words that only one sentence has, which is then forgotten.
             whole: whether only whole sentences are meant, no words of one.
 
@@ -134,26 +135,19 @@ class Change:
             self.removed += 1
         names, sentences = _several(entity), _several(sentence)
         if names or sentences:
-            self._forget(self._keys(names), sentences, whole)
+            self._forget(names, sentences, whole)
 
-    def _keys(self, names: Sequence[str]) -> set[str]:
-        """The keys of entities by their names, which mean what they mean in a query."""
-        if not names:
-            return set()
-        with VirtualKB.open(self._folder) as kb:
-            return {kb.vocab.keys[entity] for name in names for entity in kb.entity(name).entities}
-
-    def _forget(self, keys: set[str], sentences: Sequence[str], whole: bool) -> None:
-        if not self.documents:
-            return
-        _, linked = link_names(
+    def _forget(self, names: Sequence[str], sentences: Sequence[str], whole: bool) -> None:
+        self.check_some_left()
+        # What a name means may have changed with documents that this change has added or removed before.
+        vocab, linked = link_names(
             [*self.documents.values()],
             self._folder / CACHE,
             'the text',
             processes=self._processes,
             map_batches=self._map_batches,
         )
-        named = find_sentences(linked, sentences, whole)
+        keys, named = find_entities(vocab, linked, names), find_sentences(linked, sentences, whole)
         for document in linked:
             rest = without(document, keys, named.get(document.id, set()))
             if rest == document.text:
@@ -247,11 +241,13 @@ def remove_text(
     documents: Collection[str] = (),
     entities: Collection[str] = (),
     sentences: Collection[str] = (),
+    *,
+    whole: bool = False,
     **options,
 ) -> Change:
     """Forgets documents, entities and sentences of a knowledge base of plain text; see `Change.remove`, and `change` for the options."""
     with change(kb, **options) as changed:
-        changed.remove(document=documents, entity=entities, sentence=sentences)
+        changed.remove(document=documents, entity=entities, sentence=sentences, whole=whole)
     return changed
 
 

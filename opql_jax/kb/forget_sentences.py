@@ -1,4 +1,4 @@
-"""What of a linked document is forgotten: sentences that are named, and those that mention entities."""
+"""What of linked documents is forgotten: sentences that are named, and those that mention entities."""
 
 import collections
 import itertools
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.splitting import title_before
 
@@ -32,6 +34,34 @@ def without(document: Document, keys: set[str], named: set[_Span]) -> str:
         for start, end in _sentences(document)
         if (start, end) not in named and not any(first < end and start < last for first, last in gone)
     ).strip()
+
+
+def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequence[str]) -> set[str]:
+    """The keys of entities by their keys or names, which mean what they mean in a query.
+
+    Raises:
+        InputError: an unknown name, with the nearest ones; one that several entities have, with a sentence about each.
+    """
+    keys, linker = set(), QuestionLinker(vocab) if names else None
+    for name in names:
+        means = [vocab.id_of_key[name]] if name in vocab.id_of_key else linker.meanings(name)
+        if len(means) > 1:
+            own = {e: vocab.names[e] if linker.meanings(vocab.names[e]) == [e] else vocab.keys[e] for e in means}
+            several = '\n'.join(f'  {shown(own[e])} ({vocab.kinds[e]}): {_about(vocab.keys[e], documents)}' for e in means)
+            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{several}')
+        keys.add(vocab.keys[means[0] if means else vocab.id(name)])  # which names the nearest
+    return keys
+
+
+def _about(key: str, documents: Sequence[Document]) -> str:
+    """The first sentence of a document about an entity, or else one that mentions it."""
+    for document in documents:
+        if document.title_entity == key:
+            start, end = _sentences(document)[0]
+            return document.text[start:end].strip()
+    places = ((d, mention.start) for d in documents for mention in d.mentions or () if mention.entity == key)
+    document, place = next(places)
+    return next(document.text[start:end].strip() for start, end in _sentences(document) if place < end)
 
 
 def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:

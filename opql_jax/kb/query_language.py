@@ -39,7 +39,7 @@ WORDS: /{tree.WORD.replace('/', chr(92) + '/')}(?:\s+{tree.WORD.replace('/', chr
 STRING: /"(?:[^"\\]|\\.)+"/s
 FIELD: "kind" | "entity"
 _TOP: /top(?=\s+\d+\s*(?:\)|$))/
-COUNT: /[1-9]\d*/
+COUNT: /[1-9]\d{{0,8}}(?!\d)/
 %ignore /\s+/
 """
 
@@ -50,7 +50,7 @@ _EXPECTED = {
     'FIELD': 'kind or entity',
     'EQUAL': '=',
     'RSQB': ']',
-    'COUNT': 'a number from 1',
+    'COUNT': 'a number from 1 to 999999999',
     'DOT': 'an operator',
     'RPAR': ')',
 }

@@ -74,7 +74,8 @@ class SetEvaluator:
             return self._paths_of_hop(query, entity, most)
         if isinstance(query, tree.Combined):
             left = self.paths(query.left, entity, most)
-            return left if query.operator == '-' else [*left, *self.paths(query.right, entity, most)]
+            both = left if query.operator == '-' else [*left, *self.paths(query.right, entity, most)]
+            return sorted(both, key=lambda path: -path[-1].weight if path else -1.0)
         (members,) = query.parts
         return self.paths(members, entity, most)
 

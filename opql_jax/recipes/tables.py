@@ -163,7 +163,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         The file written.
 
     Raises:
-        InputError: a step is not done.
+        InputError: a step is not done, or was run with other options.
     """
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     for step in recipe.build(options):
@@ -171,6 +171,10 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         if not path.exists():
             raise InputError(f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first')
         last = record.read(path)
+        if last['command'] != step.command(str(out)):
+            raise InputError(
+                f'{recipe.name}: step {step.name} was run with other settings: give --seed, --percent, --data and the like as to `run`'
+            )
         seconds += last['seconds']
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']
@@ -181,8 +185,13 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
     group, _, row = recipe.name.partition('/')
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'
     row = f'{row}-seed-{options.seed}'.removeprefix('-') if options.seed or not row else row
+    world = ''.join(
+        f' --{name.replace("_", "-")} {getattr(options, name)}'
+        for name in ('world_seed', 'documents')
+        if getattr(options, name) != getattr(Options, name)
+    )
     fields = {
-        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}',
+        'command': f'python -m opql_jax.recipes run {recipe.name} --seed {options.seed} --percent {options.percent:g}{world}',
         'percent': options.percent,
         'seed': options.seed,
         'seconds': round(seconds, 1),

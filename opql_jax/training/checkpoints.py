@@ -106,6 +106,11 @@ class Checkpoints:
 
     def _unreadable(self, step: int, error: Exception) -> CheckpointError:
         """What to say of a failure inside Orbax, which raises errors of any type, some of them pages long."""
+        if not (self.directory / str(step)).exists():
+            return CheckpointError(
+                f'checkpoint {self.directory / str(step)} was removed while it was read, by the training that goes on: use a newer one,'
+                ' or train with a larger keep_checkpoints'
+            )
         reason = str(error).split('\n')[0][:200]
         return CheckpointError(
             f'checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: {reason}). It is damaged or was written'

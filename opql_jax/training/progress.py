@@ -66,9 +66,8 @@ class Progress:
         self._trace_folder = files.path(workdir) / 'profile'
         self._trace: tempfile.TemporaryDirectory | None = None
         # What a killed run logged after its newest checkpoint comes again.
-        purge = start + 1 if start else None
         is_primary = distributed.is_primary()
-        self._writer = ScalarWriter(str(workdir), purge_step=purge) if is_primary else None
+        self._writer = ScalarWriter(str(workdir), purge_step=start + 1) if is_primary else None
         self._wandb = _start_wandb(config.wandb_project, workdir) if config.wandb_project and is_primary else None
         self._encoder, self._num_devices = encoder, num_devices
         self._metrics = []  # (step, metrics) since the last report

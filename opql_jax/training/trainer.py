@@ -114,7 +114,8 @@ def train(
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, such as to evaluate it; returns metrics, which are logged.
+        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not where the run is stopped; returns metrics,
+            which are logged.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -221,7 +222,8 @@ def train(
         searched, last = task.memory, {}
         with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
             for step in range(start, config.num_steps):
-                if refresh and (step == start or step % REFRESH_EVERY == 0):
+                # After a checkpoint too, so that a run that goes on from it has the same keys.
+                if refresh and (step == start or step % REFRESH_EVERY == 0 or step % config.checkpoint_every == 0):
                     searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
                     batch = next(batches)
@@ -237,7 +239,7 @@ def train(
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
                         save(done)
-                    if on_checkpoint and not stop:
+                    if on_checkpoint and (not stop or done == config.num_steps):  # of which nothing else would come
                         with progress.timed('checkpoint'):
                             scores = on_checkpoint(done)
                         progress.write(done, scores)
@@ -253,7 +255,10 @@ def train(
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if where parameters start is said twice, or not at all for an encoder that is not trained."""
+    """Raises TrainingError if a count cannot be, or where parameters start is said twice, or not at all for an encoder that is not trained."""
+    for name in ('num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'):
+        if (value := getattr(config, name)) is not None and value < 1:
+            raise TrainingError(f'{name}={value}: give at least 1')
     if not (config.init_from or config.bert_folder or objective.trainable('encoder/')):
         raise TrainingError('the encoder is not trained and starts from nothing: give init_from or bert_folder')
     if config.init_from and config.bert_folder:

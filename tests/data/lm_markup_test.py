@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from opql_jax.data import lm_markup
 from opql_jax.data.markup import TokenisedPassage
@@ -64,3 +64,13 @@ def test_a_question_ends_with_its_answer(text, mentions, words):
     assert ' '.join(names[t] for t in found.tokens.tolist()) == words
     assert [names[t] for t in found.tokens[found.starts].tolist()] == [text[s:e].split()[0] for s, e in mentions]
     assert found.tokens[found.r1].tolist() == [5] * len(mentions) and found.tokens[found.r2] == 6
+
+
+@pytest.mark.parametrize(('text', 'place'), [('who made \u200b heat', 9), ('who made \u200b', 9)])
+def test_a_topic_without_a_token_is_read_at_its_mark(text, place):
+    vocabulary = {w: 10 + i for i, w in enumerate('who made heat'.split())}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary | {'[UNK]': 1}, unk_token='[UNK]'))
+    tokenizer.normalizer = normalizers.Replace('\u200b', '')
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    found = lm_markup.mark_open_question(tokenizer, text, [(place, place + 1)], SPECIAL)
+    assert found.tokens[found.starts].tolist() == [5] == found.tokens[found.r1].tolist()

@@ -140,6 +140,36 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
     assert 'Per Georg Scheutz' in opql_jax.open(half).vocab.names
 
 
+@pytest.mark.parametrize('order', [('a/lord byron.txt', 'older'), ('older', 'a/lord byron.txt')])
+def test_a_text_that_moves_to_another_document_stays(half, order):
+    texts = {'a/lord byron.txt': 'Lord Byron lived in Venice.', 'older': documents(half)['a/lord byron.txt']}
+    moved = [{'id': id, 'title': 'Lord Byron', 'text': texts[id]} for id in order]
+    changed = add_text(half, moved, replace=True, processes=1)
+    assert str(changed) == '1 document added, 1 document replaced'
+    assert texts.items() <= documents(half).items()
+    assert str(add_text(half, [{**moved[0], 'id': 'again'}], replace=True)) == '1 was there already'
+
+
+def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
+    """A document that is added may give a name another meaning, or be the first to have it."""
+    kb, said = tmp_path / 'kb', 'Athens is the capital of Greece. Mary Stone wrote a poem in Athens.'
+    athens = {'id': 'a', 'title': 'Athens', 'text': f'{said} John Miller visited Athens in 1809.'}
+    index_text([athens], kb, processes=1)
+    with change(kb, processes=1) as changed:
+        text = 'John Miller (painter) was born in London in 1788. John Miller married Ann Milbanke.'
+        changed.add({'id': 'b', 'title': 'John Miller (painter)', 'text': text})
+        changed.add({'id': 'c', 'title': 'Oslo', 'text': 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.'})
+        changed.remove(entity=['John Miller', 'Peter Novak'])
+    assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
+
+
+def test_words_of_a_sentence_do_not_name_it_where_only_whole_ones_are_meant(half):
+    before = documents(half)
+    with pytest.raises(InputError, match="unknown sentence.*did you mean 'He died in Missolonghi in 1824.'"):
+        remove_text(half, sentences=['died in Missolonghi in 1824'], whole=True)
+    assert documents(half) == before
+
+
 def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
     changed = remove_text(half, entities=['Charles Babbage'], processes=1)
     assert (changed.removed, changed.cut) == (1, 1)  # its own document, and a sentence about Ada Lovelace

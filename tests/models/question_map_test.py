@@ -5,6 +5,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
+from opql_jax.models import question_map
 from opql_jax.models.question_map import QuestionMap
 
 
@@ -54,6 +55,20 @@ def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monke
         QuestionMap.read(tmp_path / 'first')
     example().write(tmp_path / 'first', 'hash', 3)
     assert QuestionMap.read(tmp_path / 'first').hash() == example().hash()
+
+
+def test_a_map_that_is_trained_again_while_it_is_opened_is_opened_as_it_is_then(tmp_path, monkeypatch):
+    example().write(tmp_path / 'map', 'hash', 3)
+    read, stated = question_map.read_manifest, []
+
+    def then_written(*arguments):
+        stated.append(read(*arguments))
+        if len(stated) == 1:
+            example(1).write(tmp_path / 'map', 'hash', 4)
+        return stated[-1]
+
+    monkeypatch.setattr(question_map, 'read_manifest', then_written)
+    assert QuestionMap.read(tmp_path / 'map').hash() == example(1).hash()
 
 
 def test_damage_and_another_encoder_are_refused(tmp_path):

@@ -1,5 +1,6 @@
 """The tables of README.md, RESULTS.md and the notes: written from published runs, and no older than these."""
 
+import dataclasses
 import json
 import subprocess
 
@@ -136,9 +137,9 @@ def test_a_memory_that_has_no_answer_has_a_cell(tmp_path):
     assert '| a | 0.000 | 1 |' in tables.table('g', tmp_path)
 
 
-def make(path):
+def make(path, said='made'):
     with open(path, 'w', encoding='utf-8') as file:
-        file.write('made')
+        file.write(said)
 
 
 def test_a_recipe_is_published_once_it_is_done(tmp_path):
@@ -151,6 +152,19 @@ def test_a_recipe_is_published_once_it_is_done(tmp_path):
     assert path == tmp_path / 'results/g-10-percent/a-seed-3/run.json'
     published = json.loads(path.read_text())
     assert published['seed'] == 3 and published['commit'] == record.commit() and published['device'] == describe_devices()
+    assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 10'
+
+
+def test_a_run_is_published_with_the_options_that_it_had(tmp_path):
+    build = lambda options: [Function('one', make, {'path': '{out}/one', 'said': f'{options.seed} {options.documents}'}, 'one')]
+    recipe, ran = Recipe('g/a', '', build), Options(tmp_path / 'out', tmp_path, seed=3, documents=50, world_seed=1)
+    run(recipe.build(ran), ran)
+    for other in ({'seed': 4}, {'documents': 2000}):
+        with pytest.raises(InputError, match='step one was run with other settings: give --seed'):
+            tables.publish(recipe, dataclasses.replace(ran, **other), tmp_path / 'results')
+    assert not (tmp_path / 'results').exists()
+    published = json.loads(tables.publish(recipe, ran, tmp_path / 'results').read_text())
+    assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 100 --world-seed 1 --documents 50'
 
 
 def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path):
@@ -158,7 +172,11 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path):
     step = Step('results', 'eval', ('gin/runs/eval.gin',), {}, 'results')
     gin = f"A = '{options.out}/text'\nB = '{options.data}/metaqa'\nC = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\n"
     record.write(
-        run_json_of(step, options.out), command=step.command('OUT'), seconds=1, gin=gin, metrics={'dev': {'hits@1': 1}}
+        run_json_of(step, options.out),
+        command=step.command(str(options.out)),
+        seconds=1,
+        gin=gin,
+        metrics={'dev': {'hits@1': 1}},
     )
     tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
     published = (tmp_path / 'published/g/gin/results.gin').read_text()

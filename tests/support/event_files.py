@@ -2,11 +2,11 @@
 
 import collections
 
-from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 
 def scalars(workdir):
-    """{tag: {step: value}} of all event files of a folder."""
+    """{tag: {step: value}} of all event files of a folder, without what a later file says comes again."""
     found = collections.defaultdict(dict)
     for path in sorted(workdir.glob('events.out.tfevents.*')):
         data, start = path.read_bytes(), 0
@@ -14,6 +14,10 @@ def scalars(workdir):
             size = int.from_bytes(data[start : start + 8], 'little')
             event = Event.FromString(data[start + 12 : start + 12 + size])
             start += size + 16
+            if event.session_log.status == SessionLog.START:
+                for values in found.values():
+                    for step in [step for step in values if step >= event.step]:
+                        del values[step]
             for value in event.summary.value:
                 found[value.tag][event.step] = value.simple_value
     return found

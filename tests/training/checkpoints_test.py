@@ -111,6 +111,15 @@ def test_a_run_does_not_go_on_from_a_checkpoint_that_lacks_a_part(world, tmp_pat
         elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
 
 
+def test_a_checkpoint_that_training_removes_while_it_is_read_is_not_called_damaged(world, tmp_path):
+    workdir = copied(world / 'model', tmp_path)
+    store = Checkpoints(workdir, read_only=True)
+    shutil.rmtree(workdir / 'checkpoints' / '1')
+    with pytest.raises(CheckpointError, match='checkpoints/1 was removed while it was read.*larger keep_checkpoints'):
+        store.params(1)
+    store.close()
+
+
 def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints has no step 7; it has 1'):

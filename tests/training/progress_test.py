@@ -7,6 +7,7 @@ import logging
 import re
 import subprocess
 import sys
+import time
 import types
 
 import jax
@@ -113,6 +114,20 @@ def test_a_run_is_never_far_ahead_of_its_devices(tmp_path):
         left = sum(not made.is_ready() for made in steps)
         assert left <= progress_lib.QUEUED_STEPS
     progress.close()
+
+
+@pytest.mark.parametrize('start', [0, 2])
+def test_what_a_run_reports_again_is_not_there_twice(tmp_path, start):
+    for begin, end in ((0, 4), (start, 3)):
+        with make_progress(tmp_path, begin, 4) as progress:
+            for step in range(begin, end):
+                take(progress, step, loss=end, grad_norm=1)
+                progress.report(step + 1)
+        time.sleep(1)  # files are named after the second
+    assert scalars(tmp_path)['loss'] == {
+        **{step: 4.0 for step in range(1, start + 1)},
+        **{step: 3.0 for step in range(start + 1, 4)},
+    }
 
 
 def test_the_time_of_a_window_is_told_apart(tmp_path, clock):

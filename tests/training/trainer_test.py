@@ -1,6 +1,8 @@
 """A training run: what it leaves, what it tells, and how it goes on after it was killed."""
 
 import collections
+import contextlib
+import dataclasses
 import logging
 import os
 import pathlib
@@ -19,6 +21,7 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
+from opql_jax.training import objectives, trainer
 from opql_jax.training.checkpoints import Checkpoints
 
 import tiny_training
@@ -94,6 +97,64 @@ def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(inputs, uninterrupte
     store = Checkpoints(workdir, read_only=True)
     assert 1e5 < store.meta()['seconds'] < 2e5
     store.close()
+
+
+def test_a_run_that_is_stopped_in_its_last_step_is_scored(inputs, tmp_path, monkeypatch):
+    class StoppedAtTheEnd:
+        __enter__ = lambda self: self
+        __exit__ = lambda *_: None
+        should_stop = lambda self, done: done == 3
+        saving = lambda self: contextlib.nullcontext()
+
+    monkeypatch.setattr(trainer, 'PreemptionGuard', StoppedAtTheEnd)
+    scored = []
+    tiny_training.run(inputs[0], tmp_path / 'run', checkpoint_every=2, on_checkpoint=lambda step: scored.append(step) or {})
+    assert scored == [2, 3] == steps_of(tmp_path / 'run')
+
+
+@pytest.mark.parametrize('name', ['num_steps', 'log_every', 'checkpoint_every', 'keep_checkpoints'])
+def test_a_count_that_cannot_be_is_named_before_anything_is_written(inputs, tmp_path, name):
+    for value in (0, -1):
+        with pytest.raises(trainer.TrainingError, match=f'^{name}={value}: give at least 1'):
+            tiny_training.run(inputs[0], tmp_path / 'run', **{name: value})
+    assert not (tmp_path / 'run').exists()
+
+
+def test_what_no_loss_reaches_stays_as_it_is(inputs, uninterrupted, tmp_path):
+    """Weight decay alone would shrink the map that a language model begins to link with."""
+    prepared, model, _ = inputs
+    tiny_training.run(prepared, tmp_path / 'align', objectives.Align(rows=16, topics=4, rows_per_topic=4), init_from=str(model))
+    name, before = 'encoder/w_e/kernel', tiny_training.params_of(model)
+    for workdir in (tmp_path / 'align', uninterrupted['follow'].workdir):
+        after = tiny_training.params_of(workdir)
+        np.testing.assert_array_equal(after[name], before[name])
+        assert not np.array_equal(after['encoder/w_r/kernel'], before['encoder/w_r/kernel'])
+    assert not np.array_equal(tiny_training.params_of(uninterrupted['relations'].workdir)[name], before[name])
+
+
+class WithKeys(objectives.Entities):
+    """Keys, here one number, are made of E now and then; what they are is told."""
+
+    def build(self, *arguments):
+        task = super().build(*arguments)
+
+        def loss(params, batch, keys, rng):
+            value, metrics = task.loss(params, batch, None, rng)
+            return value, {**metrics, 'keys': keys}
+
+        keys_of = lambda keys, params: params['entity_table'].sum()
+        return dataclasses.replace(task, loss=loss, memory=np.float32(0), refresh=keys_of)
+
+
+def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_not_stopped(inputs, tmp_path):
+    settings = dict(num_steps=8, checkpoint_every=3, keep_checkpoints=None)
+    tiny_training.run(inputs[0], tmp_path / 'whole', WithKeys(rows=16), **settings)
+    shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('6', '8', 'events*'))
+    tiny_training.run(inputs[0], tmp_path / 'again', WithKeys(rows=16), **settings)
+    whole, again = (scalars(tmp_path / name)['keys'] for name in ('whole', 'again'))
+    assert again == {step: whole[step] for step in range(4, 9)}
+    # Steps 1, 4, 6 and 7 have keys of E as it was before them: the first, those after a checkpoint, and each fifth.
+    assert [step for step in range(2, 9) if whole[step] != whole[step - 1]] == [4, 6, 7]
 
 
 def run_and_kill(moment, objective, inputs, workdir, code=-signal.SIGKILL):

@@ -33,6 +33,7 @@ class _Alignment(Objective):
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
+    unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
     source_class: ClassVar[type]
     split: str
     facts_weight: float

@@ -61,11 +61,13 @@ class Objective(abc.ABC):
 
     Attributes:
         trains: prefixes of the names of the parameters that are trained.
+        unreached: prefixes of those among them that no loss reaches, and that weight decay alone would change.
         pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None for the same as with the
             model that training starts from.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
+    unreached: ClassVar[tuple[str, ...]] = ()
     pair_encoding: ClassVar[str | None] = None
 
     @abc.abstractmethod
@@ -103,7 +105,7 @@ class Objective(abc.ABC):
 
     def trainable(self, name: str) -> bool:
         """Whether the parameter of this name is trained; of a prefix such as 'encoder/', whether most of those below it are."""
-        return name.startswith(self.trains)
+        return name.startswith(self.trains) and not name.startswith(self.unreached)
 
     def lineage(self, **changes) -> dict:
         """The settings as JSON values, by which runs are told apart; `changes` replaces those that are not such, as paths."""

@@ -106,7 +106,8 @@ class Follow(Objective):
     def trainable(self, name):
         # Not W_k: the scores depend on W_q W_k^T alone, all of which W_q can learn.
         follower = ('follower/w_q', 'follower/w_t')
-        return name.startswith(follower if self.frozen_encoder else ('encoder/', *follower))
+        trains = follower if self.frozen_encoder else ('encoder/', *follower)
+        return name.startswith(trains) and not name.startswith('encoder/w_e/')  # which no loss reaches
 
     def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
         answer = self._answer(encoder, mesh, params, batch, memory, rng)

@@ -49,6 +49,8 @@ class Relations(RelationSettings, Objective):
         )
 
     def trainable(self, name):
+        if name.startswith('encoder/w_e/') and not self.entity_weight:  # no loss reaches it
+            return False
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
         if frozen:
             frozen += ['encoder/token_embedding/', 'encoder/position_embedding/', 'encoder/embedding_norm/']

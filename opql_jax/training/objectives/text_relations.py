@@ -35,6 +35,7 @@ class TextRelations(TextRelationSettings, Objective):
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
+    unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
     pair_encoding: ClassVar[str] = 'span_pair'
     sentence_weight: float = 30.0
     sentence_encoder: str = 'minilm'
@@ -56,9 +57,6 @@ class TextRelations(TextRelationSettings, Objective):
             ),
             memory=teacher,
         )
-
-    def trainable(self, name):
-        return super().trainable(name) and not name.startswith('encoder/w_e/')
 
     def loss(self, encoder, params, batch: TextRelationBatch, teacher, rng):
         variables, tokens = {'params': params['encoder']}, batch.tokens
