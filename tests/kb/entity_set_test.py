@@ -1,8 +1,8 @@
 """Sets of entities over plain text: what they hold, by arithmetic written out, and that looking is what evaluates them."""
 
 import collections
-import dataclasses
 import concurrent.futures
+import dataclasses
 import json
 import math
 
