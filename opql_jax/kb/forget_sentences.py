@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.splitting import title_before
@@ -42,8 +42,11 @@ def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequ
     Raises:
         InputError: an unknown name, with the nearest ones; one that several entities have, with a sentence about each.
     """
-    keys, linker = set(), QuestionLinker(vocab) if names else None
+    if not names:
+        return set()
+    keys, linker = set(), QuestionLinker(vocab)
     for name in names:
+        check_string('entity', name)
         means = [vocab.id_of_key[name]] if name in vocab.id_of_key else linker.meanings(name)
         if len(means) > 1:
             own = {e: vocab.names[e] if linker.meanings(vocab.names[e]) == [e] else vocab.keys[e] for e in means}
@@ -55,13 +58,11 @@ def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequ
 
 def _about(key: str, documents: Sequence[Document]) -> str:
     """The first sentence of a document about an entity, or else one that mentions it."""
-    for document in documents:
-        if document.title_entity == key:
-            start, end = _sentences(document)[0]
-            return document.text[start:end].strip()
-    places = ((d, mention.start) for d in documents for mention in d.mentions or () if mention.entity == key)
-    document, place = next(places)
-    return next(document.text[start:end].strip() for start, end in _sentences(document) if place < end)
+    places = [(document, 0) for document in documents if document.title_entity == key]
+    places += [(d, mention.start) for d in documents for mention in d.mentions or () if mention.entity == key]
+    for document, place in places[:1]:
+        return next(document.text[start:end].strip() for start, end in _sentences(document) if place < end)
+    return 'no sentence mentions it'
 
 
 def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:
