@@ -115,6 +115,21 @@ class QuestionLinker:
         exact = [entity for entity in surest if name == self._vocab.names[entity] or name in self._vocab.aliases[entity]]
         return exact or surest
 
+    def named(self, name: str) -> list[int]:
+        """The entities of a key, or else those that a name means.
+
+        Raises:
+            InputError: there is none; names the nearest.
+        """
+        vocab = self._vocab
+        means = [vocab.id_of_key[name]] if name in vocab.id_of_key else self.meanings(name)
+        return means or [vocab.id(name)]  # by a spelling that folds to nothing, or raises
+
+    def unique_name(self, entity: int) -> str:
+        """What names this entity and no other: its name, or else its key."""
+        name = self._vocab.names[entity]
+        return name if self.meanings(name) == [entity] else self._vocab.keys[entity]
+
     def _add(self, spelling: str, entity: int, how: int) -> None:
         self._entities.setdefault(spelling, {}).setdefault(entity, how)
 

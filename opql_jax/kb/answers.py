@@ -88,13 +88,13 @@ class Answer(WeightedEntities):
 
     def _named(self, name: str) -> int:
         """The entity of a key or name; of several that have it the one that is an answer."""
-        vocab = self.kb.vocab
-        means = [vocab.id_of_key[name]] if name in vocab.id_of_key else self.kb.linker.meanings(name)
+        linker = self.kb.linker
+        means = linker.named(name)
         means = [entity for entity in means if entity in self.entities] or means
         if len(means) > 1:
-            keys = ', '.join(shown(vocab.keys[entity]) for entity in means)
-            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of {keys}')
-        return means[0] if means else vocab.id(name)  # which names the nearest
+            names = ', '.join(shown(linker.unique_name(entity)) for entity in means)
+            raise InputError(f'{shown(name)} may be {len(means)} entities; write one of {names}')
+        return means[0]
 
     def _places(self, hop: Hop, target: int) -> np.ndarray:
         """Where among the entries of a hop those of a target are."""

@@ -90,9 +90,9 @@ class Change:
         documents = documents_from_records(sources)
         if paths := tuple(source for source in sources if not isinstance(source, dict)):
             documents += PlainText(paths, max_reject_fraction=max_reject_fraction).documents(self._folder / REJECTED)
-        # Without those that lose their place: a text may come back under another id.
-        gone = {document.id: document.text for document in documents} if replace else {}
-        texts = {document.text for id, document in self.documents.items() if gone.get(id, document.text) == document.text}
+        # Without those that another text replaces: a text may come back under another id.
+        incoming = {document.id: document.text for document in documents} if replace else {}
+        texts = {document.text for id, document in self.documents.items() if incoming.get(id, document.text) == document.text}
         for document in documents:
             before = self.documents.get(document.id)
             if document == before or (before is None and document.text in texts):
@@ -118,7 +118,7 @@ class Change:
 
         Args:
             document: ids of documents.
-            entity: names or keys of entities, as in `VirtualKB.entity`, of the documents as the change has left them so far.
+            entity: names or keys of entities, of the documents as the change has left them so far.
             sentence: sentences as answers show them, wherever they stand; or words that only one sentence has, which is then forgotten.
             whole: whether only whole sentences are meant, no words of one.
 
@@ -126,18 +126,20 @@ class Change:
             InputError: there is no such document, entity or sentence, of which it names the nearest; several entities have the name, or several
                 sentences the words.
         """
-        for name in _several(document):
+        gone, names, sentences = _several(document), _several(entity), _several(sentence)
+        for name in gone:
             if name not in self.documents:
                 near = difflib.get_close_matches(name, self.documents, n=3, cutoff=0.6)
                 hint = f'; did you mean {" or ".join(map(shown, near))}?' if near else ''
                 raise InputError(f'unknown document {shown(name)}{hint}')
+        if names or sentences:
+            self._forget(names, sentences, whole, gone)
+        for name in gone:
             del self.documents[name]
             self.removed += 1
-        names, sentences = _several(entity), _several(sentence)
-        if names or sentences:
-            self._forget(names, sentences, whole)
 
-    def _forget(self, names: Sequence[str], sentences: Sequence[str], whole: bool) -> None:
+    def _forget(self, names: Sequence[str], sentences: Sequence[str], whole: bool, gone: Sequence[str]) -> None:
+        """Removes or cuts all documents but those that are `gone` anyway, which may say what a name means, too."""
         self.check_some_left()
         # What a name means may have changed with documents that this change has added or removed before.
         vocab, linked = link_names(
@@ -149,6 +151,8 @@ class Change:
         )
         keys, named = find_entities(vocab, linked, names), find_sentences(linked, sentences, whole)
         for document in linked:
+            if document.id in gone:
+                continue
             rest = without(document, keys, named.get(document.id, set()))
             if rest == document.text:
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document
-from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.json_lines import check_string, shown
 from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.sentences import sentence_starts
@@ -37,22 +37,23 @@ def without(document: Document, keys: set[str], named: set[_Span]) -> str:
 
 
 def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequence[str]) -> set[str]:
-    """The keys of entities by their keys or names, which mean what they mean in a query.
+    """The keys of entities by their keys or names. A surname that the text never uses alone means nobody here: it would be a guess.
 
     Raises:
         InputError: an unknown name, with the nearest ones; one that several entities have, with a sentence about each.
     """
     if not names:
         return set()
-    keys, linker = set(), QuestionLinker(vocab)
+    keys, linker = set(), QuestionLinker(vocab.with_kinds([UNKNOWN_KIND] * len(vocab)))
     for name in names:
         check_string('entity', name)
-        means = [vocab.id_of_key[name]] if name in vocab.id_of_key else linker.meanings(name)
+        means = linker.named(name)
         if len(means) > 1:
-            own = {e: vocab.names[e] if linker.meanings(vocab.names[e]) == [e] else vocab.keys[e] for e in means}
-            several = '\n'.join(f'  {shown(own[e])} ({vocab.kinds[e]}): {_about(vocab.keys[e], documents)}' for e in means)
+            several = '\n'.join(
+                f'  {shown(linker.unique_name(e))} ({vocab.kinds[e]}): {_about(vocab.keys[e], documents)}' for e in means
+            )
             raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{several}')
-        keys.add(vocab.keys[means[0] if means else vocab.id(name)])  # which names the nearest
+        keys.add(vocab.keys[means[0]])
     return keys
 
 
@@ -60,9 +61,10 @@ def _about(key: str, documents: Sequence[Document]) -> str:
     """The first sentence of a document about an entity, or else one that mentions it."""
     places = [(document, 0) for document in documents if document.title_entity == key]
     places += [(d, mention.start) for d in documents for mention in d.mentions or () if mention.entity == key]
-    for document, place in places[:1]:
-        return next(document.text[start:end].strip() for start, end in _sentences(document) if place < end)
-    return 'no sentence mentions it'
+    if not places:
+        return 'no sentence mentions it'
+    document, place = places[0]
+    return next(document.text[start:end].strip() for start, end in _sentences(document) if place < end)
 
 
 def find_sentences(documents: Sequence[Document], asked: Sequence[str], only_whole: bool) -> dict[str, set[_Span]]:

@@ -156,12 +156,7 @@ class SetEvaluator:
 
     def _entity(self, name: str) -> int:
         """The id of an entity, by its key or name; see `EntitySet` for errors."""
-        vocab = self._kb.vocab
-        if (entity := vocab.id_of_key.get(name)) is not None:
-            return entity
-        means = self._kb.linker.meanings(name)
-        if not means:
-            return vocab.id(name)  # which names the nearest
+        means = self._kb.linker.named(name)
         if len(means) > 1:
             raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{self.candidates(means, tree.quoted)}')
         return means[0]
@@ -173,8 +168,7 @@ class SetEvaluator:
 
     def unique_name(self, entity: int) -> str:
         """What names this entity and no other: its name, or else its key."""
-        name = self._kb.vocab.names[entity]
-        return name if self._kb.linker.meanings(name) == [entity] else self._kb.vocab.keys[entity]
+        return self._kb.linker.unique_name(entity)
 
     def _about(self, entity: int) -> str:
         """A sentence of the document about an entity, or one that mentions it."""

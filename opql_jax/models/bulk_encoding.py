@@ -231,7 +231,7 @@ class SpanPairEncoder:
         lengths = np.array([len(text.tokens) for text in texts], np.int64)
         # For a memory it is most of the work, and comes before the first pair.
         batches = self.batched(lengths, make_batch)
-        for chosen, spans in logged(batches, len(passages), 'passages encoded', rows_of_batch):
+        for chosen, spans in logged(batches, len(passages), 'new passages encoded', rows_of_batch):
             for i, spans_of_passage in zip(chosen, spans):
                 first, end = self._first_mention[passages[i] : passages[i] + 2]
                 self._spans[first:end] = spans_of_passage[: end - first]

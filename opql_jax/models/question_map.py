@@ -136,14 +136,14 @@ class QuestionMap:
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)
         try:
-            return cls._read_as(folder, stated, encoder)
+            return cls._read_stated(folder, stated, encoder)
         except (ManifestError, OSError):
             if read_manifest(folder, FORMAT) == stated:
                 raise
             return cls.read(folder, encoder)  # it was trained again meanwhile, which removes the file before
 
     @classmethod
-    def _read_as(cls, folder: pathlib.Path, stated: MapManifest, encoder: str | None) -> 'QuestionMap':
+    def _read_stated(cls, folder: pathlib.Path, stated: MapManifest, encoder: str | None) -> 'QuestionMap':
         check_files(folder, stated, FORMAT)
         if encoder not in (None, stated.encoder):
             raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')

@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
             '--seed',
             type=int,
             default=0,
-            help='of the parameters, the order of the batches and what is drawn, such as questions that are held out',
+            help='of the parameters, the order of the batches and what is left out, such as a fifth of the questions',
         )
         command.add_argument('--world-seed', type=int, default=0, help='of a generated world')
         command.add_argument('--percent', type=float, default=100, help='of the training steps: less for a quick look')

@@ -39,8 +39,7 @@ def split_fifths(source: str, folder: str, seed: int) -> None:
     Args:
         source: the file.
         folder: that both are written to.
-        seed: the lines for evaluation are those whose number, counted from 1, leaves the same remainder when divided by 5. So five
-            seeds in a row ask every question once, and each of two seeds adds questions to those that the other was scored on.
+        seed: line i, counted from 1, is for evaluation if i and the seed are the same modulo 5. So seeds 0 to 4 ask every line once.
 
     Raises:
         InputError: one of them is there with another content.

@@ -41,7 +41,7 @@ class Options:
     Attributes:
         out: folder that receives everything.
         data: folder of the data sets, such as `metaqa/` and `redocred/`.
-        seed: of the initial parameters and the order of the batches.
+        seed: of the initial parameters, the order of the batches and what is left out, such as a fifth of WebQSP's questions.
         world_seed: of a generated world.
         percent: of the training steps: less for a quick look.
         documents: size of a generated world.
@@ -204,14 +204,22 @@ def state_of(step, out: pathlib.Path) -> str:
     run_json, data_json, data = run_json_of(step, out), data_json_of(step, out), data_of(step)
     if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
         return 'to do'
-    fields, now = record.read(run_json), step.command(str(out))
-    if (before := fields['command']) != now:
-        differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
-        return f'run with {", ".join(differs)}'
+    fields = record.read(run_json)
+    if other := other_command(fields, step, out):
+        return other
     changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
     if data:
         changed += _differing(record.read_data(data_json), record.data_digests(data))
     return f'run before {" and ".join(changed)} changed' if changed else 'done'
+
+
+def other_command(fields: Mapping, step, out: pathlib.Path) -> str:
+    """What differs between the command by which a step was run, in its record, and the command that it has now; '' if nothing does."""
+    before, now = fields['command'], step.command(str(out))
+    if before == now:
+        return ''
+    differs = [argument for argument in before if argument not in now] + [f'now {a}' for a in now if a not in before]
+    return f'run with {", ".join(differs)}'
 
 
 def run_json_of(step, out: pathlib.Path) -> pathlib.Path:

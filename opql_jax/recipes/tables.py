@@ -17,7 +17,7 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.recipes import record
-from opql_jax.recipes.recipe import Options, Recipe, run_json_of
+from opql_jax.recipes.recipe import Options, Recipe, other_command, run_json_of
 
 RESULTS = record.ROOT / 'results'
 FILES = ('README.md', 'RESULTS.md', 'docs/experiments.md')
@@ -171,10 +171,8 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         if not path.exists():
             raise InputError(f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first')
         last = record.read(path)
-        if last['command'] != step.command(str(out)):
-            raise InputError(
-                f'{recipe.name}: step {step.name} was run with other settings: give --seed, --percent, --data and the like as to `run`'
-            )
+        if other := other_command(last, step, out):
+            raise InputError(f'{recipe.name}: step {step.name} was {other}: give publish the options that run had')
         seconds += last['seconds']
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']

@@ -102,7 +102,7 @@ class Progress:
         self._seconds[part] += time.monotonic() - start
 
     def start_step(self, step: int, batch) -> None:
-        """Before step `step` (from 0) on a batch of this process."""
+        """Before step `step` (from 0) on a batch of this process; logs how far the run is if that was long ago."""
         if self._metrics and time.monotonic() - self._said >= SILENCE:
             metrics = {name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()}
             self._say(step, (step - self._since) / (time.monotonic() - self._time - self._seconds['checkpoint']), metrics)

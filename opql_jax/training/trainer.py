@@ -114,8 +114,8 @@ def train(
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not where the run is stopped; returns metrics,
-            which are logged.
+        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not when the run stops before its last step;
+            returns metrics, which are logged.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -222,7 +222,7 @@ def train(
         searched, last = task.memory, {}
         with checkpoints, PreemptionGuard() as preemption, Progress(config, encoder, start, mesh.size) as progress:
             for step in range(start, config.num_steps):
-                # After a checkpoint too, so that a run that goes on from it has the same keys.
+                # After a scheduled checkpoint too, so that a run that goes on from it has the same keys.
                 if refresh and (step == start or step % REFRESH_EVERY == 0 or step % config.checkpoint_every == 0):
                     searched = refresh(task.memory, state.params)
                 with progress.timed('data'):
@@ -239,7 +239,9 @@ def train(
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
                         save(done)
-                    if on_checkpoint and (not stop or done == config.num_steps):  # of which nothing else would come
+                    if on_checkpoint and (
+                        not stop or done == config.num_steps
+                    ):  # a run that is done is not started again, to be scored then
                         with progress.timed('checkpoint'):
                             scores = on_checkpoint(done)
                         progress.write(done, scores)

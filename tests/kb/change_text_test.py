@@ -15,10 +15,12 @@ import pytest
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.documents import read_documents
+from opql_jax.corpus.documents import Document, Mention, read_documents
+from opql_jax.corpus.entities import EntityVocab
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb import change_text
 from opql_jax.kb.change_text import add_text, change, remove_text
+from opql_jax.kb.forget_sentences import find_entities
 from opql_jax.kb.index_text import index_text
 from opql_jax.kb.verify import verify
 
@@ -161,6 +163,33 @@ def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
         changed.add({'id': 'c', 'title': 'Oslo', 'text': 'Oslo lies in Norway. Peter Novak was born in Oslo in 1950.'})
         changed.remove(entity=['John Miller', 'Peter Novak'])
     assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
+
+
+def test_a_document_and_an_entity_that_only_it_names_are_forgotten_together(half):
+    add_text(half, [{'id': 'new', 'title': 'Per Georg Scheutz', 'text': 'Per Georg Scheutz was a printer, born in Jönköping.'}])
+    changed = remove_text(half, ['new'], entities=['Per Georg Scheutz'], processes=1)
+    assert str(changed) == '1 document removed' and 'new' not in documents(half)
+
+
+def test_a_name_is_what_the_text_calls_somebody_and_each_who_has_it_is_told_with_a_sentence():
+    vocab = EntityVocab(
+        ['painter', 'chemist'], ['John Mercer (painter)', 'John Mercer (chemist)'], [[], []], ['person', 'person']
+    )
+    said = ('Derby was proud of John Mercer.', 'John Mercer painted. He was born in Derby.', 'He met John Mercer the chemist.')
+    mentions = [[Mention(19, 30, 'painter')], [Mention(0, 11, 'painter')], [Mention(7, 18, 'chemist')]]
+    titles = (None, 'painter', None)
+    linked = [
+        Document(str(i), t, t, title_entity=e, mentions=tuple(m)) for i, (t, e, m) in enumerate(zip(said, titles, mentions))
+    ]
+    assert find_entities(vocab, linked, ['painter', 'john mercer (chemist)']) == {'painter', 'chemist'}
+    with pytest.raises(InputError) as raised:
+        find_entities(vocab, linked, ['John Mercer'])
+    assert str(raised.value).splitlines()[1:] == [
+        "  'John Mercer (painter)' (person): John Mercer painted.",
+        "  'John Mercer (chemist)' (person): He met John Mercer the chemist.",
+    ]
+    with pytest.raises(InputError, match="unknown entity 'Mercer'"):  # a surname that the text never uses alone is a guess
+        find_entities(EntityVocab(['m'], ['Ann Mercer'], [[]], ['person']), linked, ['Mercer'])
 
 
 def test_words_of_a_sentence_do_not_name_it_where_only_whole_ones_are_meant(half):

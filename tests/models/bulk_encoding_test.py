@@ -127,7 +127,7 @@ def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, cap
     with caplog.at_level(logging.INFO, 'opql_jax'):
         encode(rows)
     passages = len(np.unique(encode._source.pairs['passage'][rows]))
-    told = f'{len(rows)}/{len(rows)} pairs' if pair_encoding == 'marked_pair' else f'{passages}/{passages} passages'
+    told = f'{len(rows)}/{len(rows)} pairs' if pair_encoding == 'marked_pair' else f'{passages}/{passages} new passages'
     assert caplog.messages[-1].startswith(f'{told} encoded  ')
 
 

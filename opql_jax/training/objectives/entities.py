@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -21,6 +22,7 @@ class Entities(Objective):
         sampled_entities: entities that estimate a step's softmax; 0 for all.
     """
 
+    unreached: ClassVar[tuple[str, ...]] = ('encoder/w_r/',)
     rows: int = 256
     frozen_encoder: bool = False
     sampled_entities: int = 0
@@ -29,7 +31,7 @@ class Entities(Objective):
         return EntitySource(prepared, self.rows, seed)
 
     def trainable(self, name):
-        return name.startswith(('entity_table', 'encoder/w_e') if self.frozen_encoder else self.trains)
+        return name.startswith(('entity_table', 'encoder/w_e')) if self.frozen_encoder else super().trainable(name)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         return Task(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,7 @@ class Follow(Objective):
         filter: a hop searches the rows of its topics only, not the whole memory (see `Follower`).
     """
 
+    unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
     memory_dir: str = ''
     splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
     held_out: tuple[str, ...] = ()
@@ -107,7 +109,7 @@ class Follow(Objective):
         # Not W_k: the scores depend on W_q W_k^T alone, all of which W_q can learn.
         follower = ('follower/w_q', 'follower/w_t')
         trains = follower if self.frozen_encoder else ('encoder/', *follower)
-        return name.startswith(trains) and not name.startswith('encoder/w_e/')  # which no loss reaches
+        return name.startswith(trains) and not name.startswith(self.unreached)
 
     def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
         answer = self._answer(encoder, mesh, params, batch, memory, rng)

@@ -148,7 +148,7 @@ class LanguageModelObjective(Objective):
         }
         if unused.get(name):
             return False
-        if name.startswith(('lm/', 'follower/')):
+        if name.startswith(('lm/', 'follower/', 'encoder/w_r/')):
             return bool(self.memory_dir)
         return name.startswith(('encoder/', 'entity_table'))
 
