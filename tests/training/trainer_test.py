@@ -120,28 +120,6 @@ def test_a_count_that_cannot_be_is_named_before_anything_is_written(inputs, tmp_
     assert not (tmp_path / 'run').exists()
 
 
-def test_what_no_loss_reaches_stays_as_it_is(inputs, uninterrupted, tmp_path):
-    """Weight decay alone would shrink W_e, by which a language model begins to link, or a pretrained W_r."""
-    prepared, model, _ = inputs
-    before = tiny_training.params_of(model)
-    trained = {
-        'align': objectives.Align(rows=16, topics=4, rows_per_topic=4),
-        'without entities': objectives.Relations(rows=16, entity_weight=0.0),
-        'entities': objectives.Entities(rows=16),
-        'eae': objectives.Cloze(rows=8),
-    }
-    runs = {run: finished.workdir for run, finished in uninterrupted.items()}
-    for run, objective in trained.items():
-        runs[run] = tmp_path / run
-        tiny_training.run(prepared, runs[run], objective, init_from=str(model), num_steps=2)
-    unreached = dict.fromkeys(('align', 'follow', 'without entities'), ['encoder/w_e/kernel'])
-    unreached |= dict.fromkeys(('entities', 'eae'), ['encoder/w_r/kernel'])
-    for run, workdir in runs.items():
-        after = tiny_training.params_of(workdir)
-        same = [w for w in ('encoder/w_e/kernel', 'encoder/w_r/kernel') if np.array_equal(after[w], before[w])]
-        assert same == unreached.get(run, []), run
-
-
 class WithKeys(objectives.Entities):
     """Keys, here one number, are made of E now and then; what they are is told."""
 

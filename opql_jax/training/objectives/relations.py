@@ -49,7 +49,7 @@ class Relations(RelationSettings, Objective):
         )
 
     def trainable(self, name):
-        if name.startswith('encoder/w_e/') and not self.entity_weight:  # no loss reaches it
+        if name.startswith(('encoder/w_e/', 'entity_table')) and not self.entity_weight:  # no loss reaches them
             return False
         frozen = [f'encoder/layers_{i}/' for i in range(self.frozen_layers)]
         if frozen:
