@@ -56,8 +56,9 @@ def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs()
     cells = lambda line: [cell.strip() for cell in line.strip('|').split('|')]
     header = next(cells(line) for line in lines if line.startswith('| one question'))
     ours = dict(zip(header, cells(shown['WebQSP']), strict=True))
-    rows = tables.read_rows('webqsp-released-30-percent')
-    published = {name: f'{rows[row]["metrics"][asked]["hits@1"]:.3f}' for name, (row, asked) in columns.items()}
+    rows = tables.merge_seeds(tables.read_rows('webqsp-released-30-percent'))
+    hits_of = lambda row, asked: np.mean([fields['metrics'][asked]['hits@1'] for fields in rows[row]])
+    published = {name: f'{hits_of(row, asked):.3f}' for name, (row, asked) in columns.items()}
     assert {name: cell for name, cell in ours.items() if name not in (header[0], header[-1]) and cell != '–'} == published
 
 
