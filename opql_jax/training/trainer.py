@@ -239,9 +239,8 @@ def train(
                     last = progress.report(done) or last
                     with progress.timed('checkpoint'), preemption.saving():
                         save(done)
-                    if on_checkpoint and (
-                        not stop or done == config.num_steps
-                    ):  # a run that is done is not started again, to be scored then
+                    # A run that is done is not started again, to be scored then.
+                    if on_checkpoint and (not stop or done == config.num_steps):
                         with progress.timed('checkpoint'):
                             scores = on_checkpoint(done)
                         progress.write(done, scores)
