@@ -28,7 +28,7 @@ def as_query(answer: Answer) -> EntitySet | None:
         return None
     kb, best = answer.kb, int(answer.entities[0])
     for plan, topic in zip(answer.plans, answer.question.entities):
-        for query in _queries(plan, kb.sets.unique_name(topic)) if topic >= 0 else ():
+        for query in _queries(plan, kb.linker.unique_name(topic)) if topic >= 0 else ():
             for narrowed in (query, tree.Where(query, 'kind', kb.vocab.kinds[best])):
                 try:
                     found = EntitySet(kb, narrowed)

@@ -163,12 +163,8 @@ class SetEvaluator:
 
     def candidates(self, entities: Sequence[int], write: Callable[[str], str]) -> str:
         """Entities that a name may mean, a line each: how `write` names it, its kind, and a sentence about it."""
-        kinds = self._kb.vocab.kinds
-        return '\n'.join(f'  {write(self.unique_name(e))} ({kinds[e]}): {self._about(e)}' for e in entities)
-
-    def unique_name(self, entity: int) -> str:
-        """What names this entity and no other: its name, or else its key."""
-        return self._kb.linker.unique_name(entity)
+        kinds, linker = self._kb.vocab.kinds, self._kb.linker
+        return '\n'.join(f'  {write(linker.unique_name(e))} ({kinds[e]}): {self._about(e)}' for e in entities)
 
     def _about(self, entity: int) -> str:
         """A sentence of the document about an entity, or one that mentions it."""
