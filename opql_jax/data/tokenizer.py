@@ -122,7 +122,9 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
             raise TokenizerError(f'{path}: the folder holds neither tokenizer.json nor vocab.txt')
         file = os.path.join(path, names[0])
     if not os.path.exists(file):
-        raise TokenizerError(f'{file}: no such file')
+        raise TokenizerError(
+            f"{file}: no such file: give a tokenizer.json, a BERT's vocab.txt, a folder with one of them, or 'default'"
+        )
     try:
         tokenizer = _from_vocab(file) if file.endswith('.txt') else Tokenizer.from_file(file)
     except Exception as e:  # tokenizers raises bare Exception for any unreadable file

@@ -163,7 +163,9 @@ def _read_fields(file):
                 raise InputError(f'{file}: {key} is {config[key]!r}; only {supported!r} can be loaded.')
         sizes = msgspec.convert(config, _Sizes)
     except FileNotFoundError:
-        raise InputError(f'{file}: no such file; a BERT checkpoint folder holds one.') from None
+        raise InputError(
+            f'{file}: no such file; the folder of a BERT holds one, such as a download of bert-base-uncased of Hugging Face.'
+        ) from None
     except msgspec.ValidationError as error:
         raise InputError(f'{file}: not the configuration of a BERT: {error}.') from error
     except msgspec.DecodeError as error:

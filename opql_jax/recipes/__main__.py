@@ -33,7 +33,7 @@ def show(arguments) -> None:
     """Prints the steps of a recipe, their inputs and outputs, and what is done."""
     recipe = catalog.find(arguments.name)
     options = options_of(recipe, arguments)
-    steps = recipe.build(options)
+    steps = catalog.build(recipe, options)
     print(f'{recipe.name}: {recipe.summary}\nout: {options.out}')
     for step in steps:
         inputs = ', '.join(inputs_of(step, steps)) or '-'
@@ -44,7 +44,7 @@ def run_recipes(arguments) -> None:
     """Runs recipes, one after the other."""
     chosen = [recipe for name in arguments.names for recipe in catalog.find_all(name)]
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
-    built = [(recipe, options, recipe.build(options)) for recipe, options in plans]
+    built = [(recipe, options, catalog.build(recipe, options)) for recipe, options in plans]
     for recipe, options, steps in built:
         run(steps, options, dry_run=arguments.dry_run)
         if not arguments.dry_run:

@@ -1,6 +1,10 @@
-"""All recipes, by name."""
+"""All recipes, by name, and the data that each reads."""
 
+import contextlib
+import dataclasses
 import difflib
+import pathlib
+from collections.abc import Sequence
 
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import (
@@ -18,7 +22,8 @@ from opql_jax.recipes import (
     retrieval,
     slot_filling,
 )
-from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.data_sets import SOURCES, data_set
+from opql_jax.recipes.recipe import Function, MissingDataError, Options, Recipe, Step
 
 RECIPES = {
     recipe.name: recipe
@@ -56,3 +61,45 @@ def find(name: str) -> Recipe:
         near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.3)
         raise InputError(f'no recipe {name}; {"similar: " + ", ".join(near) + "; " if near else ""}`list` names all of them')
     return RECIPES[name]
+
+
+def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
+    """The steps of a recipe.
+
+    Raises:
+        InputError: data are missing; names all that this recipe reads and are not there, where one gets them, and how many recipes
+            run without.
+    """
+    try:
+        return recipe.build(options)
+    except MissingDataError as error:
+        missing = [name for name in data_of(recipe) if not (options.data / name).exists()]
+        missing = [
+            name for name in missing if not any(file.startswith(f'{name}/') for file in missing)
+        ]  # files, not their folder
+        sets = sorted({data_set(name) for name in missing})
+        without = sum(not {data_set(name) for name in data_of(other)} & set(sets) for other in RECIPES.values())
+        raise InputError(
+            f'{options.data} lacks {", ".join(missing)}, which {recipe.name} reads: name the folder of the data sets with --data.'
+            f' {"; ".join(f"{name}/ is {SOURCES[name]}" for name in sets)} (docs/how-to/experiments.md tells what the files hold).'
+            f' {without} of {len(RECIPES)} recipes run without, such as demo'
+        ) from error
+
+
+def data_of(recipe: Recipe) -> list[str]:
+    """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'."""
+    options = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'))
+    with contextlib.suppress(InputError, OSError):  # a recipe that reads its data to tell its steps has named them by then
+        recipe.build(options)
+    return list(dict.fromkeys(options.names))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Recorder(Options):
+    """Options that remember which data were asked for."""
+
+    names: list[str] = dataclasses.field(default_factory=list)
+
+    def file(self, name: str) -> str:
+        self.names.append(name)
+        return str(self.data / name)

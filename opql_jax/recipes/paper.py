@@ -7,20 +7,27 @@ from opql_jax.recipes.recipe import Function, Options, Recipe, Step, build_memor
 gin = 'gin/experiments/paper/{}.gin'.format
 
 
-def opql_lm(options: Options) -> list[Step | Function]:
-    """OPQL-LM, asked the fifth of WebQuestionsSP's training questions that it was not finetuned on.
+def pretrained(options: Options) -> list[Step | Function]:
+    """OPQL-LM, pretrained on Wikipedia: of the language model, all that needs no question.
 
     The dump (`wikipedia/`) and a BERT-base of Hugging Face (`bert-base-uncased/`) are the user's own.
     """
-    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts', 'seed': options.seed}
     bert = options.file('bert-base-uncased')
-    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in ('train', 'dev')}
     return [
         prepare('text', gin('text'), DUMP=options.file('wikipedia'), WORK_DIR='{out}/articles', TOKENIZER=bert),
         train('entities', gin('entities'), options, BERT=bert),
         train('relations', gin('relations'), options, INIT_FROM='entities'),
         build_memory('memory', 'relations', gin=gin('memory')),
         lm.cloze(options, 'paper', 'opql-lm', 'relations', 'memory'),
+    ]
+
+
+def opql_lm(options: Options) -> list[Step | Function]:
+    """OPQL-LM, asked the fifth of WebQuestionsSP's training questions that it was not finetuned on."""
+    source = {'source': options.file('openqa/webqsp_train.jsonl'), 'folder': '{out}/parts', 'seed': options.seed}
+    questions = {part: f'{{out}}/questions/{part}.jsonl' for part in ('train', 'dev')}
+    return [
+        *pretrained(options),
         Function('parts', split_fifths, source, 'parts'),
         *(lm.converted(part, 'webqsp_lines', f'{{out}}/parts/{part}.jsonl') for part in questions),
         lm.finetuned(options, 'paper', 'opql-lm', 'opql-lm-pretrained', 'memory', questions['train']),
@@ -28,4 +35,11 @@ def opql_lm(options: Options) -> list[Step | Function]:
     ]
 
 
-RECIPES = [Recipe('paper/opql-lm', 'the paper at its size, for Cloud TPU: weeks on anything smaller', opql_lm)]
+RECIPES = [
+    Recipe(
+        'paper/opql-lm-pretrained',
+        'the paper at its size up to the questions, for Cloud TPU: weeks on anything smaller',
+        pretrained,
+    ),
+    Recipe('paper/opql-lm', 'the same with questions, for Cloud TPU: weeks on anything smaller', opql_lm),
+]

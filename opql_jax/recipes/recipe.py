@@ -34,6 +34,10 @@ MIN_TRAINING_STEPS = 2
 KB = {'KB': '{out}'}
 
 
+class MissingDataError(InputError):
+    """A file of a data set is not there."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What a user chooses when running a recipe.
@@ -66,11 +70,11 @@ class Options:
         """The path of a file or folder of the data.
 
         Raises:
-            InputError: it is not there.
+            MissingDataError: it is not there.
         """
         path = self.data / name
         if not path.exists():
-            raise InputError(f'{path} does not exist: name the folder of the data sets with --data')
+            raise MissingDataError(f'{path} does not exist: name the folder of the data sets with --data')
         return str(path.absolute())
 
 

@@ -91,14 +91,14 @@ def merge_seeds(rows: dict[str, Published]) -> dict[str, list[Published]]:
 
 
 def cell(seeds: Sequence[Published], name: str) -> str:
-    """Hits@1 of a question set, its spread over seeds, and its share of what the memory can answer."""
+    """Hits@1 of a question set, the standard error of its mean over seeds, and its share of what the memory can answer."""
     found = [scores for fields in seeds if isinstance(scores := fields['metrics'].get(name), dict)]
     if not found:
         return '–'
     hits = [scores['hits@1'] for scores in found]
     text = f'{np.mean(hits):.3f}'
     if len(hits) > 1:
-        text += f' ± {np.std(hits, ddof=1):.3f}'
+        text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
     coverage = found[0].get('coverage')
     return text if coverage in (None, 0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
 

@@ -10,7 +10,7 @@ import pytest
 
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
-from opql_jax.recipes import catalog, record
+from opql_jax.recipes import catalog, data_sets, record
 from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import (
     Function,
@@ -264,6 +264,39 @@ def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
 def test_missing_data_are_named(options):
     with pytest.raises(InputError, match=r'metaqa/passages.jsonl does not exist: name the folder of the data sets with --data'):
         catalog.find('metaqa/opql').build(options)
+
+
+def data_sets_of(recipe):
+    return frozenset(file.partition('/')[0] for file in catalog.data_of(recipe))
+
+
+# One of the recipes that read the same data sets.
+READERS = {read: recipe for recipe in catalog.RECIPES.values() if (read := data_sets_of(recipe))}
+
+
+@pytest.mark.parametrize('read', READERS, ids=', '.join)
+def test_where_missing_data_come_from_is_told_and_how_many_recipes_run_without(read, options):
+    with pytest.raises(InputError) as raised:
+        catalog.build(READERS[read], options)
+    said = str(raised.value)
+    assert said.startswith(f'{options.data} lacks ') and f', which {READERS[read].name} reads: ' in said
+    files = catalog.data_of(READERS[read])
+    assert all(file in said for file in files) and all(f'{one}/ is {data_sets.SOURCES[one]}' in said for one in read)
+    without = [recipe for recipe in catalog.RECIPES.values() if not read & data_sets_of(recipe)]
+    assert f'{len(without)} of {len(catalog.RECIPES)} recipes run without' in said
+
+
+def test_data_that_are_there_are_not_told_as_missing(options):
+    (options.data / 'redocred').mkdir(parents=True)
+    (options.data / 'redocred/documents.json').touch()
+    with pytest.raises(InputError, match='lacks redocred/rel_info.json, which slot-filling/opql reads'):
+        catalog.build(catalog.find('slot-filling/opql'), options)
+
+
+def test_docs_tell_of_each_data_set():
+    docs = (record.ROOT / 'docs/how-to/experiments.md').read_text(encoding='utf-8')
+    read = frozenset().union(*READERS)
+    assert read == data_sets.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 
 def test_each_experiment_file_says_how_it_is_run_and_each_gin_file_of_a_step_exists():

@@ -68,7 +68,7 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     write_run(tmp_path, 'g', 'b', metrics={'2-hop/dev': {'hits@1': 0.5}}, seconds=None)
     lines = tables.table('g', tmp_path).splitlines()
     assert lines[0] == '|  | 1-hop/dev | 2-hop/dev | seeds | minutes | commit |'
-    assert lines[2:] == ['| a | 0.850 ± 0.071 (94 %) | – | 2 | 1 | abc |', '| b | – | 0.500 | 1 | – | abc |']
+    assert lines[2:] == ['| a | 0.850 ± 0.050 (94 %) | – | 2 | 1 | abc |', '| b | – | 0.500 | 1 | – | abc |']
 
 
 def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):

@@ -101,7 +101,9 @@ def part_files(path: str | os.PathLike) -> list[Path]:
         found = [Path(path)] if Path(path).is_file() else map(Path, glob.glob(str(path)))
     parts = sorted(found, key=lambda file: (file.name, str(file)))
     if not parts:
-        raise InputError(f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz')
+        raise InputError(
+            f'{path}: no part of a dump, a file that ends in .xml, .xml.bz2 or .xml.gz: pages-articles of dumps.wikimedia.org'
+        )
     for part, after in zip(parts, [*parts[1:], None]):
         if not _PART.search(part.name):
             raise InputError(f'{part}: the name of a part of a dump ends in .xml, .xml.bz2 or .xml.gz')
