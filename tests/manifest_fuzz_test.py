@@ -78,7 +78,7 @@ def read_kb(folder):
 
 def read_run(folder):
     """What is recorded is believed."""
-    assert recipe.state_of(STEP, folder) == 'done' or recipe.state_of(STEP, folder).startswith('run with ')
+    assert recipe.state_of(STEP, [STEP], folder) == 'done' or recipe.state_of(STEP, [STEP], folder).startswith('run with ')
 
 
 @pytest.fixture(scope='module')

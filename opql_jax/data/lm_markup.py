@@ -30,13 +30,14 @@ def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], sp
     """
     same = np.flatnonzero(passage.entities == passage.entities[target])
     # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
-    target = next(int(i) for i in same if _overlap(passage, i, target))
+    held_by = (int(i) for i in same if _overlap(passage, i, target) or _begins_with(passage, i, target))
+    target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
     edits: list[tuple[int, int, tuple[int, ...]]] = [
         (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
     ]
     for i in same:
         start, end = int(passage.starts[i]), int(passage.ends[i])
-        if all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
+        if end > start and all(end <= a or start >= b for a, b, _ in edits):  # what lies in a hidden mention is hidden with it
             edits.append((start, end, (special.ent,)))
     return _edited(passage.tokens, edits, passage.starts[topics], passage.ends[topics], special)
 
@@ -70,6 +71,11 @@ def mark_open_question(tokenizer, text: str, mentions: Sequence[tuple[int, int]]
 
 def _overlap(passage, i, j):
     return max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
+
+
+def _begins_with(passage, i, j):
+    """Whether mention i begins where j does, which has no token."""
+    return passage.starts[i] == passage.starts[j] == passage.ends[j]
 
 
 def _edited(tokens, hidden, starts, ends, special):

@@ -102,13 +102,13 @@ def label_loss(questions, question_label, relations, label):
     Args:
         questions: [q, d_r] float, relation embeddings of the questions.
         question_label: [q] int32, -1 in unused rows.
-        relations, label: [n, d_r] float and [n] int32, the pairs; those with label -1 answer nothing.
+        relations, label: [n, d_r] float and [n] int32, the pairs; those with label -1 answer nothing, those below are unused rows.
 
     Returns:
         (loss, accuracy), float32 scalars over the questions that a pair answers.
     """
     positives = (question_label[:, None] == label[None, :]) & (question_label >= 0)[:, None]
-    logits = questions.astype(jnp.float32) @ relations.astype(jnp.float32).T
+    logits = jnp.where(label >= -1, questions.astype(jnp.float32) @ relations.astype(jnp.float32).T, MASKED)
     loss = jax.nn.logsumexp(logits, axis=1) - jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
     correct = jnp.take_along_axis(positives, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
     counted = positives.any(axis=1)

@@ -33,7 +33,7 @@ class Attended(NamedTuple):
         vectors: [..., d_e] float32, m.
         found: [..., d_e] float32, the attended embedding softmax(E m)^T E.
         lse: [...] float32, the log-sum-exp of E m.
-        best: [...] int32, the entity that scores best, the lowest id among equals.
+        best: [...] int32, the entity that scores best, the lowest id among those that differ by less than 1e-6 of the best score.
     """
 
     vectors: jax.Array

@@ -37,7 +37,7 @@ def show(arguments) -> None:
     print(f'{recipe.name}: {recipe.summary}\nout: {options.out}')
     for step in steps:
         inputs = ', '.join(inputs_of(step, steps)) or '-'
-        print(f'  {step.name:28} {inputs} -> {step.output}  [{state_of(step, options.out.absolute())}]')
+        print(f'  {step.name:28} {inputs} -> {step.output}  [{state_of(step, steps, options.out.absolute())}]')
 
 
 def run_recipes(arguments) -> None:

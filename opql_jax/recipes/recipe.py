@@ -1,11 +1,12 @@
 """A recipe is an experiment as a list of named steps, and is run like `make`.
 
 Each step is one command with one output. A step is skipped if its output exists and its record, `run.json`, is of the same command and
-the same gin files, and the data that it read are the same. One that was interrupted is run again, and the binaries resume by
-themselves; one whose command, gin files or data have changed since is refused. Rows of a table that share their folder share their
+the same gin files, and the data and the outputs of steps that it read are the same. One that was interrupted is run again, and the
+binaries resume by themselves; one whose command, gin files or data have changed since, or whose inputs were made again, is refused. Rows of a table that share their folder share their
 steps.
 
     <out>/steps/<name>/data.json   the hashes of the data that the command names, where it names any
+    <out>/steps/<name>/inputs.json the hashes of the records of the steps whose outputs it read
     <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds, metrics
     <out>/...                      the outputs of the steps
 """
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from opql_jax.core import locks, preemption
 from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError, Preempted
+from opql_jax.core.files import sha256
 from opql_jax.data.sources.base import MAX_SEED
 from opql_jax.recipes import record
 
@@ -147,11 +149,11 @@ class Function:
 
 
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
-    """The names of the steps whose outputs the bindings of a step name."""
-    text = repr(dict(step.bindings))
+    """The names of the steps before it whose outputs the bindings of a step name."""
+    text, before = repr(dict(step.bindings)), steps[: [other.name for other in steps].index(step.name)]
     # By its path, or as a part of the knowledge base by its name.
     names_output = lambda other: re.search(rf"({{out}}/|'){re.escape(other.output)}(?![\w-])", text)
-    return [other.name for other in steps if other.name != step.name and names_output(other)]
+    return [other.name for other in before if names_output(other)]
 
 
 def train(name: str, gin: str, options: Options, **bindings) -> Step:
@@ -203,8 +205,14 @@ def gin_value(value) -> str:
     return repr(value)
 
 
-def state_of(step, out: pathlib.Path) -> str:
-    """'done', 'to do' or, where the step was run with another command, other gin files or other data, what differs."""
+def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
+    """'done', 'to do' or, where the step was run with another command, other gin files, data or inputs, what differs.
+
+    Args:
+        step: one of `steps`.
+        steps: those of the recipe, in order.
+        out: the output folder.
+    """
     run_json, data_json, data = run_json_of(step, out), data_json_of(step, out), data_of(step)
     if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
         return 'to do'
@@ -214,6 +222,7 @@ def state_of(step, out: pathlib.Path) -> str:
     changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
     if data:
         changed += _differing(record.read_data(data_json), record.data_digests(data))
+    changed += [f'step {name}' for name in made_again(step, steps, out)]
     return f'run before {" and ".join(changed)} changed' if changed else 'done'
 
 
@@ -236,6 +245,23 @@ def data_json_of(step, out: pathlib.Path) -> pathlib.Path:
     return out / 'steps' / step.name / 'data.json'
 
 
+def inputs_json_of(step, out: pathlib.Path) -> pathlib.Path:
+    """The hashes of the records of the steps whose outputs a step read."""
+    return out / 'steps' / step.name / 'inputs.json'
+
+
+def made_again(step, steps: Sequence[Step | Function], out: pathlib.Path) -> list[str]:
+    """The names of the inputs of a step that were run again since, or are to be; none are known of runs of earlier versions."""
+    inputs_json = inputs_json_of(step, out)
+    return _differing(record.read_data(inputs_json), _input_digests(step, steps, out)) if inputs_json.exists() else []
+
+
+def _input_digests(step, steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
+    """{step: hash of its record} of the inputs of a step; one that has no record now is to be run again."""
+    records = {other.name: run_json_of(other, out) for other in steps if other.name in inputs_of(step, steps)}
+    return {name: sha256(path) if path.exists() else '' for name, path in records.items()}
+
+
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
@@ -255,13 +281,13 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
         Preempted: the run was asked to stop.
     """
     out = options.out.absolute()
-    states = {step.name: state_of(step, out) for step in steps}
+    states = {step.name: state_of(step, steps, out) for step in steps}
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
     if changed:
-        step = next(step for step in steps if step.name in changed)
+        first = next(iter(changed))
+        remove = [path for step in steps if step.name in changed for path in (run_json_of(step, out).parent, out / step.output)]
         raise InputError(
-            f'{out}: step {step.name} was {changed[step.name]}: give another --out, or remove'
-            f' {run_json_of(step, out).parent} and {out / step.output} to run it again'
+            f'{out}: step {first} was {changed[first]}: give another --out, or remove {" and ".join(map(str, remove))} to run it again'
         )
     for number, step in enumerate(steps, 1):
         title = f'step {number} of {len(steps)}, {step.name}'
@@ -274,7 +300,8 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
             _log.info('%s', title)
             # Recipes with steps in common may run at the same time, but none of these steps twice.
             with locks.writer(run_json_of(step, out).parent):
-                if state_of(step, out) != 'done':
+                if state_of(step, steps, out) != 'done':
+                    record.write_json(inputs_json_of(step, out), _input_digests(step, steps, out))
                     if data := data_of(step):
                         record.write_json(data_json_of(step, out), record.data_digests(data))  # before it reads them
                     step.run(out, run_json_of(step, out))

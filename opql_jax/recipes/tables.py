@@ -17,7 +17,7 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
 from opql_jax.recipes import record
-from opql_jax.recipes.recipe import Options, Recipe, other_command, run_json_of
+from opql_jax.recipes.recipe import Options, Recipe, made_again, other_command, run_json_of
 
 RESULTS = record.ROOT / 'results'
 FILES = ('README.md', 'RESULTS.md', 'docs/experiments.md')
@@ -99,8 +99,9 @@ def cell(seeds: Sequence[Published], name: str) -> str:
     text = f'{np.mean(hits):.3f}'
     if len(hits) > 1:
         text += f' ± {np.std(hits, ddof=1) / len(hits) ** 0.5:.3f}'
-    coverage = found[0].get('coverage')
-    return text if coverage in (None, 0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
+    # Other seeds may ask other questions.
+    coverage = np.mean([1.0 if (share := scores.get('coverage')) is None else share for scores in found])
+    return text if coverage in (0.0, 1.0) else f'{text} ({100 * np.mean(hits) / coverage:.0f} %)'
 
 
 def table(group: str, folder: pathlib.Path = RESULTS) -> str:
@@ -166,19 +167,24 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         InputError: a step is not done, or was run with other options.
     """
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
-    for step in recipe.build(options):
+    steps = recipe.build(options)
+    for step in steps:
         path = run_json_of(step, out)
         if not path.exists():
             raise InputError(f'{recipe.name}: step {step.name} is not done in {out}: run the recipe first')
         last = record.read(path)
         if other := other_command(last, step, out):
             raise InputError(f'{recipe.name}: step {step.name} was {other}: give publish the options that run had')
+        if names := made_again(step, steps, out):
+            raise InputError(
+                f'{recipe.name}: step {step.name} was run before step {" and ".join(names)} was run again: run it again, too'
+            )
         seconds += last['seconds']
         if step.name.startswith('results'):
             metrics[step.name.rpartition('/')[2]] = last['metrics']
         if last['gin']:
             configurations[step.name.replace('/', '-')] = (
-                last['gin'].replace(str(out), 'OUT').replace(str(options.data), 'DATA').replace(f'{GIN_ROOT}/', '')
+                last['gin'].replace(str(out), 'OUT').replace(str(options.data.absolute()), 'DATA').replace(f'{GIN_ROOT}/', '')
             )
     group, _, row = recipe.name.partition('/')
     group += '' if options.percent == 100 else f'-{options.percent:g}-percent'

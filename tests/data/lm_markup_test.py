@@ -34,6 +34,14 @@ def test_of_nested_names_of_an_entity_the_outermost_is_hidden(target):
     assert found.tokens.tolist() == [2, 4, 6, 13, 5, 3] and found.tokens[found.starts].tolist() == [13]
 
 
+@pytest.mark.parametrize('mentions', [((1, 3, 7), (1, 1, 7)), ((1, 1, 7), (1, 3, 7))])
+@pytest.mark.parametrize('target', [0, 1])
+def test_a_name_without_a_token_leaves_no_other_name_of_its_entity_visible(mentions, target):
+    text = passage([10, 11, 12, 13], *mentions, (3, 4, 8))
+    found = lm_markup.mark_cloze(text, target, [2], SPECIAL)
+    assert found.tokens.tolist() == [2, 10, 4, 6, 13, 5, 3] and found.r2 == 3
+
+
 def test_neighbours_keep_their_own_marks():
     text = passage([10, 11, 12], (0, 1, 1), (1, 2, 2), (2, 3, 3))
     found = lm_markup.mark_cloze(text, 1, [2, 0], SPECIAL)

@@ -154,6 +154,11 @@ def test_padding_rows_change_no_loss():
     assert want[0] > 0
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
+    label = np.arange(len(relations), dtype=np.int32) % 4 - 1
+    want = label_loss(questions, question_topic, relations, label)
+    got = label_loss(pad(questions, 100), pad(question_topic, -1), pad(relations, 100), pad(label, -2))
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
     mentions, entities = relations[:, None], target[:, None]
     table = rng.normal(size=(3, 6)).astype(np.float32)
     want = entity_loss(mentions, entities, table)

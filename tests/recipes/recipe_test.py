@@ -1,5 +1,6 @@
 """Recipes run like make: what is done is skipped, what was interrupted is run again, what has changed is refused."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -10,7 +11,7 @@ import pytest
 
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
-from opql_jax.recipes import catalog, data_sets, record
+from opql_jax.recipes import catalog, data_sets, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import (
     Function,
@@ -77,9 +78,9 @@ def gin_step(options, tmp_path):
 
 
 def test_a_step_is_done_as_long_as_its_gin_files_say_the_same(options, gin_step, tmp_path):
-    assert state_of(gin_step, options.out) == 'done'
+    assert state_of(gin_step, [gin_step], options.out) == 'done'
     (tmp_path / 'base.gin').write_text('# Settings.\n\nSTEPS = 400\n')
-    assert state_of(gin_step, options.out) == 'done'
+    assert state_of(gin_step, [gin_step], options.out) == 'done'
 
 
 @pytest.mark.parametrize(('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')])
@@ -117,11 +118,11 @@ def copy_step(options, tmp_path, request):
 
 
 def test_a_step_is_done_as_long_as_the_data_that_it_read_are_the_same(options, copy_step, tmp_path):
-    assert state_of(copy_step, options.out) == 'done'
+    assert state_of(copy_step, [copy_step], options.out) == 'done'
     (tmp_path / 'set/a.txt').write_text('a')
-    assert state_of(copy_step, options.out) == 'done'
+    assert state_of(copy_step, [copy_step], options.out) == 'done'
     (options.out / 'steps/copied/data.json').unlink()
-    assert state_of(copy_step, options.out) == 'to do'
+    assert state_of(copy_step, [copy_step], options.out) == 'to do'
 
 
 def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(options, copy_step, tmp_path):
@@ -138,18 +139,18 @@ def test_a_file_that_comes_into_a_folder_of_data_or_goes_changes_it(options, cop
     (tmp_path / 'set/c.txt').write_text('c')
     (tmp_path / 'set/more/b.txt').unlink()
     named = [f'{tmp_path}/set/c.txt', f'{tmp_path}/set/more/b.txt']
-    assert state_of(copy_step, options.out) == f'run before {" and ".join(named)} changed'
+    assert state_of(copy_step, [copy_step], options.out) == f'run before {" and ".join(named)} changed'
 
 
 def test_hashes_of_data_that_are_damaged_and_data_that_are_gone_are_named(options, copy_step, tmp_path):
     hashes = (options.out / 'steps/copied/data.json').read_text()
     (options.out / 'steps/copied/data.json').write_text('{"a": 1}')
     with pytest.raises(InputError, match=r'steps/copied/data.json is damaged .*: remove it to run the step again'):
-        state_of(copy_step, options.out)
+        state_of(copy_step, [copy_step], options.out)
     (options.out / 'steps/copied/data.json').write_text(hashes)
     shutil.rmtree(tmp_path / 'set')
     with pytest.raises(InputError, match=rf'{tmp_path}/set.* does not exist: it holds data of this recipe'):
-        state_of(copy_step, options.out)
+        state_of(copy_step, [copy_step], options.out)
 
 
 def test_an_output_without_a_record_is_of_an_interrupted_step(options):
@@ -190,7 +191,7 @@ def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, erro
         if error is SystemExit
         else getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
     )
-    assert [state_of(s, options.out) for s in steps] == ['to do', 'to do']
+    assert [state_of(s, steps, options.out) for s in steps] == ['to do', 'to do']
 
 
 def test_a_record_states_the_gin_files_that_it_was_run_with(options):
@@ -215,6 +216,39 @@ def test_inputs_are_the_outputs_that_bindings_name():
     bindings = {'KB': '{out}', 'TEXT': 'text-kb', 'MODEL': 'follow', 'QUESTIONS': ('{out}/questions/a.jsonl',)}
     last = Step('last', 'eval', (), bindings, 'last')
     assert inputs_of(last, [*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
+    # Of two steps with one output the second reads what the first wrote.
+    copied, changed = (Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed'))
+    assert inputs_of(copied, [copied, changed]) == [] and inputs_of(changed, [copied, changed]) == ['copied']
+
+
+def test_a_step_whose_input_was_made_again_is_refused(options, tmp_path):
+    second = Function('second', copy, {'source': '{out}', 'target': '{out}/second', 'reads': '{out}/first'}, 'second')
+    second = dataclasses.replace(second, function=lambda source, target, reads: copy(source, target))
+    steps = lambda number: [step('first', number=number), second]
+    run(steps(1), options)
+    run(steps(1), options)
+    shutil.rmtree(options.out / 'steps/first')
+    out = options.out
+    error = f'step second was run before step first changed: give another --out, or remove {out}/steps/second and {out}/second'
+    with pytest.raises(InputError, match=re.escape(error)):
+        run(steps(1), options)
+    run(steps(2)[:1], options)
+    recipe = Recipe('g/a', '', lambda options: steps(2))
+    with pytest.raises(InputError, match=re.escape(error)):
+        run(steps(2), options)
+    with pytest.raises(InputError, match='step second was run before step first was run again: run it again, too'):
+        tables.publish(recipe, options, tmp_path / 'results')
+    shutil.rmtree(options.out / 'steps/second')
+    run(steps(2), options)
+    assert tables.publish(recipe, options, tmp_path / 'results').exists()
+
+
+def test_all_that_is_to_be_removed_is_named(options):
+    run([step('one', number=1), step('two', number=1)], options)
+    out = options.out
+    error = f'step one was .*, or remove {out}/steps/one and {out}/one and {out}/steps/two and {out}/two to run it again'
+    with pytest.raises(InputError, match=error):
+        run([step('one', number=2), step('two', number=2)], options)
 
 
 @pytest.mark.parametrize(

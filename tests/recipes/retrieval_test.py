@@ -55,7 +55,7 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     titled = [json.loads(line) for line in (options.out / 'text-musique/documents.jsonl').read_text().splitlines()]
     assert untitled == [{'id': document['id'], 'text': document['text']} for document in titled]
     assert 'opql retrieve' in capsys.readouterr().out
-    assert {recipe.state_of(step, options.out) for step in steps} == {'done'}
+    assert {recipe.state_of(step, steps, options.out) for step in steps} == {'done'}
 
 
 def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_path):

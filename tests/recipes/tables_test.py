@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import subprocess
 
 import numpy as np
@@ -63,8 +64,9 @@ def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs()
 
 
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
-    for seed, hits in enumerate((0.8, 0.9)):
-        write_run(tmp_path, 'g', f'a-seed{seed}', metrics={'1-hop/dev': {'hits@1': hits, 'coverage': 0.9}}, seconds=60 * seed)
+    for seed, hits, coverage in ((0, 0.8, 0.92), (1, 0.9, 0.88)):
+        scores = {'hits@1': hits, 'coverage': coverage}
+        write_run(tmp_path, 'g', f'a-seed{seed}', metrics={'1-hop/dev': scores}, seconds=60 * seed)
     write_run(tmp_path, 'g', 'b', metrics={'2-hop/dev': {'hits@1': 0.5}}, seconds=None)
     lines = tables.table('g', tmp_path).splitlines()
     assert lines[0] == '|  | 1-hop/dev | 2-hop/dev | seeds | minutes | commit |'
@@ -168,10 +170,12 @@ def test_a_run_is_published_with_the_options_that_it_had(tmp_path):
     assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 100 --world-seed 1 --documents 50'
 
 
-def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path):
-    options = Options(tmp_path / 'out', tmp_path / 'data')
+@pytest.mark.parametrize('data', ['data', '.'])
+def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, monkeypatch, data):
+    monkeypatch.chdir(tmp_path)
+    options = Options(tmp_path / 'out', pathlib.Path(data))
     step = Step('results', 'eval', ('gin/runs/eval.gin',), {}, 'results')
-    gin = f"A = '{options.out}/text'\nB = '{options.data}/metaqa'\nC = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\n"
+    gin = f"A = '{options.out}/text'\nB = '{options.data.absolute()}/metaqa'\nC = '{GIN_ROOT}/gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
     record.write(
         run_json_of(step, options.out),
         command=step.command(str(options.out)),
@@ -181,7 +185,7 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path):
     )
     tables.publish(Recipe('g/a', '', lambda options: [step]), options, tmp_path / 'published')
     published = (tmp_path / 'published/g/gin/results.gin').read_text()
-    assert published == "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\n"
+    assert published == "A = 'OUT/text'\nB = 'DATA/metaqa'\nC = 'gin/experiments/metaqa/wordings.tsv'\nRATE = 0.1  # data\n"
 
 
 def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):

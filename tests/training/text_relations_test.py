@@ -9,6 +9,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.text_relations import UNUSED
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.losses import label_loss, relation_loss
 from opql_jax.models.text_encoder import TextEncoder
@@ -169,6 +170,24 @@ def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     with pytest.raises(InputError, match='none.md'):
         release(kb=str(trained), model='relations', output=str(tmp_path / 'encoder'), card='none.md')
     assert list(tmp_path.iterdir()) == []
+
+
+def test_unused_rows_change_nothing(task_and_params):
+    task, params = task_and_params
+    batch = task.source[0]
+    assert (batch.label == UNUSED).any() == (batch.inverse == UNUSED).any()
+    more = lambda array, fill: np.concatenate([array, np.full_like(array[:8], fill)])
+    longer = batch._replace(
+        tokens=np.concatenate([batch.tokens, batch.tokens[:8]]),
+        first=more(batch.first, 1),
+        last=more(batch.last, 1),
+        label=more(batch.label, UNUSED),
+        inverse=more(batch.inverse, UNUSED),
+    )
+    loss = jax.jit(task.loss)
+    np.testing.assert_allclose(
+        jax.tree.leaves(loss(params, longer, None, None)), jax.tree.leaves(loss(params, batch, None, None)), rtol=1e-5
+    )
 
 
 def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):

@@ -29,10 +29,15 @@ _UNKNOWN = ('who', 'what', 'which', 'where', 'when')
 # A label with more sentences than this is not drawn more often.
 _FREQUENT = 400
 _QUESTION_TOKENS = 32
+# The label of a row that is not used.
+UNUSED = -2
 
 
 class TextRelationBatch(NamedTuple):
-    """n sentences with a pair each, and q questions; int32. A label of -1 states nothing, and is no label of another."""
+    """n sentences with a pair each, and q questions; int32.
+
+    A label of -1 states nothing, and is no label of another. Rows that are not used have `UNUSED`, and questions -1.
+    """
 
     tokens: np.ndarray  # [n, L]
     first: np.ndarray  # [n, 2], positions of the first tokens of topic and target
@@ -145,8 +150,8 @@ class TextRelationSource(Source):
             tokens=batching.pad_tokens([row.tokens for row in placed], n, s.max_tokens, special),
             first=batching.pad_rows([row.first[i] for row, i in zip(placed, order)], n, (2,)),
             last=batching.pad_rows([row.last[i] for row, i in zip(placed, order)], n, (2,)),
-            label=batching.pad_rows(np.array([label for label, _ in labels], np.int32), n, fill=-1),
-            inverse=batching.pad_rows(np.array([inverse for _, inverse in labels], np.int32), n, fill=-1),
+            label=batching.pad_rows(np.array([label for label, _ in labels], np.int32), n, fill=UNUSED),
+            inverse=batching.pad_rows(np.array([inverse for _, inverse in labels], np.int32), n, fill=UNUSED),
             question_tokens=batching.pad_tokens([question.tokens for question in asked], q, _QUESTION_TOKENS, special),
             r1=batching.pad_rows(np.array([question.r1 for question in asked], np.int32), q),
             r2=batching.pad_rows(np.array([question.r2 for question in asked], np.int32), q),

@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from opql_jax.core import files
-from opql_jax.data.sources.text_relations import TextRelationBatch, TextRelationSettings, TextRelationSource
+from opql_jax.data.sources.text_relations import UNUSED, TextRelationBatch, TextRelationSettings, TextRelationSource
 from opql_jax.models import bert, losses
 from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import unit
@@ -68,8 +68,8 @@ class TextRelations(TextRelationSettings, Objective):
         relate = lambda *pair: unit(encoder.apply(variables, *pair, 'span_pair', method=encoder.relate_spans))
         relations = jnp.concatenate([relate(topic, target, backward), relate(target, topic, ~backward)])
         labels = jnp.concatenate([batch.label, batch.inverse])
-        # Pairs that state nothing have labels of their own.
-        own = jnp.where(labels < 0, jnp.iinfo(jnp.int32).max - jnp.arange(len(labels)), labels)
+        # Pairs that state nothing have labels of their own; those of unused rows are no pairs.
+        own = jnp.where(labels == -1, jnp.iinfo(jnp.int32).max - jnp.arange(len(labels)), labels)
         scaled = relations * jnp.sqrt(_SCALE)
         relation_loss, accuracy = losses.relation_loss(scaled, own, jnp.zeros_like(own), labels >= 0)
         questions = encoder.apply(variables, batch.question_tokens, batch.r1, batch.r2, **dropout(fold_in(rng, 2)))
@@ -88,7 +88,8 @@ class TextRelations(TextRelationSettings, Objective):
             used = (some != PAD_ID)[:, :, None]
             mean = lambda states: unit((states * used).sum(axis=1))
             known = encode({'params': {**params['encoder'], **teacher}}, some).astype(jnp.float32)
-            moved = 1 - (mean(hidden[::_EVERY]) * mean(known)).sum(axis=-1).mean()
+            near = (mean(hidden[::_EVERY]) * mean(known)).sum(axis=-1)
+            moved = losses.mean_where(1 - near, batch.label[::_EVERY] != UNUSED)
             loss += self.sentence_weight * moved
             metrics['L_sentence'] = moved
         return loss, metrics
