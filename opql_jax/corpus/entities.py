@@ -99,7 +99,7 @@ class EntityVocab:
                 titles.setdefault(key, document.title)
                 surfaces.setdefault(key, collections.Counter())
             for mention in document.mentions or ():
-                surface = document.text[mention.start : mention.end]
+                surface = ' '.join(document.text[mention.start : mention.end].split())
                 surfaces.setdefault(mention.entity, collections.Counter())[surface] += 1
         names, aliases = [], []
         for key, counts in surfaces.items():

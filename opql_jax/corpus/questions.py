@@ -115,7 +115,7 @@ def read_questions(
             unknown_answers=unknown_answers,
             hops=record.get('hops', 1),
             type=record.get('type', ''),
-            via=tuple(_ids(map(vocab.get, names)) for names in record.get('via', ())),
+            via=tuple(_ids(name and vocab.get(name) for name in names) for names in record.get('via', ())),
         )
 
     questions = convert_lines(path, convert, rejected_path, max_reject_fraction)
@@ -232,7 +232,7 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
     if not isinstance(via, list) or (via and len(via) != hops - 1):
         raise InputError(f'via: expected a list of entities for each of {hops - 1} hops before the last, found {shown(via)}')
     for i, names in enumerate(via):
-        _check_names(f'via[{i}]', names)
+        _check_names(f'via[{i}]', names, nullable=True)
         if not names:
             raise InputError(f'via[{i}]: no entity; leave via out where nobody knows them')
 

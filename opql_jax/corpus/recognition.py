@@ -170,6 +170,7 @@ _OFFICE = re.compile(
     r'(?:General|Admiral|Colonel|Captain|Commander|Lieutenant|Major|Brigadier|Sergeant|Corporal|Private)) (?=\S)'
 )
 _ABBREVIATION = re.compile(r'(?:\b\w\.|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|Bros)\.)$')
+_LONGEST_ABBREVIATION = len('Bros.')
 _MONTHS = (
     'January|February|March|April|May|June|July|August|September|October|November|December'
     r'|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?|(?:[Ss]pring|[Ss]ummer|[Aa]utumn|[Ff]all|[Ww]inter)(?= (?:of )?\d)'
@@ -289,7 +290,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
             while words and words[0] in FUNCTION_WORDS and (begins or words[0] != 'The' or len(words) < 2):
                 start = min(start + len(words.pop(0)) + 1, end)
             alone = begins and len(words) == 1 and not (text[end : end + 1] == ' ' and end + 1 == gap_end)
-            alone &= not _ABBREVIATION.search(text, 0, start - 1)
+            alone &= not _ABBREVIATION.search(text, max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1))
             first = alone and (words[0].lower() in lower or words[0] not in inside and not _ABOUT.match(text, end))
             if words and not first and end - start > 1:
                 is_day = re.fullmatch(_WEEKDAYS, text[start:end])

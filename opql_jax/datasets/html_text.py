@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 
+_SOFT_HYPHEN = '\xad'
 _UNREAD = frozenset({'script', 'style', 'title'})  # the title is told apart
 _BLOCKS = frozenset(
     'address article aside blockquote br body dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li main'
@@ -29,7 +30,7 @@ class _Page(html.parser.HTMLParser):
     Attributes:
         blocks: their texts, none of which is empty.
         heading: the first heading of level 1, '' if there is none.
-        title: what stands in `<title>`.
+        title: what stands in the first `<title>`.
     """
 
     def __init__(self):
@@ -37,18 +38,22 @@ class _Page(html.parser.HTMLParser):
         self.blocks: list[str] = []
         self.heading = self.title = ''
         self._unread = ''  # the tag in which nothing is read
-        self._in_heading = False
+        self._in_heading = self._has_title = False
         self._pieces: list[str] = []
 
     def handle_starttag(self, tag, attrs):
-        if tag in _BLOCKS:
+        if tag == 'br' and self._in_heading:
+            self._pieces.append(' ')
+        elif tag in _BLOCKS:
             self.end_block()
         self._in_heading = (self._in_heading or tag == 'h1') and not self.heading
         self._unread = tag if tag in _UNREAD else self._unread
 
     def handle_endtag(self, tag):
-        if tag in _BLOCKS:
+        if tag in _BLOCKS and not (tag == 'br' and self._in_heading):
             self.end_block()
+        if tag == 'title' and self.title.strip():
+            self._has_title = True
         if tag == 'h1':
             self._in_heading = False
         if tag == self._unread:
@@ -56,13 +61,13 @@ class _Page(html.parser.HTMLParser):
 
     def handle_data(self, data):
         if self._unread == 'title':
-            self.title += data
+            self.title += '' if self._has_title else data  # drawings in a page have titles, too
         elif not self._unread:
             self._pieces.append(data)
 
     def end_block(self):
         """Ends the paragraph, or what else was read since the last one."""
-        block, self._pieces = ' '.join(''.join(self._pieces).split()), []
+        block, self._pieces = ' '.join(''.join(self._pieces).replace(_SOFT_HYPHEN, '').split()), []
         if block and self._in_heading:
             self.heading, self._in_heading = block, False
         elif block:

@@ -43,7 +43,7 @@ class JsonLines:
             max_reject_fraction=self.max_reject_fraction,
             known_entities=None if vocab is None else set(vocab.keys),
         )
-        vocab = vocab or EntityVocab.from_documents(documents)
+        vocab = EntityVocab.from_documents(documents) if vocab is None else vocab
         return vocab, link_titles(documents, vocab)
 
     def questions(self, vocab, rejected_path):

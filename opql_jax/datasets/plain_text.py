@@ -28,7 +28,7 @@ from opql_jax.core.progress import logged
 from opql_jax.corpus import recognition, tables
 from opql_jax.corpus.concepts import find_concepts
 from opql_jax.corpus.definitions import subject
-from opql_jax.corpus.documents import Document, document_from_json, validate, write_documents
+from opql_jax.corpus.documents import MAX_MENTION, Document, document_from_json, validate, write_documents
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import check_string, read_text, shown
 from opql_jax.corpus.name_resolution import fold, resolve
@@ -67,10 +67,8 @@ _OTHER = frozenset(
     ' nie się na jest w z że do'.split()  # Polish
 )
 _WORD = re.compile(r'\w+')
-# A heading, of Markdown or a short line with a blank one after it.
-_HEADING = re.compile(
-    r'\s*(?:#+[ \t]*(?P<markdown>\S[^\n]*?)[ \t#]*|(?P<line>\S[^\n]{0,99}?(?<![.!?,;])))[ \t]*\r?\n[ \t]*\r?\n'
-)
+# The longest line that may be a heading, unless it is one of Markdown.
+_MAX_HEADING = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,15 +322,31 @@ def _from_file(label: str, path: pathlib.Path) -> Document:
     _check_text(text)
     if title:
         return Document(label, title, text, title_entity=title)
-    if heading := _HEADING.match(text):
-        title = heading['markdown'] or heading['line']
-        if text[heading.end() :].strip():
-            return Document(label, title, text[heading.end() :].strip('\n'), title_entity=title)
+    title, rest = _heading(text)
+    if title and rest:
+        return Document(label, title, rest, title_entity=title)
     title = re.sub(r'[_-]+', ' ', path.stem).strip() or path.stem
-    if f' {fold(title)} ' in f' {fold(text)} ':
+    # Files that are numbered, or named by a letter, are not about it.
+    if re.search(r'[^\W\d_]\w', title) and f' {fold(title)} ' in f' {fold(text)} ':
         return Document(label, title, text, title_entity=title)
     about = subject(text)
     return Document(label, about or title, text, title_entity=about)
+
+
+def _heading(text: str) -> tuple[str, str]:
+    """The heading of a text, of Markdown or a short first line with a blank one after it, and the text after it; '' for what there is not."""
+    line, _, rest = text.lstrip().partition('\n')
+    line = line.rstrip()
+    if marks := re.match('#{1,6}[ \\t]+', line):
+        title = line[marks.end() :]
+        bare = title.rstrip('#')  # marks may close a heading, after a space: 'C#' is none
+        title = bare.rstrip() if bare[-1:] in ('', ' ', '\t') else title
+        title = title if len(title) <= MAX_MENTION else ''
+    else:
+        after, newline, rest = rest.partition('\n')
+        blank = newline and not after.strip()
+        title = line if blank and len(line) <= _MAX_HEADING and line[-1:] not in '.!?,;' else ''
+    return title, rest.strip('\n') if rest.strip() else ''
 
 
 def _check_text(text: str) -> None:

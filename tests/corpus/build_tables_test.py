@@ -169,6 +169,11 @@ def test_a_vocabulary_can_come_from_the_links():
     assert vocab.aliases == [['Up'], ['Annie']]
 
 
+def test_the_space_around_and_in_a_mention_is_no_part_of_a_name():
+    document = Document('0', 'x', 'Ann\nLow met Bob .', (Mention(0, 7, 'Q1'), Mention(12, 16, 'Q2')))
+    assert EntityVocab.from_documents([document]).names == ['Ann Low', 'Bob']
+
+
 def test_a_vocabulary_without_links_comes_from_the_titles():
     vocab = EntityVocab.from_documents([Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')])
     assert vocab.keys == vocab.names == ['Up', 'Bob']

@@ -49,6 +49,13 @@ def test_a_line_becomes_a_question_with_its_topics_in_code_points(file):
     assert (question.topic, question.topic_entity) == ((11, 20), 4)
 
 
+def test_entities_on_the_way_that_the_vocabulary_does_not_have_are_written_and_read_again(file, tmp_path):
+    questions = read_questions(file([RECORD | {'hops': 3, 'via': [['Roma', 'Nobody'], ['Nobody']]}]), VOCAB)
+    assert questions[0].via == ((0, -1), (-1,))
+    write_questions(tmp_path / 'q.jsonl', [to_record(questions[0], VOCAB)])
+    assert read_questions(tmp_path / 'q.jsonl', VOCAB) == questions
+
+
 def test_entities_answers_hops_and_type_may_be_missing(file):
     first = {name: value for name, value in RECORD.items() if name != 'answers'}
     questions = read_questions(file(f'{json.dumps(first)}\n\n{json.dumps({**RECORD, "id": "r"})}\n'), VOCAB)

@@ -130,6 +130,13 @@ def test_what_stands_in_quotes_is_a_work():
     assert after(recognition.quoted, 'He sang "[Moon] River"') == ['Moon River']
 
 
+def test_what_stands_far_before_a_word_does_not_matter_to_it():
+    text, _ = marked('Bramble Inc. Foulsyke closed. Foulsyke fell. He met J. Foulsyke. Then Foulsyke left. [x]', 'x')
+    names = lambda text, from_: [s.start - from_ for s in refine(text, [], [recognition.capitalised]) if s.start >= from_]
+    before = 'Nothing was said of it. ' * 3
+    assert names(before + text, len(before)) == names(text, 0)
+
+
 def test_capitalised_words_that_were_missed_are_names():
     assert after(recognition.capitalised, 'She leads the Institute of Applied Folding in [Bern].') == [
         'Institute of Applied Folding',

@@ -14,6 +14,8 @@ PAGES = {
         'Text\nmore',
     ),
     '<h1>First</h1>a<h1>Second</h1>b': ('First', 'a\nSecond\nb'),
+    '<h1>Ada<br>Lovelace</h1>She<br>was.': ('Ada Lovelace', 'She\nwas.'),
+    '<title>Ada</title><svg><title>Search</title></svg><p>Love&shy;lace': ('Ada', 'Lovelace'),
     '<ul><li>one<li>two</ul><td>x</td><td>y</td>': (None, 'one\ntwo\nx\ny'),
     '<script>never closed': (None, ''),
     'no tags <at all': (None, 'no tags'),

@@ -92,6 +92,13 @@ def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
     check(tmp_path, name, json.dumps(record).encode(), reason)
 
 
+def test_a_file_without_entities_is_not_taken_for_none(tmp_path):
+    write(tmp_path)
+    (tmp_path / 'entities.jsonl').write_text('')
+    vocab, _ = JsonLines(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'entities.jsonl')).read(str(tmp_path / 'r'))
+    assert len(vocab) == 0
+
+
 def test_the_id_of_a_bad_record_is_free_for_another(tmp_path):
     line = (
         json.dumps({'id': 'new', 'question': ''}).encode() + b'\n' + json.dumps(GOOD['train.jsonl'][0] | {'id': 'new'}).encode()

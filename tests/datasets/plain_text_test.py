@@ -74,6 +74,33 @@ def test_a_heading_is_the_title_and_no_part_of_the_text(tmp_path):
     assert documents['texts/b.txt'].title == 'Lord Byron' and documents['texts/b.txt'].title_entity == 'lord byron'
 
 
+def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_path):
+    write(
+        tmp_path,
+        a__md='## C#\n' + ENGLISH,
+        b__md='#' * 20_000 + '\n' + ENGLISH,
+        c__md='# Ada' + ' ' * 20_000 + '| 1815\n' + ENGLISH,
+    )
+    write(
+        tmp_path,
+        d__txt='Lord Byron\n' + ENGLISH,
+        e__md='#1 is Ada Lovelace.\n' + ENGLISH,
+        f__md='\r\nLord Byron \r\n\t\r\n' + ENGLISH + 'It rained.',
+    )
+    _, documents = read(tmp_path)
+    assert (documents['texts/a.md'].title, documents['texts/a.md'].text) == ('C#', ENGLISH.strip('\n'))
+    assert documents['texts/b.md'].title != documents['texts/c.md'].title and documents['texts/c.md'].text.startswith('# Ada')
+    assert documents['texts/d.txt'].text.startswith('Lord Byron') and documents['texts/e.md'].text.startswith('#1')
+    assert (documents['texts/f.md'].title, documents['texts/f.md'].text) == ('Lord Byron', ENGLISH + 'It rained.')
+
+
+def test_a_numbered_file_is_about_what_its_text_defines(tmp_path):
+    write(tmp_path, a__txt='Ada Lovelace was a mathematician, and wrote a note.', n12__txt='Ada Lovelace was born on 12 May.')
+    (tmp_path / 'texts/n12.txt').rename(tmp_path / 'texts/12.txt')
+    _, documents = read(tmp_path)
+    assert documents['texts/a.txt'].title == 'Ada Lovelace' and documents['texts/12.txt'].title_entity != '12'
+
+
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
     write(tmp_path, ada_lovelace__txt=ENGLISH, notes__txt=ENGLISH + 'It rained.', sentence__txt=f'It rained.\n\n{ENGLISH}')
     _, documents = read(tmp_path)

@@ -7,9 +7,11 @@ import sys
 
 from opql_jax.recipes import record
 
-# Hits@1 were 0.834, 0.893, 0.885 and 0.815 (seed 0). Some hundredths more or less are what another processor
-# makes of so little training.
-FLOORS = {'1-hop/test': 0.76, '2-hop/test': 0.82, '3-hop/test': 0.80, '1-hop/unseen_wording': 0.75}
+# So little training ends at other figures with each seed and each kind of processor. Hits@1 of the seeds 0, 1 and 2 were 0.772, 0.818 and
+# 0.780 (1 hop), 0.820, 0.927 and 0.854 (2), 0.910, 0.865 and 0.821 (3), and 0.787, 0.820 and 0.764 (new wordings): a standard deviation of
+# up to 0.054, of their means (0.822, 0.857, 0.805) 0.027. Floors are three of these below the average, and 0.13 to 0.16 below for a single set.
+MEAN_FLOOR = 0.75
+FLOORS = {'1-hop/test': 0.66, '2-hop/test': 0.71, '3-hop/test': 0.71, '1-hop/unseen_wording': 0.66}
 
 
 def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
@@ -23,5 +25,6 @@ def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     metrics = json.loads((tmp_path / 'demo/results/metrics.json').read_text(encoding='utf-8'))
     assert metrics.keys() == FLOORS.keys()
+    assert sum(metrics[name]['hits@1'] for name in FLOORS) / len(FLOORS) >= MEAN_FLOOR, metrics
     low = {name: metrics[name]['hits@1'] for name, floor in FLOORS.items() if metrics[name]['hits@1'] < floor}
     assert not low, (low, FLOORS)

@@ -133,7 +133,9 @@ class _Articles:
     def choose_entities(self, min_links: int, max_entities: int) -> list[str]:
         """Titles of the articles with the most links, most linked first; documents mention no others from now on."""
         counts = dict.fromkeys(self.titles, 0)
-        for _, _, batch in self._batches('links'):
+        for file, first, batch in self._batches('links'):
+            if self._repeated:
+                batch = batch.filter(pa.array([(file, row) not in self._repeated for row in range(first, first + len(batch))]))
             linked = pc.value_counts(batch['links'].flatten().field('title'))
             for title, count in zip(linked.field('values').to_pylist(), linked.field('counts').to_pylist()):
                 if title in self.article_of:

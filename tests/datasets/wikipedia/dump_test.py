@@ -125,6 +125,13 @@ def test_the_most_linked_pages_are_the_entities_and_other_links_are_text(reader,
     assert entities(min_links=3) == ([], [], None)
 
 
+def test_links_of_a_page_that_is_there_twice_count_once(reader, tmp_path):
+    dump(tmp_path / 'a.xml', page(1, 'Ann', '[[Bob]]'), page(2, 'Bob', '[[Ann]]'), page(3, 'Cid'))
+    dump(tmp_path / 'b.xml', page(1, 'Ann', '[[Cid]] [[Cid]] [[Cid]]'))
+    vocab, _, _ = read(reader(max_entities=2, max_reject_fraction=1.0), tmp_path)
+    assert vocab.keys == ['Ann', 'Bob']
+
+
 def test_lists_and_disambiguation_pages_can_be_left_out(reader, tmp_path):
     dump(
         tmp_path / 'a.xml',
