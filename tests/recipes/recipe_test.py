@@ -308,7 +308,7 @@ def data_sets_of(recipe):
 READERS = {read: recipe for recipe in catalog.RECIPES.values() if (read := data_sets_of(recipe))}
 
 
-@pytest.mark.parametrize('read', READERS, ids=', '.join)
+@pytest.mark.parametrize('read', READERS, ids=lambda read: ', '.join(sorted(read)))
 def test_where_missing_data_come_from_is_told_and_how_many_recipes_run_without(read, options):
     with pytest.raises(InputError) as raised:
         catalog.build(READERS[read], options)
