@@ -10,7 +10,7 @@ def main(folders: list[str]) -> int:
     from opql_jax.core.errors import InputError
     from opql_jax.kb.verify import verify
 
-    if not folders or '--help' in folders:
+    if not folders or {'-h', '--help'} & set(folders):
         print(__doc__)
         return 2 if not folders else 0
     wrong = []

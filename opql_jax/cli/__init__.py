@@ -24,6 +24,8 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ('stdout', 'stderr'):
         if getattr(sys, name) is None:  # closed by whoever started the process
             setattr(sys, name, open(os.devnull, 'w', encoding='utf-8'))
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding='utf-8')
     if arguments is None:  # the process is the command's own
         arguments = sys.argv[1:]
         _keep_compiled_programs()

@@ -31,6 +31,10 @@ PAGES_AT_ONCE = 2 * (os.cpu_count() or 1)
 # Changes that may wait for each other to be made together.
 CHANGES_AT_ONCE = 64
 
+# Seconds that requests have to end in once the server is to stop.
+_GRACE = 5
+_ALL_ADDRESSES = ('0.0.0.0', '::')
+
 T = TypeVar('T')
 
 
@@ -39,6 +43,7 @@ class Explorer:
 
     def __init__(self, folder: str | os.PathLike, writable: bool = False, needs_token: bool = False, local: bool = True):
         self._current = Current(folder)
+        _ = self._current.kb().text_answerer  # says that a trained model has no pages
         self._changes = Changes(folder) if writable else None
         # Changes take no place of a page, however many wait for each other.
         self._changing = anyio.CapacityLimiter(CHANGES_AT_ONCE)
@@ -77,10 +82,23 @@ class Explorer:
             Mount('/static', StaticFiles(directory=STATIC)),
         ]
 
+    def _kb(self) -> VirtualKB:
+        """The newest version.
+
+        Raises:
+            HTTPException: it cannot be opened, which is no fault of the request.
+        """
+        try:
+            return self._current.kb()
+        except InputError as error:
+            # Clients elsewhere are not told where it lies.
+            said = str(error) if self._local else str(error).replace(os.fspath(self._folder), self._title)
+            raise HTTPException(503, said) from error
+
     # ---- Pages: each runs in a thread ----
 
     def ask(self, request: Request) -> Response:
-        kb, text = self._current.kb(), request.query_params.get('q', '').strip()
+        kb, text = self._kb(), request.query_params.get('q', '').strip()
         if text:
             return self._page('ask.html', question=text, answered=views.ask(kb, text))
         return self._page('ask.html', question='', examples=views.examples(kb), documents=len(kb.prepared.passages))
@@ -88,30 +106,30 @@ class Explorer:
     def snippets(self, request: Request) -> Response:
         """What was asked, for programs. A page of its own, as the query of a question takes longer to find than its answer."""
         text, address = _text(request, 'q').strip(), f'{request.base_url}api/ask'
-        members = views.members(self._current.kb(), text)
+        members = views.members(self._kb(), text)
         ways = snippets(members, text, self._folder, address, self._needs_token, self._local)
         return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
-        found = views.entity(self._current.kb(), _text(request, 'name'), page)
+        found = views.entity(self._kb(), _text(request, 'name'), page)
         return self._page('entity.html', entity=found, page=page, more=(page + 1) * views.FACTS < found.num_facts)
 
     def entities(self, request: Request) -> Response:
         page, start = _number(request, 'page', 0, 0, 10**6), request.query_params.get('start', '')
-        found = views.entities(self._current.kb(), start, page)
+        found = views.entities(self._kb(), start, page)
         return self._page('entities.html', entities=found, start=start, page=page, more=len(found) == views.ENTITIES)
 
     def document(self, request: Request) -> Response:
-        return self._page('document.html', document=views.document(self._current.kb(), _text(request, 'id')))
+        return self._page('document.html', document=views.document(self._kb(), _text(request, 'id')))
 
     def documents(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
-        found = views.documents(self._current.kb(), page)
+        found = views.documents(self._kb(), page)
         return self._page('documents.html', documents=found, page=page, more=len(found) == views.DOCUMENTS)
 
     def map(self, request: Request) -> Response:
-        kb = self._current.kb()
+        kb = self._kb()
         if self._map is None or self._map[0] is not kb:
             self._map = kb, views.relation_map(kb)
         points = self._map[1]
@@ -140,7 +158,7 @@ class Explorer:
         if 'q' in form:
             return RedirectResponse(_link('/', q=form['q']), 303)
         document = form.get('id', '')
-        left = views.passages_of(self._current.kb().prepared, document)
+        left = views.passages_of(self._kb().prepared, document)
         return RedirectResponse(_link('/document', id=document) if left else '/documents', 303)
 
     async def undo(self, request: Request) -> Response:
@@ -160,17 +178,18 @@ class Explorer:
             await anyio.to_thread.run_sync(self._current.newest, limiter=self._changing)
         except (InputError, OSError) as error:
             raise HTTPException(503, f'The change was made, but the new version cannot be opened: {told(error)}') from error
+        self._map = None  # that of the version before, which it would keep open
         return result
 
     # ---- For programs ----
 
     def api_ask(self, request: Request) -> Response:
         top = _number(request, 'top', 5, 1, 100)
-        return JSONResponse(views.ask(self._current.kb(), _text(request, 'q'), top).record)
+        return JSONResponse(views.ask(self._kb(), _text(request, 'q'), top).record)
 
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
-        return JSONResponse({'documents': views.retrieve(self._current.kb(), _text(request, 'q'), k)})
+        return JSONResponse({'documents': views.retrieve(self._kb(), _text(request, 'q'), k)})
 
     def openapi(self, request: Request) -> Response:
         return JSONResponse(OPENAPI)
@@ -181,6 +200,11 @@ class Explorer:
         """A request that cannot be answered: the words of InputError."""
         return self._error(request, str(error), 400)
 
+    def unable(self, request: Request, error: Exception) -> Response:
+        """A file that cannot be read, for one: no fault of the request."""
+        assert isinstance(error, OSError)
+        return self._error(request, told(error) if self._local else error.strerror or type(error).__name__, 503)
+
     def failed(self, request: Request, error: Exception) -> Response:
         """A page that is not there, or a method that it does not have."""
         assert isinstance(error, HTTPException)
@@ -190,7 +214,7 @@ class Explorer:
         if request.url.path.startswith('/api/'):
             return JSONResponse({'error': message}, status)
         refused = 'Nothing was changed' if request.method == 'POST' and status in (400, 507) else 'That could not be answered'
-        heading = 'The new version cannot be shown' if status == 503 else refused
+        heading = 'The new version cannot be shown' if request.method == 'POST' and status == 503 else refused
         return self._page('error.html', status, heading=heading, message=message, question=request.query_params.get('q', ''))
 
     def _page(self, template: str, status: int = 200, **values) -> Response:
@@ -199,7 +223,7 @@ class Explorer:
 
 def make_app(
     folder: str | os.PathLike,
-    hosts: Collection[str] = guard.LOOPBACK,
+    hosts: Collection[str] | None = guard.LOOPBACK,
     token: str | None = None,
     rate: float | None = None,
     writable: bool = False,
@@ -207,10 +231,11 @@ def make_app(
     """The application (ASGI) of the knowledge base in a folder, guarded, see `guard.Guard`; `writable` if pages may change it.
 
     Raises:
-        InputError: no knowledge base is there.
+        InputError: no knowledge base of plain text is there.
     """
-    explorer = Explorer(folder, writable, needs_token=token is not None, local=set(hosts) <= set(guard.LOOPBACK))
-    handlers = {InputError: explorer.refused, HTTPException: explorer.failed}
+    local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
+    explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
+    handlers = {InputError: explorer.refused, HTTPException: explorer.failed, OSError: explorer.unable}
     app = Starlette(routes=explorer.routes(), exception_handlers=handlers, lifespan=limited_pages)  # type: ignore[arg-type]
     return guard.Guard(app, hosts, token, rate)
 
@@ -242,7 +267,10 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
     local = host in guard.LOOPBACK
     if not local and not token:
         raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
-    app = make_app(folder, guard.LOOPBACK if local else {host, *guard.LOOPBACK}, token, None if local else 10.0, writable)
+    hosts: Collection[str] | None = guard.LOOPBACK if local else {host, *guard.LOOPBACK}
+    if host in _ALL_ADDRESSES:  # of this machine, which has names that it does not know itself: the token guards it
+        hosts = None
+    app = make_app(folder, hosts, token, None if local else 10.0, writable)
     listening = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -252,9 +280,10 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
         raise InputError(
             f'{host}:{port} cannot be listened at ({error.strerror}): give another --port, or 0 for a free one'
         ) from None
-    shown = f'[{host}]' if ':' in host else host
+    shown = socket.gethostname() if host in _ALL_ADDRESSES else f'[{host}]' if ':' in host else host
     print(f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}', flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level='warning', limit_concurrency=200)).run(sockets=[listening])
+    config = uvicorn.Config(app, log_level='warning', limit_concurrency=200, timeout_graceful_shutdown=_GRACE)
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def _link(path: str, **parameters) -> str:

@@ -32,12 +32,15 @@ class Guard:
     `Authorization: Bearer …`.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOOPBACK, token: str | None = None, rate: float | None = None):
-        """Takes the application, the names by which it may be called, the token if one is needed, and requests a second of a client.
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str] | None = LOOPBACK, token: str | None = None, rate: float | None = None
+    ):
+        """Takes the application, the names by which it may be called (None: any), the token if one is needed, and requests a second of a client.
 
         A host name that is not ours is that of a page elsewhere, whose owner has made it point to this machine.
         """
-        self._app, self._hosts, self._token, self._rate = app, hosts, token, rate
+        self._app, self._token, self._rate = app, token, rate
+        self._hosts = None if hosts is None else {host.lower() for host in hosts}
         self._allowance: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +57,7 @@ class Guard:
 
     def _refusal(self, request: Request):
         host = re.sub(r':\d*$', '', request.headers.get('host', '')).strip('[]')
-        if host not in self._hosts:
+        if self._hosts is not None and host.lower() not in self._hosts:
             return PlainTextResponse('this server is not called that', 421)
         if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
             return PlainTextResponse('the address is too long', 414)
@@ -70,7 +73,7 @@ class Guard:
             answer = RedirectResponse(request.url.path, 303)
             answer.set_cookie(_COOKIE, str(self._token), httponly=True, samesite='strict')
             return answer
-        scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
+        scheme, _, bearer = request.headers.get('authorization', '').encode('latin-1').decode(errors='replace').partition(' ')
         if right(request.cookies.get(_COOKIE, '')) or (scheme.lower() == 'bearer' and right(bearer)):
             return None
         return PlainTextResponse(

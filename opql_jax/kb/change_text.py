@@ -41,6 +41,7 @@ _log = logging.getLogger(__name__)
 REJECTED = 'rejected.jsonl'
 # Bytes of a text that a page or another program sends: a few hundred pages.
 LONGEST_TEXT = 1 << 20
+LONGEST_TITLE = 300
 _SEGMENT = 'segment-[0-9][0-9][0-9][0-9][0-9]'
 # The formats of each kind of part, finished and unfinished, and the files of both. Others in their folders are left alone.
 _OWN: dict[str, tuple[tuple[FolderFormat, ...], tuple[str, ...]]] = {
@@ -229,10 +230,12 @@ def sent_document(title: str, text: str) -> dict[str, str]:
     """The document `{id, title, text}` of a text that a page or another program sends to be added, with a new id.
 
     Raises:
-        InputError: the title or the text is blank, the text is not English, or it has more than `LONGEST_TEXT` bytes.
+        InputError: the title or the text is blank or too long (`LONGEST_TITLE` characters, `LONGEST_TEXT` bytes), or not English.
     """
     if not title.strip():
         raise InputError('title: missing: the name of what the text is about')
+    if len(title) > LONGEST_TITLE:
+        raise InputError(f'the title has more than {LONGEST_TITLE} characters: a text is about a name')
     if len(text.encode(errors='replace')) > LONGEST_TEXT:
         raise InputError(f'the text has more than {LONGEST_TEXT:,} bytes: use `opql add` for long texts')
     document = {'id': f'added-{secrets.token_hex(4)}', 'title': title.strip(), 'text': text}

@@ -1,5 +1,6 @@
 """The newest version of a knowledge base that is open while others change it."""
 
+import gc
 import os
 import threading
 
@@ -42,6 +43,7 @@ class Current:
         version = self._version()  # before it is opened: an update in between is seen the next time
         if self._opened[0] != version:
             self._opened = version, VirtualKB.open(self.folder)
+            gc.collect()  # the version before is a cycle of objects, and its files are removed only once it is gone
 
     def _version(self) -> tuple[int, ...]:
         try:

@@ -13,6 +13,7 @@ from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
 from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
+from opql_jax.kb.question_sets import as_tuple
 from opql_jax.models import bert
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
@@ -28,7 +29,7 @@ def evaluate_fewshot(
     model_dir: str,
     output_dir: str,
     embedding: str = 'relation',
-    relations: tuple[str, ...] = (),
+    relations: str | tuple[str, ...] = (),
     ways: int = 5,
     shots: int = 1,
     episodes: int = 2000,
@@ -62,6 +63,7 @@ def evaluate_fewshot(
     """
     if embedding not in EMBEDDINGS:
         raise InputError(f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}')
+    relations = as_tuple(relations)
     found, left_out = read_labelled(sentences)
     if missing := set(relations) - {s.relation for s in found}:
         raise InputError(f'relations: {sentences} has no sentence of {", ".join(sorted(missing))}')

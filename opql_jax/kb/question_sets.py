@@ -148,7 +148,8 @@ def evaluate(
         if not predictions:
             for name, loaded in sets.items():
                 write_answers(opened, loaded, paths[name], evidence)
-        metrics = _score(opened, sets, names, paths, directory, show) if distributed.is_primary() else {}
+        sources = {} if needs else names  # the report beside a file is of all its questions
+        metrics = _score(opened, sets, sources, paths, directory, show) if distributed.is_primary() else {}
         # JAX ends all processes when one has waited for some minutes at its end: the others wait for the scores here.
         distributed.barrier(f'{directory} is scored')
         return metrics
@@ -168,7 +169,7 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
         records = in_order(read_predictions(paths[name]), questions)
         check_same_questions(records, questions, paths[name])
         metrics[name] = evaluate_predictions(questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl')
-        metrics[name] |= _with_unmarked(metrics[name], sources[name])
+        metrics[name] |= _with_unmarked(metrics[name], sources[name]) if name in sources else {}
     # Its existence says that all sets were scored.
     write_json(directory / 'metrics.json', metrics)
     for name, questions in sets.items():

@@ -2,12 +2,14 @@
 
 import asyncio
 import functools
+import gc
 import html
 import re
 import shutil
 import threading
 import time
 
+import pyarrow.parquet as pq
 import pytest
 
 from opql_jax.core.errors import InputError
@@ -90,8 +92,32 @@ def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(cli
     for fields in (refused, refused | {'secret': 'wrong'}):  # as another site would send them
         assert client.post('/add', data=fields).status_code == 400
     assert 'title: missing' in words(client.post('/add', data=ours | {'title': ' ', 'text': TEXT}))
+    assert 'more than 300 characters' in words(client.post('/add', data=ours | {'title': 'Mary ' * 60 + 'x', 'text': TEXT}))
     assert 'use `opql add`' in words(client.post('/add', data=ours | {'title': 'x', 'text': 'x' * (1 << 20)}))
     assert client.post('/undo', data=ours).status_code == 400 and 'Winter Tide' not in names(client)
+
+
+@pytest.fixture
+def no_garbage_collection():
+    """Python collects cycles of objects only when it is told to."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_what_was_forgotten_is_soon_on_no_disk(client, folder, no_garbage_collection):
+    (ours,) = forms(client.get('/documents'), '/add')
+    kept = lambda: [
+        path for path in folder.rglob('documents.parquet') if 'Farewell' in str(pq.read_table(path)['text'].to_pylist())
+    ]
+    added = client.post('/add', data=ours | {'title': 'Winter Tide', 'text': f'{TEXT} Farewell, it ends.'})
+    assert kept() and names(client)
+    client.get('/map')
+    forgotten = client.post('/forget', data=forms(added, '/forget')[0])
+    for title in ('Autumn', 'Spring'):
+        names(client)
+        forgotten = client.post('/add', data=ours | {'title': title, 'text': TEXT.replace('Winter Tide', title)})
+    assert forgotten.status_code == 200 and kept() == []
 
 
 def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_and_comes_back(client, folder):

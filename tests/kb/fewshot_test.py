@@ -131,6 +131,7 @@ def test_masking_hides_the_entities_from_the_baseline(folders, tmp_path):
         (dict(model_dir='nowhere', embedding='pair'), 'nowhere/config.json: no such file; nowhere is not a released encoder'),
         (dict(relations=('near', 'far', 'under')), 'relations: .*val.json has no sentence of far, under'),
         (dict(relations=('near', 'wrote')), 'there are 2'),
+        (dict(relations='under'), 'relations: .*val.json has no sentence of under'),
     ],
 )
 def test_what_cannot_be_scored_is_refused(folders, tmp_path, options, said):
