@@ -158,6 +158,11 @@ def test_what_the_system_refuses_is_told_with_the_file(monkeypatch, capsys):
     assert run(['ask', 'kb', 'who?'], capsys)[0] == 'error: kb/memory: Permission denied'
 
 
+def test_without_an_input_nothing_is_asked(monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'stdin', None)
+    assert run(['ask', 'no.kb'], capsys)[0].startswith('error: no.kb')  # and no internal error
+
+
 def test_output_that_nobody_reads_is_no_error_of_the_program():
     command = f'{shlex.quote(sys.executable)} -m opql_jax.cli --version'
     for line, code in (
