@@ -16,6 +16,7 @@ def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
             'responses': {
                 '200': {'description': 'what was found', 'content': json(answer)},
                 '400': {'description': 'what is wrong with the request', 'content': json(error)},
+                '503': {'description': 'why nothing can be answered now', 'content': json(error)},
             },
         }
     }
