@@ -30,7 +30,7 @@ def mark_cloze(passage: TokenisedPassage, target: int, topics: Sequence[int], sp
     """
     same = np.flatnonzero(passage.entities == passage.entities[target])
     # Where a longer name of the entity holds the target, the rest of it would tell: the outermost comes first.
-    held_by = (int(i) for i in same if _overlap(passage, i, target) or _begins_with(passage, i, target))
+    held_by = (int(i) for i in same if _overlap(passage, i, target) or _holds_empty(passage, i, target))
     target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
     edits: list[tuple[int, int, tuple[int, ...]]] = [
         (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
@@ -73,9 +73,9 @@ def _overlap(passage, i, j):
     return max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
 
 
-def _begins_with(passage, i, j):
-    """Whether mention i begins where j does, which has no token."""
-    return passage.starts[i] == passage.starts[j] == passage.ends[j]
+def _holds_empty(passage, i, j):
+    """Whether mention j has no token and stands in or before the tokens of i."""
+    return passage.starts[i] <= passage.starts[j] == passage.ends[j] < passage.ends[i]
 
 
 def _edited(tokens, hidden, starts, ends, special):

@@ -21,7 +21,7 @@ def read_html(source: str) -> tuple[str | None, str]:
     page.feed(source)
     page.close()
     page.end_block()
-    return page.heading or ' '.join(page.title.split()) or None, '\n'.join(page.blocks)
+    return page.heading or ' '.join(page.title.replace(_SOFT_HYPHEN, '').split()) or None, '\n'.join(page.blocks)
 
 
 class _Page(html.parser.HTMLParser):
@@ -38,7 +38,7 @@ class _Page(html.parser.HTMLParser):
         self.blocks: list[str] = []
         self.heading = self.title = ''
         self._unread = ''  # the tag in which nothing is read
-        self._in_heading = self._has_title = False
+        self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
 
     def handle_starttag(self, tag, attrs):
@@ -47,6 +47,7 @@ class _Page(html.parser.HTMLParser):
         elif tag in _BLOCKS:
             self.end_block()
         self._in_heading = (self._in_heading or tag == 'h1') and not self.heading
+        self._in_drawing = self._in_drawing or tag == 'svg'
         self._unread = tag if tag in _UNREAD else self._unread
 
     def handle_endtag(self, tag):
@@ -54,6 +55,8 @@ class _Page(html.parser.HTMLParser):
             self.end_block()
         if tag == 'title' and self.title.strip():
             self._has_title = True
+        if tag == 'svg':
+            self._in_drawing = False
         if tag == 'h1':
             self._in_heading = False
         if tag == self._unread:
@@ -61,7 +64,7 @@ class _Page(html.parser.HTMLParser):
 
     def handle_data(self, data):
         if self._unread == 'title':
-            self.title += '' if self._has_title else data  # drawings in a page have titles, too
+            self.title += '' if self._has_title or self._in_drawing else data  # drawings in a page have titles, too
         elif not self._unread:
             self._pieces.append(data)
 

@@ -345,7 +345,7 @@ def _heading(text: str) -> tuple[str, str]:
     else:
         after, newline, rest = rest.partition('\n')
         blank = newline and not after.strip()
-        title = line if blank and len(line) <= _MAX_HEADING and line[-1:] not in '.!?,;' else ''
+        title = line.lstrip('#').strip() if blank and len(line) <= _MAX_HEADING and line[-1:] not in '.!?,;' else ''
     return title, rest.strip('\n') if rest.strip() else ''
 
 

@@ -13,7 +13,7 @@ import sys
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
-from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, state_of
+from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
 
 
 def options_of(recipe: Recipe, arguments: argparse.Namespace) -> Options:
@@ -34,10 +34,11 @@ def show(arguments) -> None:
     recipe = catalog.find(arguments.name)
     options = options_of(recipe, arguments)
     steps = catalog.build(recipe, options)
+    states = states_of(steps, options.out.absolute())
     print(f'{recipe.name}: {recipe.summary}\nout: {options.out}')
     for step in steps:
         inputs = ', '.join(inputs_of(step, steps)) or '-'
-        print(f'  {step.name:28} {inputs} -> {step.output}  [{state_of(step, steps, options.out.absolute())}]')
+        print(f'  {step.name:28} {inputs} -> {step.output}  [{states[step.name]}]')
 
 
 def run_recipes(arguments) -> None:

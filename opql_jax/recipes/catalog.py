@@ -68,25 +68,25 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
 
     Raises:
         InputError: data are missing; names all that this recipe reads and are not there, where one gets them, and how many recipes
-            run without.
+            can run with those that are.
     """
     try:
         return recipe.build(options)
     except MissingDataError as error:
-        missing = [name for name in data_of(recipe) if not (options.data / name).exists()]
+        missing = [name for name in data_files_of(recipe) if not (options.data / name).exists()]
         missing = [
             name for name in missing if not any(file.startswith(f'{name}/') for file in missing)
         ]  # files, not their folder
         sets = sorted({data_set(name) for name in missing})
-        without = sum(not {data_set(name) for name in data_of(other)} & set(sets) for other in RECIPES.values())
+        there = sum(all((options.data / name).exists() for name in data_files_of(other)) for other in RECIPES.values())
         raise InputError(
             f'{options.data} lacks {", ".join(missing)}, which {recipe.name} reads: name the folder of the data sets with --data.'
             f' {"; ".join(f"{name}/ is {SOURCES[name]}" for name in sets)} (docs/how-to/experiments.md tells what the files hold).'
-            f' {without} of {len(RECIPES)} recipes run without, such as demo'
+            f' {there} of {len(RECIPES)} recipes can run with the data that are there, such as demo'
         ) from error
 
 
-def data_of(recipe: Recipe) -> list[str]:
+def data_files_of(recipe: Recipe) -> list[str]:
     """The files and folders that a recipe reads below the folder of the data sets, such as 'metaqa/kb.txt'."""
     options = _Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'))
     with contextlib.suppress(InputError, OSError):  # a recipe that reads its data to tell its steps has named them by then

@@ -6,7 +6,7 @@ binaries resume by themselves; one whose command, gin files or data have changed
 steps.
 
     <out>/steps/<name>/data.json   the hashes of the data that the command names, where it names any
-    <out>/steps/<name>/inputs.json the hashes of the records of the steps whose outputs it read
+    <out>/steps/<name>/inputs.json the runs of the steps whose outputs it read: hashes of their records, data and inputs
     <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds, metrics
     <out>/...                      the outputs of the steps
 """
@@ -151,8 +151,9 @@ class Function:
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
     """The names of the steps before it whose outputs the bindings of a step name."""
     text, before = repr(dict(step.bindings)), steps[: [other.name for other in steps].index(step.name)]
+    part = lambda output: re.escape(output.removesuffix('/manifest.json'))  # a folder may be known by its manifest
     # By its path, or as a part of the knowledge base by its name.
-    names_output = lambda other: re.search(rf"({{out}}/|'){re.escape(other.output)}(?![\w-])", text)
+    names_output = lambda other: re.search(rf"({{out}}/|'){part(other.output)}(?![\w-])", text)
     return [other.name for other in before if names_output(other)]
 
 
@@ -205,6 +206,20 @@ def gin_value(value) -> str:
     return repr(value)
 
 
+def states_of(steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
+    """{step: `state_of` it}; a step that is done although one of its inputs is not yet was run before that one."""
+    states: dict[str, str] = {}
+    for step in steps:
+        states[step.name] = state_of(step, steps, out)
+        if states[step.name] == 'done' and (not_yet := [name for name in inputs_of(step, steps) if states[name] != 'done']):
+            states[step.name] = _before(not_yet)
+    return states
+
+
+def _before(inputs: Sequence[str]) -> str:
+    return f'run before {" and ".join(f"step {name}" for name in inputs)} changed'
+
+
 def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
     """'done', 'to do' or, where the step was run with another command, other gin files, data or inputs, what differs.
 
@@ -214,15 +229,17 @@ def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
         out: the output folder.
     """
     run_json, data_json, data = run_json_of(step, out), data_json_of(step, out), data_of(step)
+    again = inputs_made_again(step, steps, out)
     if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
-        return 'to do'
+        # What was interrupted would go on from the input that it began with.
+        return _before(again) if again and (out / step.output).exists() else 'to do'
     fields = record.read(run_json)
     if other := other_command(fields, step, out):
         return other
     changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
     if data:
         changed += _differing(record.read_data(data_json), record.data_digests(data))
-    changed += [f'step {name}' for name in made_again(step, steps, out)]
+    changed += [f'step {name}' for name in again]
     return f'run before {" and ".join(changed)} changed' if changed else 'done'
 
 
@@ -246,20 +263,28 @@ def data_json_of(step, out: pathlib.Path) -> pathlib.Path:
 
 
 def inputs_json_of(step, out: pathlib.Path) -> pathlib.Path:
-    """The hashes of the records of the steps whose outputs a step read."""
+    """The runs of the steps whose outputs a step read."""
     return out / 'steps' / step.name / 'inputs.json'
 
 
-def made_again(step, steps: Sequence[Step | Function], out: pathlib.Path) -> list[str]:
+def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path) -> list[str]:
     """The names of the inputs of a step that were run again since, or are to be; none are known of runs of earlier versions."""
     inputs_json = inputs_json_of(step, out)
-    return _differing(record.read_data(inputs_json), _input_digests(step, steps, out)) if inputs_json.exists() else []
+    if not inputs_json.exists():
+        return []
+    before = record.read_json(inputs_json, dict[str, str], f'remove {inputs_json.parent} to run the step again')
+    return _differing(before, _runs_of_inputs(step, steps, out))
 
 
-def _input_digests(step, steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
-    """{step: hash of its record} of the inputs of a step; one that has no record now is to be run again."""
-    records = {other.name: run_json_of(other, out) for other in steps if other.name in inputs_of(step, steps)}
-    return {name: sha256(path) if path.exists() else '' for name, path in records.items()}
+def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
+    """{step: which run of it made its output} of the inputs of a step."""
+    return {other.name: _run_of(other, out) for other in steps if other.name in inputs_of(step, steps)}
+
+
+def _run_of(step, out: pathlib.Path) -> str:
+    """The hashes of the record of a step, and of what it read; '' where it has no record."""
+    found = [path for path in (run_json_of(step, out), data_json_of(step, out), inputs_json_of(step, out)) if path.exists()]
+    return ' '.join(map(sha256, found)) if found and found[0] == run_json_of(step, out) else ''
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -281,7 +306,7 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
         Preempted: the run was asked to stop.
     """
     out = options.out.absolute()
-    states = {step.name: state_of(step, steps, out) for step in steps}
+    states = states_of(steps, out)
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
     if changed:
         first = next(iter(changed))
@@ -301,7 +326,7 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
             # Recipes with steps in common may run at the same time, but none of these steps twice.
             with locks.writer(run_json_of(step, out).parent):
                 if state_of(step, steps, out) != 'done':
-                    record.write_json(inputs_json_of(step, out), _input_digests(step, steps, out))
+                    record.write_json(inputs_json_of(step, out), _runs_of_inputs(step, steps, out))
                     if data := data_of(step):
                         record.write_json(data_json_of(step, out), record.data_digests(data))  # before it reads them
                     step.run(out, run_json_of(step, out))

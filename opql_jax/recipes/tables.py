@@ -16,8 +16,8 @@ import numpy as np
 from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import atomic_path
-from opql_jax.recipes import record
-from opql_jax.recipes.recipe import Options, Recipe, made_again, other_command, run_json_of
+from opql_jax.recipes import catalog, record
+from opql_jax.recipes.recipe import Options, Recipe, inputs_made_again, other_command, run_json_of
 
 RESULTS = record.ROOT / 'results'
 FILES = ('README.md', 'RESULTS.md', 'docs/experiments.md')
@@ -167,7 +167,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         InputError: a step is not done, or was run with other options.
     """
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
-    steps = recipe.build(options)
+    steps = catalog.build(recipe, options)
     for step in steps:
         path = run_json_of(step, out)
         if not path.exists():
@@ -175,7 +175,7 @@ def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) ->
         last = record.read(path)
         if other := other_command(last, step, out):
             raise InputError(f'{recipe.name}: step {step.name} was {other}: give publish the options that run had')
-        if names := made_again(step, steps, out):
+        if names := inputs_made_again(step, steps, out):
             raise InputError(
                 f'{recipe.name}: step {step.name} was run before step {" and ".join(names)} was run again: run it again, too'
             )

@@ -16,6 +16,8 @@ PAGES = {
     '<h1>First</h1>a<h1>Second</h1>b': ('First', 'a\nSecond\nb'),
     '<h1>Ada<br>Lovelace</h1>She<br>was.': ('Ada Lovelace', 'She\nwas.'),
     '<title>Ada</title><svg><title>Search</title></svg><p>Love&shy;lace': ('Ada', 'Lovelace'),
+    '<svg><title>Search</title></svg><p>She was.': (None, 'She was.'),
+    '<svg><title>Search</title></svg><title>A&shy;da</title>x': ('Ada', 'x'),
     '<ul><li>one<li>two</ul><td>x</td><td>y</td>': (None, 'one\ntwo\nx\ny'),
     '<script>never closed': (None, ''),
     'no tags <at all': (None, 'no tags'),

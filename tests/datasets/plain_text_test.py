@@ -85,12 +85,15 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
         tmp_path,
         d__txt='Lord Byron\n' + ENGLISH,
         e__md='#1 is Ada Lovelace.\n' + ENGLISH,
+        g__md='#Ada Lovelace\n\n' + ENGLISH + 'It snowed.',
+        h__md='#' * 50 + '\n\n' + ENGLISH + 'It hailed.',
         f__md='\r\nLord Byron \r\n\t\r\n' + ENGLISH + 'It rained.',
     )
     _, documents = read(tmp_path)
     assert (documents['texts/a.md'].title, documents['texts/a.md'].text) == ('C#', ENGLISH.strip('\n'))
     assert documents['texts/b.md'].title != documents['texts/c.md'].title and documents['texts/c.md'].text.startswith('# Ada')
     assert documents['texts/d.txt'].text.startswith('Lord Byron') and documents['texts/e.md'].text.startswith('#1')
+    assert documents['texts/g.md'].title == 'Ada Lovelace' and '#' not in documents['texts/h.md'].title
     assert (documents['texts/f.md'].title, documents['texts/f.md'].text) == ('Lord Byron', ENGLISH + 'It rained.')
 
 

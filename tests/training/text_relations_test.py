@@ -172,10 +172,16 @@ def test_models_of_other_objectives_are_not_released(trained, text, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_rows_that_a_batch_has_no_mention_for_are_unused(text, corpus):
+    batch = make(corpus, relations=1, pairs=12, rows_per_label=8).source(Prepared(text))[0]
+    unused = (batch.tokens != 0).sum(axis=1) == 2  # [CLS] [SEP]
+    assert unused.any() and not unused.all()
+    assert (unused == (batch.label == UNUSED)).all() and (unused == (batch.inverse == UNUSED)).all()
+
+
 def test_unused_rows_change_nothing(task_and_params):
     task, params = task_and_params
     batch = task.source[0]
-    assert (batch.label == UNUSED).any() == (batch.inverse == UNUSED).any()
     more = lambda array, fill: np.concatenate([array, np.full_like(array[:8], fill)])
     longer = batch._replace(
         tokens=np.concatenate([batch.tokens, batch.tokens[:8]]),
