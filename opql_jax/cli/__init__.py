@@ -21,11 +21,9 @@ USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command. An error ends it with a line on stderr and an exit code, and with a traceback only under `--debug`."""
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-    for name in ('stdout', 'stderr'):
+    for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:  # closed by whoever started the process
-            setattr(sys, name, open(os.devnull, 'w', encoding='utf-8'))
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding='utf-8')
+            setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))
     if arguments is None:  # the process is the command's own
         arguments = sys.argv[1:]
         _keep_compiled_programs()

@@ -170,7 +170,7 @@ _OFFICE = re.compile(
     r'(?:General|Admiral|Colonel|Captain|Commander|Lieutenant|Major|Brigadier|Sergeant|Corporal|Private)) (?=\S)'
 )
 _ABBREVIATION = re.compile(r'(?:\b\w\.|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|Bros)\.)$')
-_LONGEST_ABBREVIATION = len('Bros.')
+_LONGEST_ABBREVIATION = len('Bros.\n')  # where a line ends '$' matches before its end
 _MONTHS = (
     'January|February|March|April|May|June|July|August|September|October|November|December'
     r'|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?|(?:[Ss]pring|[Ss]ummer|[Aa]utumn|[Ff]all|[Ww]inter)(?= (?:of )?\d)'

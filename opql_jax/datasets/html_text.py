@@ -21,7 +21,7 @@ def read_html(source: str) -> tuple[str | None, str]:
     page.feed(source)
     page.close()
     page.end_block()
-    return page.heading or ' '.join(page.title.replace(_SOFT_HYPHEN, '').split()) or None, '\n'.join(page.blocks)
+    return page.heading or ' '.join(page.title.split()) or None, '\n'.join(page.blocks)
 
 
 class _Page(html.parser.HTMLParser):
@@ -63,6 +63,7 @@ class _Page(html.parser.HTMLParser):
             self._unread = ''
 
     def handle_data(self, data):
+        data = data.replace(_SOFT_HYPHEN, '')
         if self._unread == 'title':
             self.title += '' if self._has_title or self._in_drawing else data  # drawings in a page have titles, too
         elif not self._unread:
@@ -70,7 +71,7 @@ class _Page(html.parser.HTMLParser):
 
     def end_block(self):
         """Ends the paragraph, or what else was read since the last one."""
-        block, self._pieces = ' '.join(''.join(self._pieces).replace(_SOFT_HYPHEN, '').split()), []
+        block, self._pieces = ' '.join(''.join(self._pieces).split()), []
         if block and self._in_heading:
             self.heading, self._in_heading = block, False
         elif block:

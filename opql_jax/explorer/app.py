@@ -267,9 +267,8 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
     local = host in guard.LOOPBACK
     if not local and not token:
         raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
-    hosts: Collection[str] | None = guard.LOOPBACK if local else {host, *guard.LOOPBACK}
-    if host in _ALL_ADDRESSES:  # of this machine, which has names that it does not know itself: the token guards it
-        hosts = None
+    # A machine has names that it does not know itself: where all of its addresses are listened at, the token guards it.
+    hosts = None if host in _ALL_ADDRESSES else {host, *guard.LOOPBACK}
     app = make_app(folder, hosts, token, None if local else 10.0, writable)
     listening = socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

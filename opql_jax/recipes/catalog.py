@@ -74,9 +74,8 @@ def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
         return recipe.build(options)
     except MissingDataError as error:
         missing = [name for name in data_files_of(recipe) if not (options.data / name).exists()]
-        missing = [
-            name for name in missing if not any(file.startswith(f'{name}/') for file in missing)
-        ]  # files, not their folder
+        # Of a folder and its files the files.
+        missing = [name for name in missing if not any(file.startswith(f'{name}/') for file in missing)]
         sets = sorted({data_set(name) for name in missing})
         there = sum(all((options.data / name).exists() for name in data_files_of(other)) for other in RECIPES.values())
         raise InputError(

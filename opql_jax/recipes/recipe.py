@@ -2,8 +2,8 @@
 
 Each step is one command with one output. A step is skipped if its output exists and its record, `run.json`, is of the same command and
 the same gin files, and the data and the outputs of steps that it read are the same. One that was interrupted is run again, and the
-binaries resume by themselves; one whose command, gin files or data have changed since, or whose inputs were made again, is refused. Rows of a table that share their folder share their
-steps.
+binaries resume by themselves; one whose command, gin files or data have changed since, or whose inputs were made again, is refused.
+Rows of a table that share their folder share their steps.
 
     <out>/steps/<name>/data.json   the hashes of the data that the command names, where it names any
     <out>/steps/<name>/inputs.json the runs of the steps whose outputs it read: hashes of their records, data and inputs
@@ -212,12 +212,16 @@ def states_of(steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, 
     for step in steps:
         states[step.name] = state_of(step, steps, out)
         if states[step.name] == 'done' and (not_yet := [name for name in inputs_of(step, steps) if states[name] != 'done']):
-            states[step.name] = _before(not_yet)
+            states[step.name] = _run_before(_steps(not_yet))
     return states
 
 
-def _before(inputs: Sequence[str]) -> str:
-    return f'run before {" and ".join(f"step {name}" for name in inputs)} changed'
+def _steps(names: Sequence[str]) -> list[str]:
+    return [f'step {name}' for name in names]
+
+
+def _run_before(changed: Sequence[str]) -> str:
+    return f'run before {" and ".join(changed)} changed'
 
 
 def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
@@ -229,18 +233,18 @@ def state_of(step, steps: Sequence[Step | Function], out: pathlib.Path) -> str:
         out: the output folder.
     """
     run_json, data_json, data = run_json_of(step, out), data_json_of(step, out), data_of(step)
-    again = inputs_made_again(step, steps, out)
+    again = _steps(inputs_made_again(step, steps, out))
     if not run_json.exists() or not (out / step.output).exists() or (data and not data_json.exists()):
         # What was interrupted would go on from the input that it began with.
-        return _before(again) if again and (out / step.output).exists() else 'to do'
+        return _run_before(again) if again and (out / step.output).exists() else 'to do'
     fields = record.read(run_json)
     if other := other_command(fields, step, out):
         return other
     changed = _differing(fields['gin_files'], record.gin_digests(step.gin, record.ROOT))
     if data:
         changed += _differing(record.read_data(data_json), record.data_digests(data))
-    changed += [f'step {name}' for name in again]
-    return f'run before {" and ".join(changed)} changed' if changed else 'done'
+    changed += again
+    return _run_before(changed) if changed else 'done'
 
 
 def other_command(fields: Mapping, step, out: pathlib.Path) -> str:
@@ -278,7 +282,8 @@ def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path)
 
 def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
     """{step: which run of it made its output} of the inputs of a step."""
-    return {other.name: _run_of(other, out) for other in steps if other.name in inputs_of(step, steps)}
+    inputs = inputs_of(step, steps)
+    return {other.name: _run_of(other, out) for other in steps if other.name in inputs}
 
 
 def _run_of(step, out: pathlib.Path) -> str:
