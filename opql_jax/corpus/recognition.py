@@ -44,6 +44,8 @@ KINDS = {
 }
 # Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a seventh longer. Longer texts are cut.
 MAX_CHARACTERS = 40_000
+# Lines across a page and the like, of which spaCy gets blanks: it takes a mark at a time off the end of such a word and reads the rest anew.
+_MARKS = re.compile(r'(?:[^\w\s]|_){100,}')
 RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])))])
 
 
@@ -88,7 +90,7 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     spans: list[list[Span]] = [[] for _ in texts]
     for group in _groups(pieces):
-        for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
+        for (row, offset, _), found in zip(group, _loaded(model).pipe([_without_long_marks(piece) for *_, piece in group])):
             spans[row] += [
                 Span(offset + entity.start_char, offset + entity.end_char, KINDS[entity.label_])
                 for entity in found.ents
@@ -114,6 +116,11 @@ def _cut(text: str) -> Iterator[tuple[int, str]]:
         yield start, text[start:end]
         start = end
     yield start, text[start:]
+
+
+def _without_long_marks(text: str) -> str:
+    """A text as long, with blanks where nothing but marks stands for long."""
+    return _MARKS.sub(lambda marks: ' ' * len(marks[0]), text)
 
 
 def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, int, str]]]:

@@ -248,6 +248,13 @@ def test_long_texts_are_cut_where_no_name_is():
     assert named(text, spans).count('Charles Babbage') == text.count('Charles Babbage')
 
 
+@pytest.mark.parametrize('line', ['=' * 100, '#' * 20_000, '*_' * 10_000, '\n' + '~' * 20_000 + '\n'], ids=['=', '#', '*_', '~'])
+def test_names_beside_long_lines_of_marks_are_found_where_they_stand(line):
+    text = f'Ada Lovelace met Charles Babbage.{line}Mary Somerville lived in London.'
+    [spans] = recognise(text)
+    assert named(text, spans) == ['Ada Lovelace', 'Charles Babbage', 'Mary Somerville', 'London']
+
+
 @pytest.mark.parametrize('text', ['a' * 160_000, 'Ab ' * 50_000, '"A' * 50_000, '1–' * 50_000])
 def test_rules_take_time_in_proportion_to_the_text(text):
     seconds = []
