@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -34,7 +35,7 @@ def evaluate_retrieval(kb: str | os.PathLike, questions: str | os.PathLike, outp
 
     Returns:
         For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are among so many; answer@5, the
-        share of questions of which one of five documents has an answer in its text; recall@5 by the number of supporting
+        share of questions of which one of five documents has an answer in its text, as whole words; recall@5 by the number of supporting
         documents; the number of questions; and the milliseconds that a question took.
 
     Raises:
@@ -66,10 +67,7 @@ def read_questions(path: str | os.PathLike) -> list[Asked]:
 def scores(asked: Sequence[Asked], found: Sequence[Sequence[str]], texts: Mapping[str, str]) -> dict:
     """The scores of a ranking, of which `found` has the ids of the best documents for each question."""
     recall = {k: [len({*ids[:k]} & one.supporting) / len(one.supporting) for one, ids in zip(asked, found)] for k in (2, K)}
-    answered = [
-        any(answer.casefold() in texts[name].casefold() for answer in one.answers for name in ids)
-        for one, ids in zip(asked, found)
-    ]
+    answered = [any(_states(texts[name], one.answers) for name in ids) for one, ids in zip(asked, found)]
     by_count: dict[int, list[float]] = {}
     for one, share in zip(asked, recall[K]):
         by_count.setdefault(len(one.supporting), []).append(share)
@@ -88,6 +86,12 @@ def table(metrics: Mapping[str, Mapping]) -> str:
     for ranking, row in metrics.items():
         lines.append(f'{ranking:36}' + ''.join(f'{row[name]:16.3f}' for name in names))
     return '\n'.join(lines)
+
+
+def _states(text: str, answers: Sequence[str]) -> bool:
+    """Whether a text has an answer in it, in whole words: 'no' is not in 'know'."""
+    folded = text.casefold()
+    return any(re.search(rf'(?<!\w){re.escape(answer.casefold())}(?!\w)', folded) for answer in answers)
 
 
 def _mean(values: Sequence[float]) -> float:

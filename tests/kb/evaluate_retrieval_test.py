@@ -28,6 +28,21 @@ def test_recall_and_answers_are_counted():
     assert lines[1].split() == ['ours', '0.583', '1.000', '0.500', '1.500']
 
 
+@pytest.mark.parametrize(
+    'answer, text, stated',
+    [
+        ('no', 'Nothing that we know.', False),
+        ('No', 'She said no.', True),
+        ('Act I', 'In act II he dies.', False),
+        ('U.S.', 'The U.S. Senate', True),
+        ('$5', 'It cost $50.', False),
+        ('Straße', 'STRASSE', True),
+    ],
+)
+def test_an_answer_stands_in_a_text_in_whole_words(answer, text, stated):
+    assert scores([Asked('?', frozenset('a'), (answer,))], [['a']], {'a': text})['answer@5'] == stated
+
+
 @pytest.fixture(scope='module')
 def kb(tmp_path_factory):
     folder = tmp_path_factory.mktemp('engine')
