@@ -5,19 +5,19 @@ A data set is a folder of that name in the folder of the data sets; docs/how-to/
 
 # {data set: what it is, and where it comes from}.
 SOURCES = {
-    'bert-base-uncased': 'a BERT of Hugging Face (config.json, model.safetensors, a tokenizer): download the model bert-base-uncased',
+    'bert-base-uncased': 'a BERT of Hugging Face (config.json, model.safetensors, a tokenizer): download google-bert/bert-base-uncased from its hub',
     'complexwebquestions': 'ComplexWebQuestions (Talmor and Berant, 2018), from its page at the Allen Institute, with names of the ids of Freebase',
-    'linked_sentences': 'labelled sentences of KnowledgeNet (Mesquita et al., 2019) and TekGen (Agarwal et al., 2021), from their repositories',
-    'metaqa': 'MetaQA (Zhang et al., 2018), from its repository, and a passage of Wikipedia for each film',
-    'msf': 'MSF, which the script create_multihop_wikidata.sh of DrKIT (Dhingra et al., 2020) makes',
-    'multihop': 'MuSiQue (Trivedi et al., 2022) and HotpotQA (Yang et al., 2018), from their repositories, each with its passages as one pool',
-    'openqa': 'questions of WebQuestionsSP (Yih et al., 2016), one on a line, from the archive WebQSP.zip of Microsoft Research',
-    'redocred': 'Re-DocRED (Tan et al., 2022), from its repository, with rel_info.json of DocRED (Yao et al., 2019)',
-    'trex': 'T-REx (Elsahar et al., 2018), from its page',
-    'webqsp': 'WebQuestionsSP (Yih et al., 2016), the archive WebQSP.zip of Microsoft Research',
-    'wiki64': 'Wiki80 (Han et al., 2019), from the repository of OpenNRE',
+    'linked_sentences': 'labelled sentences of KnowledgeNet (Mesquita et al., 2019) and TekGen (Agarwal et al., 2021), github.com/diffbot/knowledge-net and github.com/google-research-datasets/KELM-corpus',
+    'metaqa': 'MetaQA (Zhang et al., 2018), github.com/yuyuz/MetaQA, and a passage of Wikipedia for each film',
+    'msf': 'MSF, which the script create_multihop_wikidata.sh of DrKIT (Dhingra et al., 2020) makes, language/labs/drkit of github.com/google-research/language',
+    'multihop': 'MuSiQue (Trivedi et al., 2022) and HotpotQA (Yang et al., 2018), github.com/StonyBrookNLP/musique and hotpotqa.github.io, each with its passages as one pool',
+    'openqa': 'questions of WebQuestionsSP (Yih et al., 2016), one on a line, from WebQSP.zip of aka.ms/WebQSP',
+    'redocred': 'Re-DocRED (Tan et al., 2022), github.com/tonytan48/Re-DocRED, with rel_info.json of github.com/thunlp/DocRED (Yao et al., 2019)',
+    'trex': 'T-REx (Elsahar et al., 2018), hadyelsahar.github.io/t-rex',
+    'webqsp': 'WebQuestionsSP (Yih et al., 2016), WebQSP.zip of aka.ms/WebQSP',
+    'wiki64': 'Wiki80 (Han et al., 2019), github.com/thunlp/OpenNRE',
     'wikipedia': 'a dump of Wikipedia, pages-articles.xml.bz2, from dumps.wikimedia.org',
-    'wikispeedia': 'Wikispeedia (West et al., 2009) of SNAP: articles of the Schools Wikipedia of 2007 and the links between them',
+    'wikispeedia': 'Wikispeedia (West et al., 2009), snap.stanford.edu/data/wikispeedia.html: articles of the Schools Wikipedia of 2007 and the links between them',
 }
 
 

@@ -36,6 +36,7 @@ QUICK = {
     'encoder/labels',
     'little-training/metaqa-all',
     'msf/opql-pretrained',
+    'complexwebquestions/eae',
 }
 SPLITS = {f'{hops}-hop/dev' for hops in tiny_metaqa.HOPS}
 

@@ -63,6 +63,32 @@ def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs()
     assert {name: cell for name, cell in ours.items() if name not in (header[0], header[-1]) and cell != '–'} == published
 
 
+def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():
+    lines = (record.ROOT / 'docs/explanation/paper.md').read_text(encoding='utf-8').splitlines()
+    line_of = lambda model: next(line for line in lines if line.startswith(f'| {model} |'))
+    cells = lambda model: [cell.strip() for cell in line_of(model).strip('| ').split('|')]
+    written = lambda value: f'{value:.3f}'.removeprefix('0')
+    for model, group, row in (
+        ('KVMem', 'metaqa-30-percent', 'kv-memory'),
+        ('DrKIT', 'metaqa-30-percent', 'drkit'),
+        ('OPQL-pretrained', 'metaqa', 'opql-pretrained'),
+        ('OPQL', 'metaqa', 'opql'),
+        ('OPQL, pairs marked and masked as in the paper', 'metaqa', 'marked-pairs'),
+    ):
+        seeds = [fields['metrics'] for fields in tables.merge_seeds(tables.read_rows(group))[row]]
+        for hops, cell in zip((2, 3), cells(model)[-2:], strict=True):
+            hits, coverage = (np.mean([one[f'{hops}-hop/dev'][name] for one in seeds]) for name in ('hits@1', 'coverage'))
+            assert cell.startswith(f'{written(hits)} ({100 * hits / coverage:.0f} %)'), (model, hops)
+    for model, row, asked in (
+        ('EaE', 'eae', 'dev'),
+        ('OPQL-follow', 'opql-follow', 'memory/dev'),
+        ('OPQL-LM', 'opql-lm', 'memory/dev'),
+        ("OPQL-LM, with the question's pairs injected", 'opql-lm', 'memory-injected/dev'),
+    ):
+        seeds = tables.merge_seeds(tables.read_rows('webqsp-released-30-percent'))[row]
+        assert cells(model)[-1].startswith(written(np.mean([fields['metrics'][asked]['hits@1'] for fields in seeds]))), model
+
+
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     for seed, hits, coverage in ((0, 0.8, 0.92), (1, 0.9, 0.88)):
         scores = {'hits@1': hits, 'coverage': coverage}

@@ -6,7 +6,7 @@
     align_passages   the same, with each passage encoded once for all of its pairs.            trains encoder
     text_relations   a relation encoder that any text can use, by labels or pairs of entities.  trains encoder
     follow           multi-hop questions over a fixed memory, loss at the last hop only.       trains encoder, W_q, W_t
-    lm_names         linking of mentions by names, before the language model (paper §4).       trains encoder, entity_table
+    lm_names         linking of mentions by names, before the language model (ours).           trains encoder, entity_table
     lm_cloze         pretraining of the language model: L_mel + L_re + L_el.                   trains all but W_r of the memory
     lm_questions     finetuning of the language model on open questions: L_mel + L_re.         trains the same
 

@@ -1,4 +1,4 @@
-"""Linking of mentions by the names of entities, before the language model is pretrained (paper §4)."""
+"""Linking of mentions by the names of entities, before the language model is pretrained: a stage of ours, which the paper does not have."""
 
 import dataclasses
 import functools
