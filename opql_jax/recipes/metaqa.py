@@ -179,6 +179,21 @@ def marked_pairs(options: Options) -> list[Step]:
     return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
 
 
+def paper_form(options: Options, hops: int) -> list[Step]:
+    """OPQL in the paper's form wherever there is a setting for it: L_rel over groups, pairs marked and masked, a follower as in section 3."""
+    align, memory = 'align-paper-form', 'memory-paper-form'
+    questions: dict[str, Any] = {'objectives.Follow.splits': (f'{hops}-hop/train',)}
+    row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
+    pretraining = pretrained(options, '_paper_groups')
+    return [
+        prepared(options),
+        *pretraining,
+        train(align, gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name),
+        build_memory(memory, align),
+        *followed(options, row, align, memory, follow, hops=(hops,), **questions),
+    ]
+
+
 def kv_memory(options: Options) -> list[Step]:
     """Baseline: a KV-memory of bags of words."""
     return [
@@ -220,6 +235,7 @@ def opql_and_kb(options: Options) -> list[Step]:
 
 _opql, _pretrained = functools.partial(functools.partial, opql), functools.partial(functools.partial, opql_pretrained)
 _only = functools.partial(functools.partial, one_number_of_hops)
+_paper = functools.partial(functools.partial, paper_form)
 RECIPES = [
     Recipe(f'metaqa/{row}', summary, build)
     for row, summary, build in (
@@ -235,6 +251,8 @@ RECIPES = [
         ),
         ('only-2-hop', 'ablation of OPQL: a follower of 2-hop questions alone, as in the paper', _only(hops=2)),
         ('only-3-hop', 'ablation of OPQL: a follower of 3-hop questions alone, as in the paper', _only(hops=3)),
+        ('paper-form-2-hop', "OPQL in the paper's form, as far as settings have it, 2-hop questions", _paper(hops=2)),
+        ('paper-form-3-hop', "OPQL in the paper's form, as far as settings have it, 3-hop questions", _paper(hops=3)),
         ('mean-mentions', 'ablation of OPQL: the mean of up to 5 mentions of a pair', mean_mentions),
         (
             'no-hard-negatives',
