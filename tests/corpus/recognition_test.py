@@ -248,7 +248,9 @@ def test_long_texts_are_cut_where_no_name_is():
     assert named(text, spans).count('Charles Babbage') == text.count('Charles Babbage')
 
 
-@pytest.mark.parametrize('line', ['=' * 100, '#' * 20_000, '*_' * 10_000, '\n' + '~' * 20_000 + '\n'], ids=['=', '#', '*_', '~'])
+@pytest.mark.parametrize(
+    'line', ['=' * 100, '#' * 20_000, '*_' * 10_000, '\n' + '~' * 20_000 + '\n'], ids=['=', '#', '*_', '~']
+)
 def test_names_beside_long_lines_of_marks_are_found_where_they_stand(line):
     text = f'Ada Lovelace met Charles Babbage.{line}Mary Somerville lived in London.'
     [spans] = recognise(text)
