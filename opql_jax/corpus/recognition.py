@@ -44,7 +44,8 @@ KINDS = {
 }
 # Characters that spaCy is given at a time: it takes about 1 GB for 100,000, and with more of them a seventh longer. Longer texts are cut.
 MAX_CHARACTERS = 40_000
-# Lines across a page and the like, of which spaCy gets blanks: it takes a mark at a time off the end of such a word and reads the rest anew.
+# Long runs of marks, such as rules across a page. spaCy gets what stands between them: it splits such a word one mark at a time from its
+# end, and reads the rest again each time.
 _MARKS = re.compile(r'(?:[^\w\s]|_){100,}')
 RECOGNISED = pa.schema([('spans', pa.list_(pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.string())])))])
 
@@ -90,7 +91,7 @@ def recognise_batch(batch: pa.RecordBatch, model: str | None = None, rules: Sequ
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     spans: list[list[Span]] = [[] for _ in texts]
     for group in _groups(pieces):
-        for (row, offset, _), found in zip(group, _loaded(model).pipe([_without_long_marks(piece) for *_, piece in group])):
+        for (row, offset, _), found in zip(group, _loaded(model).pipe([piece for *_, piece in group])):
             spans[row] += [
                 Span(offset + entity.start_char, offset + entity.end_char, KINDS[entity.label_])
                 for entity in found.ents
@@ -108,19 +109,17 @@ def refine(text: str, spans: Sequence[Span], rules: Sequence[Rule] | None = None
 
 
 def _cut(text: str) -> Iterator[tuple[int, str]]:
-    """Pieces of a text that spaCy can take, with their starts; cut at a line end, else at a space, else anywhere."""
+    """Pieces of a text that spaCy can take, with their starts; cut at long runs of marks, then at a line end, else at a space, else anywhere."""
     start = 0
-    while len(text) - start > MAX_CHARACTERS:
-        window = text[start : start + MAX_CHARACTERS]
-        end = start + (max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS)
-        yield start, text[start:end]
-        start = end
-    yield start, text[start:]
-
-
-def _without_long_marks(text: str) -> str:
-    """A text as long, with blanks where nothing but marks stands for long."""
-    return _MARKS.sub(lambda marks: ' ' * len(marks[0]), text)
+    for marks in (*_MARKS.finditer(text), None):
+        last = marks.start() if marks else len(text)
+        while last - start > MAX_CHARACTERS:
+            window = text[start : start + MAX_CHARACTERS]
+            end = start + (max(window.rfind('\n'), 0) or max(window.rfind(' '), 0) or MAX_CHARACTERS)
+            yield start, text[start:end]
+            start = end
+        yield start, text[start:last]
+        start = marks.end() if marks else last
 
 
 def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, int, str]]]:
