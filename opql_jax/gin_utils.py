@@ -91,7 +91,7 @@ def configure(files, bindings, function):
         if 'gin.REQUIRED' not in str(error):
             raise
         name = str(error).split('/')[0]
-        raise ValueError(f'{name} has no value: give --gin.{name}=...') from None
+        raise ValueError(f'{name} has no value: give --gin.{name}=... (see {", ".join(map(str, files))})') from None
     _check_types(function)
     return gin.get_configurable(function)
 

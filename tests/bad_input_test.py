@@ -353,7 +353,8 @@ def least(binary):
 @pytest.mark.parametrize('binary', GIN)
 def test_a_binary_without_its_folders_asks_for_one(world, binary):
     line = complaint(world.binaries(*least(binary)))
-    missing = re.fullmatch(r'error: ([A-Z_]+) has no value: give --gin\.\1=\.\.\.', line).group(1)
+    missing, given = re.fullmatch(r'error: ([A-Z_]+) has no value: give --gin\.\1=\.\.\. \(see (.+)\)', line).groups()
+    assert given.split(', ')[0] == f'gin/{GIN[binary]}.gin'
     file = 'gin/train.gin' if binary == 'train' else f'gin/{GIN[binary]}.gin'
     assert f'\n{missing} = %gin.REQUIRED\n' in (ROOT / file).read_text()
 

@@ -89,7 +89,7 @@ def table(metrics: Mapping[str, Mapping]) -> str:
 
 
 def _states(text: str, answers: Sequence[str]) -> bool:
-    """Whether a text has an answer in it, in whole words: 'no' is not in 'know'."""
+    """Whether a text has an answer in it, in whole words: 'no' is not in 'know', nor '1990' in '1990s'."""
     folded = text.casefold()
     return any(re.search(rf'(?<!\w){re.escape(answer.casefold())}(?!\w)', folded) for answer in answers)
 
