@@ -161,8 +161,12 @@ def mean_mentions(options: Options) -> list[Step]:
 
 def one_number_of_hops(options: Options, hops: int) -> list[Step]:
     """OPQL, ablation: a follower of questions of so many hops alone, as in the paper, which trains one for each (section 3)."""
-    questions: dict[str, Any] = {'objectives.Follow.splits': (f'{hops}-hop/train',)}
-    return opql(options, f'only-{hops}-hop', hops=(hops,), **questions)
+    return opql(options, f'only-{hops}-hop', hops=(hops,), **_splits_of(hops))
+
+
+def _splits_of(hops: int) -> dict[str, Any]:
+    """The binding that trains a follower on questions of so many hops alone."""
+    return {'objectives.Follow.splits': (f'{hops}-hop/train',)}
 
 
 def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: str = '') -> list[Step]:
@@ -172,10 +176,16 @@ def opql_pretrained(options: Options, row: str = 'opql-pretrained', ablation: st
     return [*steps, *followed(options, row, model, entries, gin('follow'))]
 
 
+def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[Step]:
+    """The steps up to a memory of pairs that are marked in their text, both names masked: `align-FORM` and `memory-FORM`."""
+    pretraining = pretrained(options, ablation)
+    alignment = train(f'align-{form}', gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name)
+    return [prepared(options), *pretraining, alignment, build_memory(f'memory-{form}', alignment.name)]
+
+
 def marked_pairs(options: Options) -> list[Step]:
     """OPQL, ablation: the paper's form of an entry, each pair marked in its text with both names masked."""
-    alignment = train('align-marked-pairs', gin('align_marked_pairs'), options, INIT_FROM='relations')
-    steps = [prepared(options), *pretrained(options), alignment, build_memory('memory-marked-pairs', 'align-marked-pairs')]
+    steps = _over_marked_pairs(options, 'marked-pairs')
     return [*steps, *followed(options, 'marked-pairs', 'align-marked-pairs', 'memory-marked-pairs', gin('follow'))]
 
 
@@ -185,17 +195,10 @@ def paper_form(options: Options, hops: int) -> list[Step]:
     The follower knows its topics by their centroid alone and may return to that of the question. Not the paper's: all pairs are learnt
     from, the title stands in front of passages that lack it, and the filter acts within the search.
     """
-    align, memory = 'align-paper-form', 'memory-paper-form'
-    questions: dict[str, Any] = {'objectives.Follow.splits': (f'{hops}-hop/train',)}
+    steps = _over_marked_pairs(options, 'paper-form', '_paper_groups')
     row, follow = f'paper-form-{hops}-hop', 'gin/experiments/paper/follow.gin'
-    pretraining = pretrained(options, '_paper_groups')
-    return [
-        prepared(options),
-        *pretraining,
-        train(align, gin('align_marked_pairs'), options, INIT_FROM=pretraining[-1].name),
-        build_memory(memory, align),
-        *followed(options, row, align, memory, follow, hops=(hops,), **questions),
-    ]
+    following = followed(options, row, 'align-paper-form', 'memory-paper-form', follow, hops=(hops,), **_splits_of(hops))
+    return [*steps, *following]
 
 
 def kv_memory(options: Options) -> list[Step]:

@@ -29,6 +29,24 @@ def test_the_tables_of_the_repository_are_those_of_its_published_runs():
     assert '<!-- table: ' in text
 
 
+# {model, as the docs and the paper name it: the published row and the memory and questions of it}, over WebQSP.
+WEBQSP = {
+    'EaE': ('eae', 'dev'),
+    'OPQL-follow': ('opql-follow', 'memory/dev'),
+    'OPQL-LM': ('opql-lm', 'memory/dev'),
+    'pairs injected': ('opql-lm', 'memory-injected/dev'),
+}
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip('| ').split('|')]
+
+
+def published(group, row, asked, measure='hits@1'):
+    """The mean over the seeds of a published row."""
+    return np.mean([fields['metrics'][asked][measure] for fields in tables.merge_seeds(tables.read_rows(group))[row]])
+
+
 def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs():
     lines = (record.ROOT / 'RESULTS.md').read_text(encoding='utf-8').splitlines()
     shown = {
@@ -44,29 +62,18 @@ def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs()
         ('Re-DocRED', 'slot-filling-40-percent', 'opql-pretrained'),
         ('Re-DocRED', 'slot-filling-40-percent', 'kv-memory'),
     ):
-        seeds = tables.merge_seeds(tables.read_rows(group))[row]
         asked = 'all/' if row.endswith('-seen-50') else ''
-        hits = [[fields['metrics'][f'{asked}{hops}-hop/dev']['hits@1'] for fields in seeds] for hops in (2, 3)]
-        assert ' / '.join(f'{np.mean(of_hops):.3f}' for of_hops in hits) in shown[name], (group, row)
-    columns = {
-        'EaE': ('eae', 'dev'),
-        'OPQL-follow': ('opql-follow', 'memory/dev'),
-        'OPQL-LM': ('opql-lm', 'memory/dev'),
-        'pairs injected': ('opql-lm', 'memory-injected/dev'),
-    }
-    cells = lambda line: [cell.strip() for cell in line.strip('|').split('|')]
+        hits = [published(group, row, f'{asked}{hops}-hop/dev') for hops in (2, 3)]
+        assert ' / '.join(f'{of_hops:.3f}' for of_hops in hits) in shown[name], (group, row)
     header = next(cells(line) for line in lines if line.startswith('| one question'))
     ours = dict(zip(header, cells(shown['WebQSP']), strict=True))
-    rows = tables.merge_seeds(tables.read_rows('webqsp-released-30-percent'))
-    hits_of = lambda row, asked: np.mean([fields['metrics'][asked]['hits@1'] for fields in rows[row]])
-    published = {name: f'{hits_of(row, asked):.3f}' for name, (row, asked) in columns.items()}
-    assert {name: cell for name, cell in ours.items() if name not in (header[0], header[-1]) and cell != '–'} == published
+    figures = {name: f'{published("webqsp-released-30-percent", *asked):.3f}' for name, asked in WEBQSP.items()}
+    assert {name: cell for name, cell in ours.items() if name not in (header[0], header[-1]) and cell != '–'} == figures
 
 
 def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():
     lines = (record.ROOT / 'docs/explanation/paper.md').read_text(encoding='utf-8').splitlines()
-    line_of = lambda model: next(line for line in lines if line.startswith(f'| {model} |'))
-    cells = lambda model: [cell.strip() for cell in line_of(model).strip('| ').split('|')]
+    cells_of = lambda model: next(cells(line) for line in lines if line.startswith(f'| {model} |'))
     written = lambda value: f'{value:.3f}'.removeprefix('0')
     for model, group, row in (
         ('KVMem', 'metaqa-30-percent', 'kv-memory'),
@@ -75,18 +82,12 @@ def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_
         ('OPQL', 'metaqa', 'opql'),
         ('OPQL, pairs marked and masked as in the paper', 'metaqa', 'marked-pairs'),
     ):
-        seeds = [fields['metrics'] for fields in tables.merge_seeds(tables.read_rows(group))[row]]
-        for hops, cell in zip((2, 3), cells(model)[-2:], strict=True):
-            hits, coverage = (np.mean([one[f'{hops}-hop/dev'][name] for one in seeds]) for name in ('hits@1', 'coverage'))
+        for hops, cell in zip((2, 3), cells_of(model)[-2:], strict=True):
+            hits, coverage = (published(group, row, f'{hops}-hop/dev', measure) for measure in ('hits@1', 'coverage'))
             assert cell.startswith(f'{written(hits)} ({100 * hits / coverage:.0f} %)'), (model, hops)
-    for model, row, asked in (
-        ('EaE', 'eae', 'dev'),
-        ('OPQL-follow', 'opql-follow', 'memory/dev'),
-        ('OPQL-LM', 'opql-lm', 'memory/dev'),
-        ("OPQL-LM, with the question's pairs injected", 'opql-lm', 'memory-injected/dev'),
-    ):
-        seeds = tables.merge_seeds(tables.read_rows('webqsp-released-30-percent'))[row]
-        assert cells(model)[-1].startswith(written(np.mean([fields['metrics'][asked]['hits@1'] for fields in seeds]))), model
+    for name, asked in WEBQSP.items():
+        model = "OPQL-LM, with the question's pairs injected" if name == 'pairs injected' else name
+        assert cells_of(model)[-1].startswith(written(published('webqsp-released-30-percent', *asked))), model
 
 
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
