@@ -86,13 +86,27 @@ def fewer_entries(folder: str, memory: str, count: int, seed: int) -> dict[str, 
 
 def pairs(options: Options, count: int | str) -> list[Step]:
     """OPQL-pretrained whose L_rel learns from the `count` pairs of the highest mutual information, or from 'all' of two passages or more."""
-    row = f'pairs-{count}'
     # Of pairs that one passage mentions L_rel learns nothing, and these have the highest mutual information.
-    best = {'objectives.Relations.min_count': 2, 'objectives.Relations.max_pairs': None if count == 'all' else count}
+    return _of_pairs(options, f'pairs-{count}', min_count=2, max_pairs=None if count == 'all' else count)
+
+
+def passages(options: Options, count: int) -> list[Step]:
+    """OPQL-pretrained whose L_rel learns from the pairs that at least `count` passages mention, in the paper 5."""
+    return _of_pairs(options, f'passages-{count}', min_count=count)
+
+
+def _of_pairs(options: Options, row: str, **chosen: int | None) -> list[Step]:
+    """OPQL-pretrained with these settings of which pairs L_rel learns from."""
     return [
         prepared(options),
         train('entities', gin('entities'), options),
-        train(f'relations-{row}', gin('relations'), options, INIT_FROM='entities', **best),
+        train(
+            f'relations-{row}',
+            gin('relations'),
+            options,
+            INIT_FROM='entities',
+            **{f'objectives.Relations.{setting}': value for setting, value in chosen.items()},
+        ),
         build_memory(f'memory-{row}', f'relations-{row}'),
         *followed(options, row, f'relations-{row}', f'memory-{row}', gin('follow'), splits=SPLITS),
     ]
@@ -125,6 +139,7 @@ CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
     (entries, 'OPQL, entries of the memory, at least: {}', (10_000, 30_000, 100_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
+    (passages, 'OPQL-pretrained, L_rel on pairs that so many passages mention, or more: {}', (5,)),
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
     (size, 'OPQL, an encoder of the shape of gin/models/{}.gin, from scratch', ('base',)),
 )
