@@ -5,13 +5,21 @@ Every answer rests on a sentence at every hop. More rows tell what new relations
 
 import functools
 import os
+from collections.abc import Sequence
 
+from opql_jax.datasets import docred, relation_corpora
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes import novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = novelty.SYSTEMS | {'kv-memory': True}
+# Those that are asked about new relations.
+OF_NOVELTY = novelty.SYSTEMS | {'opql-labels': True}
+# Sentences of other documents, labelled with relations, under the folder of the data sets.
+LABELLED = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
+# What is as good as a label of a relation, where names differ: KnowledgeNet does not tell fathers from mothers.
+SYNONYMS = {'father': 'child of', 'mother': 'child of', 'child': 'child of'}
 PERCENT = (10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
@@ -29,27 +37,42 @@ def _relations(options: Options) -> list[str]:
     return sorted({name for query in reader.questions(vocab, os.devnull)['1-hop/train'] for name in query.relations})
 
 
+def _labels(options: Options, model: str, new: Sequence[str]) -> Step:
+    """An encoder trained on labelled sentences of other documents, none of which states a relation that is new."""
+    sentences, names = tuple(map(options.file, LABELLED)), options.file('redocred/rel_info.json')
+    called = docred.read_relations(names)
+    new_names = {called[relation].casefold() for relation in new}
+    new_names |= {SYNONYMS[name] for name in new_names & SYNONYMS.keys()}
+    stated = {sentence.relation for sentence in relation_corpora.read(sentences, names)} if new else set()
+    held_out = tuple(sorted(new_names & stated))
+    return train(model, gin('labels'), options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out)
+
+
 def slot_filling(options: Options, system: str, protocol: str = 'seen', percent: int = 0) -> list[Step]:
     """Queries such as '[Willi Schneider], country of citizenship, capital' over documents that were not trained on.
 
     Args:
-        system: one of `SYSTEMS`.
+        system: one of `SYSTEMS`, or `opql-labels`: OPQL whose encoder begins with labelled sentences of other documents, of relations
+            that are not new, in place of text alone.
         protocol: one of `novelty.PROTOCOLS`.
         percent: the share of the relations that are new, if questions that need one are asked apart. Inverses are two relations, such
             as 'follows' and 'followed by': one may be new and the other not.
     """
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
+    new = novelty.Novelty(protocol, percent, chosen, aligned=(SYSTEMS | OF_NOVELTY)[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
-    steps, follow = [prepared(options, 'text', 'train', TOKENIZER='minilm')], 'follow'
+    steps, start, follow = [prepared(options, 'text', 'train', TOKENIZER='minilm')], 'relations', 'follow'
     if system == 'kv-memory':
         follow = 'kv_memory_follow'
         steps += [train(encoder, gin('kv_memory_align'), options, INIT_FROM=None)]
+    elif system == 'opql-labels':
+        start = f'labels{new.encoder_suffix}'
+        steps += [_labels(options, start, chosen if new.new_to_encoder else ())]
     else:
-        steps += [train('relations', gin('relations'), options)]
-    if system in ('opql', 'drkit'):
+        steps += [train(start, gin('relations'), options)]
+    if system in ('opql', 'opql-labels', 'drkit'):
         align = 'align_mentions' if system == 'drkit' else 'align'
-        steps += [train(encoder, gin(align), options, INIT_FROM='relations', **new.encoder_bindings)]
+        steps += [train(encoder, gin(align), options, INIT_FROM=start, **new.encoder_bindings)]
     entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
     return [
         *steps,
@@ -66,5 +89,5 @@ RECIPES = [
         Recipe(f'slot-filling/{name}', f'{name}, all relations', functools.partial(slot_filling, system=name))
         for name in SYSTEMS
     ),
-    *novelty.recipes('slot-filling', novelty.SYSTEMS, PERCENT, slot_filling),
+    *novelty.recipes('slot-filling', OF_NOVELTY, PERCENT, slot_filling),
 ]
