@@ -300,12 +300,15 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         assert bound[f'results/{row}/all'] == evaluation | everything
         files = {
             'opql': 'align',
+            'opql-labels': 'align',
             'drkit': 'align_mentions',
             'opql-pretrained': 'relations',
             'opql-released': 'entities_released',
         }
         assert steps[follower['INIT_FROM']].gin[0].endswith(f'/{files[system.removesuffix("-frozen")]}.gin')
-        assert encoder.get('HELD_OUT', ()) == (novel if protocol != 'seen' and system in ('opql', 'drkit') else ())
+        assert encoder.get('HELD_OUT', ()) == (
+            novel if protocol != 'seen' and system in ('opql', 'opql-labels', 'drkit') else ()
+        )
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
         frozen = 'frozen_encoder = True' in (record.ROOT / steps[evaluation['MODEL']].gin[0]).read_text(encoding='utf-8')
         assert frozen == system.endswith('-frozen')

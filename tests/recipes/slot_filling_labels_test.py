@@ -1,0 +1,71 @@
+"""Labelled sentences that an encoder begins with state no relation that is new to it, whatever a corpus calls it."""
+
+import json
+
+import pytest
+
+from opql_jax.recipes import catalog
+from opql_jax.recipes.recipe import Options
+
+import tiny_docred
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    """Documents, and sentences of other relations, of most of theirs and of what is as good as one of them."""
+    folder = tmp_path_factory.mktemp('data sets')
+    tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
+    names = {**tiny_docred.RELATIONS, 'P26': 'Father'}
+    (folder / 'redocred/rel_info.json').write_text(json.dumps(names), encoding='utf-8')
+    labelled = {
+        'wiki64/sentences.jsonl': ['country', 'capital', 'place of birth', 'employer'],
+        'linked_sentences/sentences.jsonl': ['P26', 'child of', 'employer'],
+    }
+    for name, relations in labelled.items():
+        sentences = [{'text': 'Ann met Bo .', 'sub_text': 'Ann', 'obj_text': 'Bo', 'rel': relation} for relation in relations]
+        (folder / name).parent.mkdir()
+        (folder / name).write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
+    triple = {'subject': {'uri': 'Q1'}, 'predicate': {'uri': 'P57'}, 'object': {'uri': 'Q2'}}
+    entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
+    document = {'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}
+    (folder / 'trex').mkdir()
+    (folder / 'trex/documents.jsonl').write_text(json.dumps(document), encoding='utf-8')
+    return folder
+
+
+def steps_of(row, data, folder, seed=0):
+    return {step.name: step.bindings for step in catalog.find(f'slot-filling/{row}').build(Options(folder, data, seed=seed))}
+
+
+@pytest.mark.parametrize('seed', range(6))
+@pytest.mark.parametrize('protocol', ['novel', 'without'])
+def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_names(protocol, seed, data, tmp_path):
+    row = f'opql-labels-{protocol}-50'
+    steps = steps_of(row, data, tmp_path, seed)
+    new = steps[f'results/{row}/novel']['NEEDS']
+    assert new
+    encoder = steps[steps[f'results/{row}/novel']['MODEL']]['INIT_FROM']
+    assert steps[encoder]['HELD_OUT'] == new
+    labels = steps[steps[encoder]['INIT_FROM']]
+    called = {
+        'P19': {'place of birth'},
+        'P17': {'country'},
+        'P36': {'capital'},
+        'P26': {'father', 'child of'},
+        'P57': {'director'},
+    }
+    assert set(labels['HELD_OUT']) == set().union(*(called[relation] for relation in new))
+
+
+def test_some_seed_has_a_father_that_is_new(data, tmp_path):
+    news = [
+        steps_of('opql-labels-novel-50', data, tmp_path, seed)['results/opql-labels-novel-50/novel']['NEEDS']
+        for seed in range(6)
+    ]
+    assert any('P26' in new for new in news) and any('P26' not in new for new in news)
+
+
+def test_where_all_relations_are_trained_on_all_sentences_are(data, tmp_path):
+    steps = steps_of('opql-labels-seen-50', data, tmp_path)
+    assert steps['labels']['HELD_OUT'] == () and steps['align-opql-labels']['INIT_FROM'] == 'labels'
+    assert len(steps['labels']['SENTENCES']) == 3
