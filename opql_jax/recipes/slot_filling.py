@@ -37,9 +37,9 @@ def _relations(options: Options) -> list[str]:
     return sorted({name for query in reader.questions(vocab, os.devnull)['1-hop/train'] for name in query.relations})
 
 
-def _labels(options: Options, model: str, new: Sequence[str]) -> Step:
-    """An encoder trained on labelled sentences of other documents, none of which states a relation that is new."""
-    sentences, names = tuple(map(options.file, LABELLED)), options.file('redocred/rel_info.json')
+def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequence[str]) -> Step:
+    """An encoder trained on labelled sentences, none of which states a relation that is new."""
+    names = options.file('redocred/rel_info.json')
     called = docred.read_relations(names)
     new_names = {called[relation].casefold() for relation in new}
     new_names |= {SYNONYMS[name] for name in new_names & SYNONYMS.keys()}
@@ -58,6 +58,8 @@ def slot_filling(options: Options, system: str, protocol: str = 'seen', percent:
         percent: the share of the relations that are new, if questions that need one are asked apart. Inverses are two relations, such
             as 'follows' and 'followed by': one may be new and the other not.
     """
+    # Before any data is read: a recipe is to name all that it lacks.
+    labelled = tuple(map(options.file, LABELLED)) if system == 'opql-labels' else ()
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
     new = novelty.Novelty(protocol, percent, chosen, aligned=(SYSTEMS | OF_NOVELTY)[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
@@ -67,7 +69,7 @@ def slot_filling(options: Options, system: str, protocol: str = 'seen', percent:
         steps += [train(encoder, gin('kv_memory_align'), options, INIT_FROM=None)]
     elif system == 'opql-labels':
         start = f'labels{new.encoder_suffix}'
-        steps += [_labels(options, start, chosen if new.new_to_encoder else ())]
+        steps += [_labels(options, start, labelled, chosen if new.new_to_encoder else ())]
     else:
         steps += [train(start, gin('relations'), options)]
     if system in ('opql', 'opql-labels', 'drkit'):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.recipes import catalog
 from opql_jax.recipes.recipe import Options
 
@@ -69,3 +70,12 @@ def test_where_all_relations_are_trained_on_all_sentences_are(data, tmp_path):
     steps = steps_of('opql-labels-seen-50', data, tmp_path)
     assert steps['labels']['HELD_OUT'] == () and steps['align-opql-labels']['INIT_FROM'] == 'labels'
     assert len(steps['labels']['SENTENCES']) == 3
+
+
+def test_sentences_that_are_missing_are_all_named(data, tmp_path):
+    (tmp_path / 'redocred').symlink_to(data / 'redocred')
+    missing = (
+        'lacks wiki64/sentences.jsonl, linked_sentences/sentences.jsonl, trex/documents.jsonl, which slot-filling/opql-labels'
+    )
+    with pytest.raises(InputError, match=missing):
+        catalog.build(catalog.find('slot-filling/opql-labels-novel-50'), Options(tmp_path / 'runs', tmp_path))
