@@ -95,7 +95,7 @@ def passages(options: Options, count: int) -> list[Step]:
     return _of_pairs(options, f'passages-{count}', min_count=count)
 
 
-def _of_pairs(options: Options, row: str, **chosen: int | None) -> list[Step]:
+def _of_pairs(options: Options, row: str, **chosen: Any) -> list[Step]:
     """OPQL-pretrained with these settings of which pairs L_rel learns from."""
     return [
         prepared(options),

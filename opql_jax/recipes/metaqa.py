@@ -277,7 +277,11 @@ RECIPES = [
             'OPQL: its follower also learns from its training questions in other words',
             _opql(row='opql-wordings', follow='follow_wordings', WORDINGS=WORDINGS),
         ),
-        ('opql-released', 'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA', opql_released),
+        (
+            'opql-released',
+            'OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA',
+            opql_released,
+        ),
         (
             'opql-released-states',
             'opql-released, with relations that hold the whole states of both mentions',
