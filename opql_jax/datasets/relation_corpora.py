@@ -45,11 +45,12 @@ def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
         else:
             sentences = read_labelled(path)[0]
             labels = _labels(path) | known
-            found += [s._replace(relation=_name(s.relation, labels)) for s in sentences]
+            found += [s._replace(relation=name_of(s.relation, labels)) for s in sentences]
     return found
 
 
-def _name(relation: str, known: Mapping[str, str]) -> str:
+def name_of(relation: str, known: Mapping[str, str]) -> str:
+    """What a relation is called here: by its id in `known`, or by the name that a corpus gives it."""
     return known.get(relation, relation).replace('_', ' ').strip().casefold()
 
 
@@ -81,7 +82,7 @@ def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
             inside = lambda entity: [(a - start, b - start) for a, b in spans.get(entity, ()) if start <= a < b <= end]
             for subject, relation, label, target in triples:
                 if pair := nearest(inside(subject), inside(target)):
-                    yield LabelledSentence(text[start:end], *pair, _name(known.get(relation, label), known))
+                    yield LabelledSentence(text[start:end], *pair, name_of(known.get(relation, label), known))
 
 
 def _document_of_trex(record: dict):
@@ -127,5 +128,5 @@ def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
                 if pair := nearest(spans[topic], spans[target]):
                     stated = relations[topic, target] or ({NONE} if not relations[target, topic] else ())
                     for relation in sorted(stated):
-                        yield LabelledSentence(line, *pair, _name(known.get(relation, relation), known))
+                        yield LabelledSentence(line, *pair, name_of(known.get(relation, relation), known))
             start += len(line) + 1

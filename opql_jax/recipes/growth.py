@@ -91,7 +91,7 @@ def pairs(options: Options, count: int | str) -> list[Step]:
 
 
 def passages(options: Options, count: int) -> list[Step]:
-    """OPQL-pretrained whose L_rel learns from the pairs that at least `count` passages mention, in the paper 5."""
+    """OPQL-pretrained whose L_rel learns from the pairs that at least `count` passages mention (5 in the paper)."""
     return _of_pairs(options, f'passages-{count}', min_count=count)
 
 
@@ -139,7 +139,7 @@ CURVES: tuple[tuple[Callable, str, tuple[int | str, ...]], ...] = (
     (questions, 'OPQL, training questions of each number of hops: {}', (100, 1_000, 10_000)),
     (entries, 'OPQL, entries of the memory, at least: {}', (10_000, 30_000, 100_000)),
     (pairs, 'OPQL-pretrained, best pairs for L_rel: {}', (1_000, 10_000, 'all')),
-    (passages, 'OPQL-pretrained, L_rel on pairs that so many passages mention, or more: {}', (5,)),
+    (passages, 'OPQL-pretrained, pairs for L_rel that at least so many passages mention: {}', (5,)),
     (layers, 'OPQL, layers of the encoder: {}', (1, 4)),
     (size, 'OPQL, an encoder of the shape of gin/models/{}.gin, from scratch', ('base',)),
 )

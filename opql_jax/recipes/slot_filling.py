@@ -14,12 +14,20 @@ from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare
 
 gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = novelty.SYSTEMS | {'kv-memory': True}
-# Those that are asked about new relations.
-OF_NOVELTY = novelty.SYSTEMS | {'opql-labels': True}
+# Those with rows of new relations.
+WITH_NOVELTY = novelty.SYSTEMS | {'opql-labels': True}
 # Sentences of other documents, labelled with relations, under the folder of the data sets.
 LABELLED = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
-# What is as good as a label of a relation, where names differ: KnowledgeNet does not tell fathers from mothers.
-SYNONYMS = {'father': 'child of', 'mother': 'child of', 'child': 'child of'}
+# Labels that say as much as that of a relation, or hold it: KnowledgeNet has one for fathers and mothers, and one, under the id of
+# 'employer', for employees and members.
+SAME = {
+    'father': 'child of',
+    'mother': 'child of',
+    'member of': 'employer',
+    'member of sports team': 'employer',
+    'military branch': 'employer',
+    'original language of work': 'language of work or name',
+}
 PERCENT = (10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
@@ -38,11 +46,11 @@ def _relations(options: Options) -> list[str]:
 
 
 def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequence[str]) -> Step:
-    """An encoder trained on labelled sentences, none of which states a relation that is new."""
+    """An encoder trained on labelled sentences, none of which is labelled with a relation that is new."""
     names = options.file('redocred/rel_info.json')
-    called = docred.read_relations(names)
-    new_names = {called[relation].casefold() for relation in new}
-    new_names |= {SYNONYMS[name] for name in new_names & SYNONYMS.keys()}
+    known = docred.read_relations(names)
+    new_names = {relation_corpora.name_of(relation, known) for relation in new}
+    new_names |= {SAME[name] for name in new_names & SAME.keys()}
     stated = {sentence.relation for sentence in relation_corpora.read(sentences, names)} if new else set()
     held_out = tuple(sorted(new_names & stated))
     return train(model, gin('labels'), options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out)
@@ -61,9 +69,10 @@ def slot_filling(options: Options, system: str, protocol: str = 'seen', percent:
     # Before any data is read: a recipe is to name all that it lacks.
     labelled = tuple(map(options.file, LABELLED)) if system == 'opql-labels' else ()
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(protocol, percent, chosen, aligned=(SYSTEMS | OF_NOVELTY)[system])
+    new = novelty.Novelty(protocol, percent, chosen, aligned=(SYSTEMS | WITH_NOVELTY)[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
-    steps, start, follow = [prepared(options, 'text', 'train', TOKENIZER='minilm')], 'relations', 'follow'
+    steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
+    start, follow = 'relations', 'follow'
     if system == 'kv-memory':
         follow = 'kv_memory_follow'
         steps += [train(encoder, gin('kv_memory_align'), options, INIT_FROM=None)]
@@ -91,5 +100,5 @@ RECIPES = [
         Recipe(f'slot-filling/{name}', f'{name}, all relations', functools.partial(slot_filling, system=name))
         for name in SYSTEMS
     ),
-    *novelty.recipes('slot-filling', OF_NOVELTY, PERCENT, slot_filling),
+    *novelty.recipes('slot-filling', WITH_NOVELTY, PERCENT, slot_filling),
 ]
