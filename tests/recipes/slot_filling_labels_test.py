@@ -38,7 +38,7 @@ def steps_of(row, data, folder, seed=0):
     return {step.name: step.bindings for step in catalog.find(f'slot-filling/{row}').build(Options(folder, data, seed=seed))}
 
 
-@pytest.mark.parametrize('seed', range(6))
+@pytest.mark.parametrize('seed', range(0, 10, 2))
 @pytest.mark.parametrize('protocol', ['novel', 'without'])
 def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_names(protocol, seed, data, tmp_path):
     row = f'opql-labels-{protocol}-50'
@@ -61,7 +61,7 @@ def test_sentences_that_state_a_new_relation_are_left_out_under_each_of_its_name
 def test_fathers_and_members_are_new_for_some_of_these_seeds(data, tmp_path):
     news = [
         steps_of('opql-labels-novel-50', data, tmp_path, seed)['results/opql-labels-novel-50/novel']['NEEDS']
-        for seed in range(6)
+        for seed in range(0, 10, 2)
     ]
     assert all(any(name in new for new in news) and any(name not in new for new in news) for name in ('P26', 'P17'))
 
