@@ -8,8 +8,9 @@ import functools
 
 from opql_jax.recipes.recipe import Options, Recipe, Step, prepare, train
 
-# Sentences with labels, under the folder of the data sets.
-CORPORA = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl', 'redocred/documents.json')
+# Sentences with labels, under the folder of the data sets, and all corpora with the documents of slot filling.
+SENTENCES = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
+CORPORA = (*SENTENCES, 'redocred/documents.json')
 # Every fourth of the relations of wiki64 by name, left out wherever they are labelled.
 HELD_OUT = (
     'after a work by',

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from opql_jax.datasets import docred, relation_corpora
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
+from opql_jax.recipes import encoder as encoder_recipes
 from opql_jax.recipes import novelty
 from opql_jax.recipes.recipe import Options, Recipe, Step, build_memory, prepare, train
 
@@ -16,8 +17,6 @@ gin = 'gin/experiments/slot_filling/{}.gin'.format
 SYSTEMS = novelty.SYSTEMS | {'kv-memory': True}
 # Those with rows of new relations.
 WITH_NOVELTY = novelty.SYSTEMS | {'opql-labels': True}
-# Sentences of other documents, labelled with relations, under the folder of the data sets.
-LABELLED = ('wiki64/sentences.jsonl', 'linked_sentences/sentences.jsonl', 'trex/documents.jsonl')
 # Labels that say as much as that of a relation, or hold it: KnowledgeNet has one for fathers and mothers, and one, under the id of
 # 'employer', for employees and members.
 SAME = {
@@ -67,7 +66,7 @@ def slot_filling(options: Options, system: str, protocol: str = 'seen', percent:
             as 'follows' and 'followed by': one may be new and the other not.
     """
     # Before any data is read: a recipe is to name all that it lacks.
-    labelled = tuple(map(options.file, LABELLED)) if system == 'opql-labels' else ()
+    labelled = tuple(map(options.file, encoder_recipes.SENTENCES)) if system == 'opql-labels' else ()
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
     new = novelty.Novelty(protocol, percent, chosen, aligned=(SYSTEMS | WITH_NOVELTY)[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
