@@ -14,21 +14,17 @@ import os
 import pathlib
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 import fsspec.config
 import msgspec
-import numpy as np
 from etils import epath
 
 from opql_jax.core.errors import InputError
 
 _SCHEME = 'gs://'
 _CHUNK_BYTES = 1 << 24
-# numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a time (SystemError).
-_HEADER_LOCK = threading.Lock()
 
 
 def is_remote(where: str | os.PathLike) -> bool:
@@ -207,12 +203,3 @@ def _sync(where: pathlib.Path) -> None:
         raise
     finally:
         os.close(handle)
-
-
-def read_array(file: pathlib.Path, mmap_mode: Literal['r'] | None = None) -> np.ndarray:
-    """`np.load` of an array's file, which threads may call at the same time; ValueError if it is not one."""
-    with _HEADER_LOCK:
-        try:
-            return np.load(file, mmap_mode, allow_pickle=False)
-        except (Exception, RecursionError) as error:  # of any type, as a header is parsed as Python
-            raise ValueError(f'{file}: not a readable array ({error})') from error

@@ -21,6 +21,8 @@ from opql_jax.corpus.json_lines import shown
 UNKNOWN_KIND = 'name'
 # Of what only the title of a document names, in words of which some are in lower case: 'The Guide for Visitors'.
 TITLE_KIND = 'title'
+# Characters of a kind.
+LONGEST_KIND = 100
 
 
 class EntityVocab:
@@ -49,7 +51,7 @@ class EntityVocab:
         """Takes one key, name, list of aliases and kind per entity; all kinds are unknown if None.
 
         Raises:
-            InputError: an empty key, name or kind, or a repeated key.
+            InputError: an empty key, name or kind, a repeated key, or a long kind.
         """
         self.keys, self.names, self.aliases = list(keys), list(names), [list(a) for a in aliases]
         self.kinds = [UNKNOWN_KIND] * len(self.keys) if kinds is None else list(kinds)
@@ -57,6 +59,8 @@ class EntityVocab:
         for row, (key, name) in enumerate(zip(self.keys, self.names)):
             if not key or not name or not self.kinds[row]:
                 raise InputError(f'entity vocabulary: row {row} has an empty key, name or kind')
+            if len(self.kinds[row]) > LONGEST_KIND:
+                raise InputError(f'entity vocabulary: row {row} has a kind of more than {LONGEST_KIND} characters')
             if self.id_of_key.setdefault(key, row) != row:
                 raise InputError(f'entity vocabulary: key {key!r} is in rows {self.id_of_key[key]} and {row}')
         self.spellings: dict[str, int] = {}
@@ -163,9 +167,12 @@ class EntityVocab:
         tables.write_table(path, [pa.RecordBatch.from_arrays(arrays, schema=schema)], schema)
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> EntityVocab:
-        """Reads entities.parquet; InputError when it is missing, truncated or inconsistent."""
-        table = tables.read_table(path, tables.ENTITIES, optional=('kind',))
+    def load(cls, path: str | os.PathLike, rows: int | None = None) -> EntityVocab:
+        """Reads entities.parquet, of so many rows if that is known; InputError when it is missing, truncated or inconsistent."""
+        table = tables.read_table(path, tables.ENTITIES, optional=('kind',), rows=rows)
         kinds = table['kind'].to_pylist() if 'kind' in table.column_names else None
         keys, names, aliases = (table[name].to_pylist() for name in ('key', 'name', 'aliases'))
-        return cls(keys, names, aliases, kinds)
+        try:
+            return cls(keys, names, aliases, kinds)
+        except InputError as error:
+            raise InputError(f'{path}: {error}; {tables.PREPARED.advice}') from error

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from opql_jax.core import files, manifest
@@ -111,6 +112,12 @@ CONTENTS = (
     'rejected.jsonl',
 )
 
+# The most that a file may decode to, as a multiple of its length, beside what is little anyway. Tables of
+# `prepare` and provenance decode to 2 to 12 times their length, and of many rows alike to 30 times.
+_EXPANSION, _SLACK = 64, 1 << 26
+# Bytes that a number, or the place of a string, takes at most; and rows that are decoded at a time.
+_WIDTH, _ROWS = 8, 1 << 16
+
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
 
 DOCUMENTS = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.string())])
@@ -159,27 +166,118 @@ def write_table(path: str | os.PathLike, batches: Iterable[pa.RecordBatch], sche
 
 
 def read_table(
-    path: str | os.PathLike, schema: pa.Schema, advice: str = PREPARED.advice, optional: Collection[str] = ()
+    path: str | os.PathLike,
+    schema: pa.Schema,
+    advice: str = PREPARED.advice,
+    optional: Collection[str] = (),
+    nullable: Collection[str] = (),
+    rows: int | None = None,
 ) -> pa.Table:
     """Reads a Parquet file: exactly the columns of `schema`, but for the `optional` ones that it lacks.
 
+    Args:
+        path: of the file.
+        schema: of the table.
+        advice: what to do about a damaged folder, for messages.
+        optional: columns that may be missing.
+        nullable: columns whose cells may be null. No other cell may, nor anything nested in one.
+        rows: how many the manifest says; None if it does not.
+
     Raises:
-        InputError: the file is missing, truncated or no Parquet, or a column is missing or its values do not fit its type; the
-            message ends with `advice`.
+        InputError: the file is missing, truncated or no Parquet, has another number of rows, or would
+            decode to more than `_EXPANSION` times its length; or a column is missing, or its values do
+            not fit its type. The message ends with `advice`.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f'{path}: no such file; {advice}')
+    problem = lambda what: InputError(f'{path}: {what}; {advice}')
     try:
-        with pq.ParquetFile(path) as file:  # `pq.read_table` imports pyarrow.dataset, and pandas where that is installed
-            table = file.read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f'{path}: truncated or not a Parquet file ({error}); {advice}') from error
-    try:
-        present = [field for field in schema if field.name in table.column_names or field.name not in optional]
-        return table.select([field.name for field in present]).cast(pa.schema(present))
-    except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(f'{path}: not a table of {", ".join(schema.names)} ({error}); {advice}') from error
+        metadata = pq.read_metadata(path)
+        if rows not in (None, metadata.num_rows):
+            raise problem(f'{metadata.num_rows} rows, the manifest says {rows}')
+        found = metadata.schema.to_arrow_schema()
+        present = [field for field in schema if field.name in found.names or field.name not in optional]
+        for field in present:
+            if found.get_field_index(field.name) < 0 or not _is_like(found.field(field.name).type, field.type):
+                raise problem(f'not a table of {", ".join(schema.names)}: no such {field.name}')
+        table = _decoded(path, metadata, present)
+        if table is None:
+            raise problem(f'would decode to more than {_EXPANSION} times its length')
+        table.validate(full=True)  # also that text is UTF-8
+    except (pa.ArrowException, OSError) as error:
+        raise problem(f'truncated, or not a table of {", ".join(schema.names)} ({error})') from error
+    for name in table.column_names:
+        if name not in nullable and any(map(_has_null, table[name].chunks)):
+            raise problem(f'a cell of {name} has no value')
+    return table
+
+
+def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) -> pa.Table | None:
+    """The table of those fields in a file; None if that is more than there may be in a file of that length."""
+    names, limit = [field.name for field in fields], path.stat().st_size * _EXPANSION + _SLACK
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(i) for group in groups for i in range(metadata.num_columns)]
+    chunks = [chunk for chunk in chunks if chunk.path_in_schema.split('.')[0] in names]
+    if sum(max(chunk.total_uncompressed_size, chunk.num_values * _WIDTH) for chunk in chunks) > limit:
+        return None
+    # A string that is repeated is stored once, however long it is. In lists it is read as a number, and
+    # elsewhere so few rows at a time that they are within the limit if each has the longest.
+    strings = [chunk for chunk in chunks if chunk.physical_type == 'BYTE_ARRAY']
+    longest = max((chunk.total_uncompressed_size for chunk in strings), default=1)
+    in_lists = {chunk.path_in_schema for chunk in strings if '.' in chunk.path_in_schema}
+    batches, size = [], 0
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=list(in_lists)) as file:
+        for batch in file.iter_batches(min(max(limit // max(longest, 1), 1), _ROWS), columns=names):
+            size += sum(map(_decoded_size, batch.columns))
+            if size > limit:
+                return None
+            batches.append(batch.select(names).cast(pa.schema(fields)))
+    table = pa.Table.from_batches(batches, pa.schema(fields))
+    return table.combine_chunks() if len(batches) > 1 else table
+
+
+def _decoded_size(array: pa.Array) -> int:
+    """The bytes of an array in which a value that is repeated is stored as often."""
+    if isinstance(array, pa.DictionaryArray):
+        return 4 * len(array) + (pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0)
+    if isinstance(array, pa.ListArray | pa.LargeListArray):
+        return 8 * len(array) + _decoded_size(array.flatten())
+    return array.nbytes
+
+
+def _is_like(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether a type is nested in the same way, with strings in the same places."""
+    if pa.types.is_list(expected):
+        is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
+        return is_list and _is_like(found.value_type, expected.value_type)
+    if pa.types.is_struct(expected):
+        inner = lambda type: {field.name: field.type for field in type}
+        return (
+            pa.types.is_struct(found)
+            and inner(found).keys() == inner(expected).keys()
+            and all(_is_like(inner(found)[name], type) for name, type in inner(expected).items())
+        )
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    is_string = pa.types.is_string(found) or pa.types.is_large_string(found)
+    return not pa.types.is_nested(found) and is_string == pa.types.is_string(expected)
+
+
+def _has_null(array: pa.Array) -> bool:
+    """Whether a cell, or anything nested in one, is null."""
+    if array.null_count:
+        return True
+    if isinstance(array, pa.ListArray):
+        return _has_null(array.flatten())
+    return isinstance(array, pa.StructArray) and any(map(_has_null, array.flatten()))
+
+
+def check_ids(path: str | os.PathLike, name: str, ids: np.ndarray, below: int, least: int = 0, advice: str = PREPARED.advice):
+    """Raises InputError naming the first of some ids that is none of `least` .. `below - 1`."""
+    bad = np.flatnonzero((ids < least) | (ids >= below))
+    if len(bad):
+        raise InputError(f'{path}: row {bad[0]}: {name} {ids[bad[0]]} of {below}; {advice}')
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:

@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 # A name that cannot lead out of the folder, nor be taken for its manifest, and that JSON can hold: no byte that is no text.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
+# Bytes of a name on disk.
+_LONGEST = 255
 _TRAIN = (
     'run `opql index` again, or train the model that is to answer (`train` writes this file when it ends), or name TEXT, MODEL and'
     ' MEMORY'
@@ -145,8 +147,10 @@ class KBFolder:
         parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
         optional = {'retrieval': stated.retrieval, 'question_map': stated.question_map}
         parts |= {name: value for name, value in optional.items() if value is not None}
+        if stated.retrieval is not None and stated.memory is None:
+            raise InputError(f'{self.manifest}: memory: null, but the text has an index, and so a memory: {_ADVICE}')
         for name, value in parts.items():
-            if value is not None and not _NAME.fullmatch(value):
+            if value is not None and not (_NAME.fullmatch(value) and len(os.fsencode(value)) <= _LONGEST):
                 raise InputError(f'{self.manifest}: {name}: {value!r} is not the name of a folder in {self.path}: {_ADVICE}')
         return parts
 

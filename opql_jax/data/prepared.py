@@ -65,9 +65,7 @@ class Prepared:
 
     @functools.cached_property
     def vocab(self) -> EntityVocab:
-        vocab = EntityVocab.load(self.file('entities.parquet'))
-        self._check_count('entities', len(vocab), 'entities.parquet')
-        return vocab
+        return EntityVocab.load(self.file('entities.parquet'), self.manifest.counts.entities)
 
     @property
     def tokenizer_path(self) -> pathlib.Path:
@@ -91,21 +89,34 @@ class Prepared:
     @functools.cached_property
     def passages(self) -> pa.Table:
         """A table of `tables.PASSAGES`; row = passage id."""
-        table = tables.read_table(self.file('passages.parquet'), tables.PASSAGES)
-        self._check_count('passages', len(table), 'passages.parquet')
+        counts, file = self.manifest.counts, self.file('passages.parquet')
+        table = tables.read_table(file, tables.PASSAGES, rows=counts.passages)
+        lengths = pc.utf8_length(table['text']).to_numpy()
+        tables.check_ids(file, 'title_entity', table['title_entity'].to_numpy(), counts.entities, least=-1)
+        mentions, starts = (table[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
+        start, end, entity = (mentions.flatten().field(name).to_numpy() for name in ('start', 'end', 'entity'))
+        tables.check_ids(file, 'the entity of a mention', entity, counts.entities)
+        of_mention, of_start = (
+            np.repeat(np.arange(len(table)), pc.list_value_length(lists).to_numpy()) for lists in (mentions, starts)
+        )
+        bad = of_mention[(start < 0) | (end <= start) | (end > lengths[of_mention])]
+        starts = starts.flatten().to_numpy()
+        falls = (of_start[1:] == of_start[:-1]) & (starts[1:] <= starts[:-1])
+        bad = np.concatenate([bad, of_start[(starts < 0) | (starts > lengths[of_start])], of_start[1:][falls]])
+        if len(bad):
+            raise ManifestError(
+                f'{file}: row {bad[0]}: a mention or a sentence is not in its text; {tables.PREPARED.advice}'
+            )
         return table
 
     @functools.cached_property
     def pairs(self) -> dict[str, np.ndarray]:
         """Columns of pairs.parquet: topic, target, passage, topic_mention, target_mention [rows] int32, is_title [rows] bool."""
-        table = tables.read_table(self.file('pairs.parquet'), tables.PAIRS)
-        self._check_count('pair_rows', len(table), 'pairs.parquet')
-        pairs, counts = {name: table[name].to_numpy() for name in table.column_names}, self.manifest.counts
-        for name, bound in (('topic', counts.entities), ('target', counts.entities), ('passage', counts.passages)):
-            bad = np.flatnonzero((pairs[name] < 0) | (pairs[name] >= bound))
-            if len(bad):
-                file = self.directory / 'pairs.parquet'
-                raise ManifestError(f'{file}: row {bad[0]}: {name} {pairs[name][bad[0]]} of {bound}; {tables.PREPARED.advice}')
+        counts, file = self.manifest.counts, self.file('pairs.parquet')
+        table = tables.read_table(file, tables.PAIRS, rows=counts.pair_rows)
+        pairs = {name: table[name].to_numpy() for name in table.column_names}
+        for name, below in (('topic', counts.entities), ('target', counts.entities), ('passage', counts.passages)):
+            tables.check_ids(file, name, pairs[name], below)
         return pairs
 
     def _check_count(self, count: str, rows: int, name: str) -> None:

@@ -173,12 +173,17 @@ class VirtualKB:
             if not (retrieval := stated.get('retrieval')):
                 raise InputError(f'{folder.manifest} names no index of passages: make the knowledge base with `opql index`')
             index = IndexFolder(folder.part(retrieval))
-            if (index.manifest.passages, index.manifest.entities) != (len(prepared.passages), len(prepared.vocab)):
+            of_text, width = (len(prepared.passages), len(prepared.vocab)), released_encoder.module.hidden_size
+            if (index.manifest.passages, index.manifest.entities, index.manifest.dim) != (*of_text, width):
                 raise InputError(f'{folder.part(retrieval)} is of other text: delete it and run `opql index` again')
+            if (found.manifest.num_entities, found.manifest.relation_dim) != (of_text[1], released_encoder.dim):
+                raise InputError(f'{found.directory} is of other text: delete it and run `opql index` again')
             if any(setting is not None for setting in (step, *settings.values())):
                 raise InputError(f'{model_dir} is a released encoder, which has no step, k, exclude_topic or filter to choose')
             part = stated.get('question_map')
             question_map = QuestionMap.read(folder.part(part), encoder_hash) if part else None
+            if question_map and len(question_map.change) != released_encoder.dim:
+                raise InputError(f'{folder.part(part)} is of another encoder: delete it and run `opql train` again')
             return cls(prepared, released_encoder, released_encoder.params, found, index=index, question_map=question_map)
         from opql_jax.kb import trained_model  # as above
 

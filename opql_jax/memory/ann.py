@@ -31,7 +31,7 @@ import numpy as np
 from opql_jax.core import files
 from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
-from opql_jax.core.finite import bad_row
+from opql_jax.core.arrays import ArraySchema, bad_row, read_array
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError, read_manifest
 from opql_jax.memory import search
@@ -254,10 +254,9 @@ def _open(directory, manifest, memory, table):
         )
     check_files(directory, manifest)
     folder = directory / manifest.folder
+    schema = ArraySchema('int64', (manifest.num_entries,), ids=(memory.manifest.next_entry,))
+    ids = read_array(folder / 'ids.npy', schema, {}, FORMAT.advice)
     searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
-    ids = files.read_array(folder / 'ids.npy')
-    if ids.shape != (manifest.num_entries,) or ids.dtype != np.int64:
-        raise ManifestError(f'{folder / "ids.npy"}: not the ids of {manifest.num_entries} entries; {FORMAT.advice}')
     return ScannIndex(memory, table, searcher, ids, manifest)
 
 

@@ -13,7 +13,8 @@ def covered(memory: Memory, prepared: Prepared) -> Covers:
         InputError: the memory is of other text than `prepared` and the folders that it continues.
     """
     covers = memory.manifest.covers
-    if covers and covers.prepared in (folder.prepared for folder in prepared.folders):
+    passages = {folder.prepared: folder.passages for folder in prepared.folders}
+    if covers and covers.passages == passages.get(covers.prepared, -1) <= len(prepared.passages):
         return covers
     advice = 'prepare new text with `extends`, the folder that the memory was made of'
     if covers and covers.passages > len(prepared.passages):

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.finite import MAX_MAGNITUDE, bad_row
+from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, bad_row, read_array
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import MANIFEST, ManifestError
 from opql_jax.core.ranges import ranges
@@ -63,7 +63,7 @@ class Memory:
         manifest: the checked manifest.
         topic, target: [N] int32, of the living entries by row.
         ids: [N] int64, of the living entries by row.
-        offsets: [n_entities + 1] int64; topic x has the rows offsets[x] .. offsets[x + 1] - 1.
+        deleted: [m] int64, rising: ids of entries that are stored and deleted.
         entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0, 0] if there are none.
     """
 
@@ -71,26 +71,27 @@ class Memory:
         self.directory, self.manifest = directory, manifest
         self.entity_rows = np.zeros((0, 0), np.float32)
         if new := manifest.entity_rows:
-            self.entity_rows = self._load(new.file, (new.num_entities, new.dim), 'float32')
-            self._check_finite(new.file, self.entity_rows)
+            schema = ArraySchema('float32', (new.num_entities, new.dim), largest=MAX_MAGNITUDE)
+            self.entity_rows = self._load(new.file, schema)
         topic, target, ids = ([np.zeros(0, dtype)] for dtype in (np.int32, np.int32, np.int64))
         shards: list[_Shard] = []
         for segment in manifest.segments:
-            topic.append(self._load(f'{segment.name}/topic.npy', (segment.num_entries,), 'int32'))
-            target.append(self._load(f'{segment.name}/target.npy', (segment.num_entries,), 'int32'))
-            ids.append(self._load(f'{segment.name}/ids.npy', (segment.num_entries,), 'int64'))
-            self._check_columns(segment, topic[-1], target[-1], ids[-1], after=ids[-2].max(initial=-1))
+            of_entities = ArraySchema('int32', (segment.num_entries,), ids=(segment.num_entities,))
+            topic.append(self._load(f'{segment.name}/topic.npy', of_entities))
+            target.append(self._load(f'{segment.name}/target.npy', of_entities))
+            of_entries = ArraySchema('int64', (segment.num_entries,), ids=(manifest.next_entry,))
+            ids.append(self._load(f'{segment.name}/ids.npy', of_entries))
+            self._check_order(segment, topic[-1], ids[-1], after=ids[-2].max(initial=-1))
             for number, start, stop in shards_of(segment.num_entries, manifest.shard_rows):
                 shards.append(_Shard(*shard_files(segment.name, number), ids[-1][start:stop]))
         self._first = np.cumsum([0] + [len(shard.ids) for shard in shards])
+        self.deleted = np.zeros(0, np.int64)
         self._place: np.ndarray | None = None  # where the entry of each row is stored; None if row i is stored at i
         if len(manifest.segments) == 1 and not manifest.tombstones:
             (_, self.topic), (_, self.target), (_, self.ids) = topic, target, ids
         else:
             self._merge(*map(np.concatenate, (topic, target, ids)))
         self._check_counts()
-        rows_of_topic = np.bincount(self.topic, minlength=manifest.num_entities)
-        self.offsets = np.concatenate([[0], np.cumsum(rows_of_topic)]).astype(np.int64)
         self._shards = shards
         self._relations: list[np.ndarray | None] = [None] * len(shards)
         self._mentions = functools.lru_cache(maxsize=64)(functools.partial(_read_mentions, directory, manifest, shards))
@@ -101,24 +102,21 @@ class Memory:
         # Ids rise from segment to segment and within the entries of a topic, so that a stable sort leaves them in order.
         place = np.argsort(topic, kind='stable')
         if deleted := self.manifest.tombstones:
-            dead = self._load(deleted.file, (deleted.num_entries,), 'int64')
+            dead = self._load(deleted.file, ArraySchema('int64', (deleted.num_entries,), ids=(self.manifest.next_entry,)))
             if not ((np.diff(dead) > 0).all() and np.isin(dead, ids).all()):
                 raise self._damaged(deleted.file, 'not the ids of stored entries in rising order')
-            place = place[~np.isin(ids[place], dead)]
+            place, self.deleted = place[~np.isin(ids[place], dead)], dead
         self._place, self.topic, self.target, self.ids = place, topic[place], target[place], ids[place]
 
-    def _check_columns(self, segment: SegmentInfo, topic, target, ids, after: int):
-        """Raises ManifestError unless the columns of a segment are what is relied on; `after` is the last id before it."""
-        count, next_entry = segment.num_entities, self.manifest.next_entry
-        if topic[0] < 0 or topic[-1] >= count or (np.diff(topic) < 0).any():
-            raise self._damaged(f'{segment.name}/topic.npy', f'not ids of {count} entities in rising order')
-        if target.min() < 0 or target.max() >= count:
-            raise self._damaged(f'{segment.name}/target.npy', f'not ids of {count} entities')
+    def _check_order(self, segment: SegmentInfo, topic, ids, after: int):
+        """Raises ManifestError unless a segment is in the order that is relied on; `after` is the last id before it."""
+        if (topic[1:] < topic[:-1]).any():
+            raise self._damaged(f'{segment.name}/topic.npy', 'not in rising order')
         step = np.diff(ids)
         unique = (step > 0).all() or ((step[topic[1:] == topic[:-1]] > 0).all() and (np.diff(np.sort(ids)) > 0).all())
-        if not unique or ids.min() <= after or ids.max() >= next_entry:
+        if not unique or ids.min() <= after:
             raise self._damaged(
-                f'{segment.name}/ids.npy', f'not ids from {after + 1} to {next_entry - 1}, each once, rising with each topic'
+                f'{segment.name}/ids.npy', f'not ids from {after + 1} on, each once, rising with each topic'
             )
 
     def _check_counts(self):
@@ -164,6 +162,13 @@ class Memory:
                 memory._check_hash(kind, used)
         return memory
 
+    @functools.cached_property
+    def offsets(self) -> np.ndarray:
+        """[n_entities + 1] int64: topic x has the rows offsets[x] .. offsets[x + 1] - 1."""
+        # Only when they are needed, by when the number of entities was compared with the vocabulary.
+        rows_of_topic = np.bincount(self.topic, minlength=self.manifest.num_entities)
+        return np.concatenate([[0], np.cumsum(rows_of_topic)]).astype(np.int64)
+
     def close(self) -> None:
         """Lets `compact` remove this state's files, as dropping the object does; then `provenance` may find them gone."""
         self._release()
@@ -185,7 +190,9 @@ class Memory:
 
     def check_vocabulary(self, vocab: EntityVocab) -> None:
         """Raises ManifestError if the `EntityVocab` does not begin with the memory's entities."""
-        self._check_hash('vocabulary', vocab.hash(self.manifest.num_entities))
+        if (count := self.manifest.num_entities) > len(vocab):
+            raise self._damaged(MANIFEST, f'num_entities is {count}, of {len(vocab)} in the vocabulary')
+        self._check_hash('vocabulary', vocab.hash(count))
 
     def arrays(self) -> MemoryArrays:
         """The living entries as arrays on the default device, for `memory.follow`, which speaks of entries by their rows.
@@ -308,16 +315,15 @@ class Memory:
         if (relations := self._relations[number]) is None:
             shard, dtype = self._shards[number], self.manifest.dtype
             stored = 'uint16' if dtype == 'bfloat16' else dtype  # .npy has no bfloat16, whose bits are stored
-            mapped = self._load(shard.relations, (len(shard.ids), self.manifest.relation_dim), stored)
+            mapped = self._load(shard.relations, ArraySchema(stored, (len(shard.ids), self.manifest.relation_dim)))
             # As a plain array, of which some rows are taken faster.
             relations = mapped.view(DTYPES[dtype], np.ndarray)
-            self._check_finite(shard.relations, relations)
+            if (row := bad_row(relations)) is not None:
+                raise self._damaged(
+                    shard.relations, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}'
+                )
             self._relations[number] = relations
         return relations
-
-    def _check_finite(self, name, rows):
-        if (row := bad_row(rows)) is not None:
-            raise self._damaged(name, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}')
 
     def _damaged(self, name: str, what: str) -> ManifestError:
         return ManifestError(f'{self.directory / name}: {what}; {FORMAT.advice}')
@@ -330,15 +336,9 @@ class Memory:
                 f'use that {kind}, or build a memory with the present one'
             )
 
-    def _load(self, name: str, shape: tuple, dtype: str) -> np.ndarray:
+    def _load(self, name: str, schema: ArraySchema) -> np.ndarray:
         file = manifest_lib.checked_file(self.directory, name, self.manifest, FORMAT)
-        try:
-            array = files.read_array(file, mmap_mode='r')
-        except ValueError as error:
-            raise ManifestError(f'{error}; {FORMAT.advice}') from error
-        if (array.shape, array.dtype) != (shape, np.dtype(dtype)):
-            raise self._damaged(name, f'{array.dtype}{list(array.shape)}, {MANIFEST} says {dtype}{list(shape)}')
-        return array
+        return read_array(file, schema, {}, FORMAT.advice, mmap_mode='r')
 
 
 class _Shard(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.finite import bad_row
+from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, bad_row, read_array
 from opql_jax.core.manifest import checked_file, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import leftovers, segments
@@ -149,7 +149,9 @@ def _add_entity_rows(directory, manifest, rows, count):
     if rows.shape != (count, dim) or bad_row(rows) is not None:
         raise InputError(f'embed gave {list(rows.shape)} for {count} new entities of width {dim}, or they are not finite')
     if earlier:
-        rows = np.concatenate([files.read_array(checked_file(directory, earlier.file, manifest, manifest_lib.FORMAT)), rows])
+        file = checked_file(directory, earlier.file, manifest, manifest_lib.FORMAT)
+        schema = ArraySchema('float32', (earlier.num_entities, earlier.dim), largest=MAX_MAGNITUDE)
+        rows = np.concatenate([read_array(file, schema, {}, manifest_lib.FORMAT.advice), rows])
         del manifest.files[earlier.file]
     name = f'{leftovers.new_name("entity_rows", manifest)}.npy'
     manifest.entity_rows = manifest_lib.EntityRows(name, len(rows), dim)
@@ -209,7 +211,7 @@ def delete(
             leftovers.note(directory, manifest)
             dead = ids
             if earlier := manifest.tombstones:
-                dead = np.union1d(ids, files.read_array(directory / earlier.file))
+                dead = np.union1d(ids, memory.deleted)
                 del manifest.files[earlier.file]
             name = f'{leftovers.new_name("tombstones", manifest)}.npy'
             manifest.files |= segments.write_array(directory, name, dead)

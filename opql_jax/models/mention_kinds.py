@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
+from opql_jax.core.arrays import bad_row
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
@@ -91,6 +92,8 @@ class MentionKinds:
         expected = {'kernel': (hidden_size, len(KINDS)), 'bias': (len(KINDS),)}
         if shapes != {name: (shape, np.dtype(np.float32)) for name, shape in expected.items()}:
             raise InputError(f'expected float32 {expected}, found {shapes}')
+        if any(bad_row(array) is not None for array in stored.values()):
+            raise InputError('a number is not finite, or is huge')
         return cls(**stored)
 
 

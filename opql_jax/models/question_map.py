@@ -21,7 +21,7 @@ import safetensors.numpy
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
-from opql_jax.core.finite import bad_row
+from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
 from opql_jax.core.manifest import (
     FolderFormat,
     Manifest,
@@ -54,7 +54,9 @@ FORMAT = FolderFormat(
     MapManifest,
     repair='delete the folder and run `opql train` again',
 )
-_WEIGHTS = ('cosine_weight', 'added_weight', 'longer', 'log_odds')
+# The weights, each with the largest that is believed: training starts from 1, 1, 0 and 0 and stays near, and the exponential of no
+# score overflows. `calibration.fit_added` gives log-odds of at most 50.
+_WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,12 +156,17 @@ class QuestionMap:
             tensors = safetensors.numpy.load(path.read_bytes())
         except safetensors.SafetensorError as error:
             raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        dim = shapes.get('change', (0,))[0]
-        if shapes != {'change': (dim, dim), **dict.fromkeys(_WEIGHTS, ())}:
+        dim = np.shape(tensors.get('change', ()))[:1] or (0,)
+        found = {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+        shapes = {'change': dim * 2, **dict.fromkeys(_WEIGHTS, ())}
+        if found != {name: (shape, np.dtype(np.float32)) for name, shape in shapes.items()}:
             raise ManifestError(f'{path}: not the tensors of a map; {FORMAT.advice}')
-        if any(bad_row(np.atleast_2d(tensor)) is not None for tensor in tensors.values()):
-            raise ManifestError(f'{path}: a number is not finite, or is huge; {FORMAT.advice}')
+        largest = {'change': MAX_MAGNITUDE, **_WEIGHTS}
+        for name, tensor in tensors.items():
+            if bad_row(np.atleast_1d(tensor), largest[name]) is not None:
+                raise ManifestError(
+                    f'{path}: {name} has a number that is not finite, or above {largest[name]:g}; {FORMAT.advice}'
+                )
         return cls(tensors['change'], *(float(tensors[name]) for name in _WEIGHTS))
 
 

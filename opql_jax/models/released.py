@@ -27,7 +27,7 @@ from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
-from opql_jax.core.finite import bad_row
+from opql_jax.core.arrays import bad_row
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert
@@ -197,19 +197,26 @@ def read(folder: str | os.PathLike) -> tuple[RelationEncoder, Any, Tokenizer]:
     manifest_lib.check_files(folder, config, FORMAT)
     manifest_lib.verify_files(folder, config, FORMAT)
     encoder = RelationEncoder(**msgspec.structs.asdict(config.encoder), entity_dim=0, dropout_rate=0.0)
+    try:
+        shapes = _shapes(encoder)
+    except (InputError, OverflowError) as error:  # no such encoder can be
+        raise ManifestError(f'{folder / FORMAT.file}: {error}; {FORMAT.advice}') from error
     path = manifest_lib.checked_file(folder, WEIGHTS, config, FORMAT)
     try:
         stored = safetensors.numpy.load(path.read_bytes())
     except safetensors.SafetensorError as error:
         raise ManifestError(f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}') from error
-    params = {name: _exact(name, stored) for name in stored if not name.endswith(_SCALE)}
+    try:
+        params = {name: _exact(name, stored, shapes) for name in sorted(stored) if not name.endswith(_SCALE)}
+    except InputError as error:
+        raise ManifestError(f'{path}: {error}; {FORMAT.advice}') from error
     params['w_e.kernel'] = np.zeros((config.encoder.hidden_size, 0), np.float32)
-    shapes = _shapes(encoder)
-    if wrong := sorted(
-        name for name in shapes.keys() | params.keys() if (params[name].shape if name in params else None) != shapes.get(name)
-    ):
-        raise ManifestError(f'{path}: {wrong[0]} is not what {FORMAT.file} says; {FORMAT.advice}')
-    tokenizer = tokenizer_lib.load_tokenizer(manifest_lib.checked_file(folder, TOKENIZER, config, FORMAT))
+    if missing := sorted(shapes.keys() - params.keys()):
+        raise ManifestError(f'{path}: has no {missing[0]}, which {FORMAT.file} says; {FORMAT.advice}')
+    file = manifest_lib.checked_file(folder, TOKENIZER, config, FORMAT)
+    tokenizer = tokenizer_lib.load_tokenizer(file)
+    if (most := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)) >= encoder.vocab_size:
+        raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {FORMAT.advice}')
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 
 
@@ -241,10 +248,17 @@ def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.round(value / scale).astype(np.int8), name + _SCALE: scale.astype(np.float32)}
 
 
-def _exact(name: str, stored: dict[str, np.ndarray]) -> np.ndarray:
-    """A stored parameter as float32."""
-    value = stored[name].astype(np.float32)
-    scale = stored.get(name + _SCALE, np.float32(1))
-    if scale.ndim not in (0, value.ndim):
-        raise ManifestError(f'{name}{_SCALE} does not fit; {FORMAT.advice}')
-    return value * scale
+def _exact(name: str, stored: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> np.ndarray:
+    """A stored parameter as float32; InputError if it is not of its shape, or not as `_rounded` stores it."""
+    value, scale = stored[name], stored.get(name + _SCALE)
+    if value.shape != shapes.get(name):
+        raise InputError(f'{name} is not what {FORMAT.file} says')
+    if scale is None:
+        fits, numbers = value.dtype == np.float32, value
+    else:
+        sides = zip(scale.shape, value.shape)
+        fits = value.dtype == np.int8 and scale.ndim == value.ndim and all(size in (1, whole) for size, whole in sides)
+        numbers = scale
+    if not fits or numbers.dtype != np.float32 or bad_row(np.atleast_1d(numbers)) is not None:
+        raise InputError(f'{name} has numbers of another kind, or that are not finite')
+    return value.astype(np.float32) * (1 if scale is None else scale)

@@ -28,10 +28,12 @@ from typing import Annotated
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from opql_jax.core import files
+from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, read_array
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
     FolderFormat,
@@ -43,6 +45,8 @@ from opql_jax.core.manifest import (
     read_manifest,
     write_manifest,
 )
+from opql_jax.corpus import tables
+from opql_jax.corpus.entities import LONGEST_KIND
 from opql_jax.retrieval.corpus import Corpus
 from opql_jax.retrieval.inner_names import inner_names
 from opql_jax.retrieval.words import words_of
@@ -65,18 +69,21 @@ FORMAT = FolderFormat(
 _PASSAGES = pa.schema([('id', pa.string()), ('title', pa.string()), ('text', pa.string()), ('title_entity', pa.int32())])
 _WORDS = pa.schema([('word', pa.string())])
 _ENTITIES = pa.schema([('kind', pa.string())])
-# What each array must be: its type and the number of its dimensions.
+# A component of a vector of unit length, which is rounded.
+_UNIT = 1 + 2**-9
+# What each array has to be. `words` is the number of rows of `words.parquet`; the last one of an array of offsets is how many there are
+# in the next one, which is read after it.
 _ARRAYS = {
-    'sentence_counts': (np.int32, 1),
-    'sentence_starts': (np.int32, 1),
-    'passage_vectors': (np.float16, 2),
-    'sentence_vectors': (np.float16, 2),
-    'mentions': (np.int32, 2),
-    'word_starts': (np.int64, 1),
-    'word_passages': (np.int32, 1),
-    'word_scores': (np.float32, 1),
-    'word_sentence_starts': (np.int64, 1),
-    'word_sentences': (np.int32, 1),
+    'sentence_counts': ArraySchema('int32', ('passages',), ids=('sentences + 1',), total='sentences'),
+    'sentence_starts': ArraySchema('int32', ('sentences',)),
+    'passage_vectors': ArraySchema('float16', ('passages', 'dim'), largest=_UNIT),
+    'sentence_vectors': ArraySchema('float16', ('sentences', 'dim'), largest=_UNIT),
+    'mentions': ArraySchema('int32', (None, 2), ids=('sentences', 'entities')),
+    'word_starts': ArraySchema('int64', ('words + 1',), offsets=True),
+    'word_passages': ArraySchema('int32', ('word_starts',), ids=('passages',)),
+    'word_scores': ArraySchema('float32', ('word_starts',), largest=MAX_MAGNITUDE),
+    'word_sentence_starts': ArraySchema('int64', ('words + 1',), offsets=True),
+    'word_sentences': ArraySchema('int32', ('word_sentence_starts',), ids=('sentences',)),
 }
 # BM25 (Robertson and Zaragoza, 2009). A title counts twice, as if it stood twice before its text.
 _K1, _B = 1.2, 0.75
@@ -164,7 +171,7 @@ class RetrievalIndex:
         sentences_of_entity: `entities_of_sentence` by columns.
     """
 
-    def __init__(self, passages: pa.Table, words: pa.Table, num_entities: int, arrays: dict[str, np.ndarray]):
+    def __init__(self, passages: pa.Table, words: Sequence[str], num_entities: int, arrays: dict[str, np.ndarray]):
         self.ids, self.titles, self.texts = (passages[name].to_pylist() for name in ('id', 'title', 'text'))
         self.title_entity = passages['title_entity'].to_numpy()
         self.num_entities = num_entities
@@ -186,7 +193,7 @@ class RetrievalIndex:
             np.concatenate([passage, titled]), np.concatenate([entity, self.title_entity[titled]]), shape
         )
         self._group_mentions()
-        self.word_ids = {word: column for column, word in enumerate(words['word'].to_pylist())}
+        self.word_ids = {word: column for column, word in enumerate(words)}
         self.words = sp.csc_matrix(
             (arrays['word_scores'], arrays['word_passages'], arrays['word_starts']), (len(self.ids), len(self.word_ids))
         )
@@ -299,49 +306,71 @@ class IndexFolder:
         self._directory = local_copy(folder)
         self.manifest = read_manifest(self._directory, FORMAT)
         check_files(self._directory, self.manifest, FORMAT)
+        stated = self.manifest
+        self._sizes = {name: getattr(stated, name) for name in ('passages', 'sentences', 'entities', 'dim')}
 
     @functools.cached_property
     def passages_with_word(self) -> dict[str, int]:
         """The number of passages that have each word."""
-        counts = np.diff(self.array('word_starts')).tolist()
-        return dict(zip(self._table('words', _WORDS)['word'].to_pylist(), counts))
+        words, counts = self._words, np.diff(self.array('word_starts'))
+        if counts.max(initial=0) > self.manifest.passages:
+            raise self._damaged('word_starts.npy', f'a word is in more than {self.manifest.passages} passages')
+        return dict(zip(words, counts.tolist()))
 
     @functools.cached_property
     def kinds(self) -> list[str] | None:
-        """The kind of each entity; None if the index is from before it had them. ManifestError if they are damaged."""
+        """The kind of each entity; None if the index is from before it had them. InputError if they are damaged."""
         if 'entities.parquet' not in self.manifest.files:
             return None
-        kinds = self._table('entities', _ENTITIES)['kind'].to_pylist()
-        if len(kinds) != self.manifest.entities:
-            raise ManifestError(f'{self._directory}: has not the entities that its manifest states; {FORMAT.advice}')
+        kinds = self._table('entities', _ENTITIES, self.manifest.entities)['kind'].to_pylist()
+        if max(map(len, kinds), default=0) > LONGEST_KIND:
+            raise self._damaged('entities.parquet', f'a kind has more than {LONGEST_KIND} characters')
         return kinds
 
     def load(self) -> RetrievalIndex:
         """Reads all files.
 
         Raises:
-            ManifestError: one of them is damaged.
+            InputError: one of them is damaged.
         """
+        words, passages = self._words, self._table('passages', _PASSAGES, self.manifest.passages)
+        titles = passages['title_entity'].to_numpy()
+        tables.check_ids(
+            self._directory / 'passages.parquet', 'title_entity', titles, self.manifest.entities, least=-1, advice=FORMAT.advice
+        )
         arrays = {name: self.array(name) for name in _ARRAYS}
-        passages, words = self._table('passages', _PASSAGES), self._table('words', _WORDS)
-        stated = self.manifest
-        lengths = (len(arrays['sentence_counts']), len(arrays['sentence_starts']), len(passages))
-        if lengths != (stated.passages, stated.sentences, stated.passages):
-            raise ManifestError(
-                f'{self._directory}: has not the passages and sentences that its manifest states; {FORMAT.advice}'
-            )
-        return RetrievalIndex(passages, words, stated.entities, arrays)
+        self._check_starts(arrays['sentence_starts'], arrays['sentence_counts'], passages)
+        return RetrievalIndex(passages, words, self.manifest.entities, arrays)
+
+    def _check_starts(self, starts: np.ndarray, counts: np.ndarray, passages: pa.Table) -> None:
+        """Raises ManifestError unless sentences start in the text of their passage, one after the other."""
+        passage = np.repeat(np.arange(len(counts)), counts)
+        lengths = pc.utf8_length(passages['text']).to_numpy()[passage]
+        falls = (passage[1:] == passage[:-1]) & (starts[1:] <= starts[:-1])
+        if ((starts < 0) | (starts > lengths)).any() or falls.any():
+            raise self._damaged('sentence_starts.npy', 'not places that rise in the text of each passage')
+
+    def _damaged(self, name: str, what: str) -> ManifestError:
+        return ManifestError(f'{self._directory / name}: {what}; {FORMAT.advice}')
 
     def _file(self, name: str) -> pathlib.Path:
         return checked_file(self._directory, name, self.manifest, FORMAT)
 
+    @functools.cached_property
+    def _words(self) -> list[str]:
+        """The words, each once."""
+        words = self._table('words', _WORDS)['word'].to_pylist()
+        if len(set(words)) != len(words):
+            raise self._damaged('words.parquet', 'has a word twice')
+        self._sizes['words'] = len(words)
+        return words
+
     def array(self, name: str) -> np.ndarray:
         """One of the arrays of the folder, by the name of its file; ManifestError if it is damaged."""
-        array, (dtype, ndim) = files.read_array(self._file(f'{name}.npy')), _ARRAYS[name]
-        if array.dtype != dtype or array.ndim != ndim:
-            raise ManifestError(f'{self._directory / name}.npy: {array.dtype} with {array.ndim} dimensions; {FORMAT.advice}')
+        array = read_array(self._file(f'{name}.npy'), _ARRAYS[name], self._sizes, FORMAT.advice)
+        if _ARRAYS[name].offsets:
+            self._sizes[name] = int(array[-1])
         return array
 
-    def _table(self, name: str, schema: pa.Schema) -> pa.Table:
-        with pq.ParquetFile(self._file(f'{name}.parquet')) as file:
-            return file.read().cast(schema)
+    def _table(self, name: str, schema: pa.Schema, rows: int | None = None) -> pa.Table:
+        return tables.read_table(self._file(f'{name}.parquet'), schema, FORMAT.advice, rows=rows)

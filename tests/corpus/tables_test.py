@@ -49,14 +49,14 @@ def test_broken_files_are_errors_that_name_them(tmp_path):
     whole = path.read_bytes()
     for size in (0, 3, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match=r't\.parquet: truncated or not a Parquet file'):
+        with pytest.raises(InputError, match=r't\.parquet: truncated, or not a table of a, b'):
             tables.read_table(path, SCHEMA)
 
 
 def test_wrong_columns_are_errors(tmp_path):
     path = tmp_path / 't.parquet'
     pq.write_table(pa.table({'a': pa.array([1], pa.int32())}), path)
-    with pytest.raises(InputError, match='t.parquet: not a table of a, b .*"b"'):
+    with pytest.raises(InputError, match='t.parquet: not a table of a, b: no such b'):
         tables.read_table(path, SCHEMA)
     pq.write_table(pa.table({'a': pa.array([1.5]), 'b': pa.array([['x']])}), path)
     with pytest.raises(InputError, match='t.parquet: not a table of a, b .*1.5'):

@@ -21,8 +21,8 @@ def edit(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None
     path.write_bytes(sealed({name: value for name, value in stated.items() if value is not ... and name != 'checksum'}))
 
 
-def sign(folder: pathlib.Path, /, **fields) -> None:
+def sign(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None:
     """Makes the manifest state the digests of the files as they are, and the given fields."""
-    stated = json.loads((folder / 'manifest.json').read_text())
+    stated = json.loads((folder / file).read_text())
     digests = {name: files.digest(folder / name) for name in stated['files']}
-    edit(folder, **fields, files={name: {'bytes': found.bytes, 'sha256': found.sha256} for name, found in digests.items()})
+    edit(folder, file, **fields, files={name: {'bytes': found.bytes, 'sha256': found.sha256} for name, found in digests.items()})

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opql_jax.core.finite import bad_row
+from opql_jax.core.arrays import bad_row
 
 
 @pytest.mark.parametrize('dtype', [np.float32, np.float16, ml_dtypes.bfloat16])

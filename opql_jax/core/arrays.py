@@ -1,0 +1,127 @@
+"""Arrays that are read from a folder: what each of them has to be, which is checked as it is read.
+
+An array that is used as ids of something is within the number of these, offsets rise from 0 to what
+they are offsets of, and numbers can be scored: none is NaN, infinite, or such that products would
+overflow float32.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import threading
+from collections.abc import Mapping
+from typing import Literal
+
+import ml_dtypes
+import numpy as np
+
+from opql_jax.core.manifest import ManifestError
+
+MAX_MAGNITUDE = 1e15
+_BLOCK_ROWS = 1 << 10  # which a cache holds
+# numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a time (SystemError).
+_HEADER_LOCK = threading.Lock()
+
+# A number, or the name of one that the manifest states or another array shows, or 'name + 1'.
+Size = int | str
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraySchema:
+    """What an array has to be.
+
+    Attributes:
+        dtype: by name, in the byte order of this machine.
+        shape: the size of each dimension; None for any.
+        ids: of integers, the sizes that they are below, one for all or one for each column; they are
+            not negative. None if they may be anything.
+        offsets: whether the numbers begin at 0 and never fall.
+        total: of integers, the size that they add up to.
+        largest: of other numbers, the largest magnitude; None if `bad_row` looks at them later.
+    """
+
+    dtype: str
+    shape: tuple[Size | None, ...]
+    ids: tuple[Size, ...] | None = None
+    offsets: bool = False
+    total: Size | None = None
+    largest: float | None = None
+
+    def check_shape(self, array: np.ndarray, sizes: Mapping[str, int]) -> str | None:
+        """What is wrong with the type or the shape of an array, if anything."""
+        shape = tuple(None if size is None else _number(size, sizes) for size in self.shape)
+        fits = array.ndim == len(shape) and all(size in (None, n) for n, size in zip(array.shape, shape))
+        if fits and array.dtype == np.dtype(self.dtype):
+            return None
+        expected = ', '.join('any' if size is None else str(size) for size in shape)
+        return f'{array.dtype}{list(array.shape)}, expected {self.dtype}[{expected}]'
+
+    def check_values(self, array: np.ndarray, sizes: Mapping[str, int]) -> str | None:
+        """What is wrong with the numbers of an array of that type and shape, if anything."""
+        for column, size in enumerate(self.ids or ()):
+            ids, below = array if array.ndim == 1 else array[:, column], _number(size, sizes)
+            if len(ids) and (ids.min() < 0 or ids.max() >= below):
+                return f'has numbers from {ids.min()} to {ids.max()}, expected 0 to {below - 1}'
+        if self.offsets and (not len(array) or array[0] != 0 or (array[1:] < array[:-1]).any()):
+            return 'not offsets that rise from 0'
+        if self.total is not None and (total := int(array.sum(dtype=np.int64))) != _number(self.total, sizes):
+            return f'adds up to {total}, expected {_number(self.total, sizes)}'
+        if self.largest is not None and (row := bad_row(array, self.largest)) is not None:
+            return f'row {row} has a number that is not finite, or above {self.largest:g}'
+        return None
+
+
+def _number(size: Size, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    name, _, more = size.partition(' + ')
+    return sizes[name] + int(more or 0)
+
+
+def read_array(
+    file: pathlib.Path,
+    schema: ArraySchema,
+    sizes: Mapping[str, int],
+    advice: str,
+    mmap_mode: Literal['r'] | None = None,
+) -> np.ndarray:
+    """The array in an .npy file; threads may call it at the same time.
+
+    Args:
+        file: whose digest was compared.
+        schema: what it has to be.
+        sizes: that the schema names.
+        advice: what to do about a damaged folder, for the message.
+        mmap_mode: 'r' maps the file, of which then only the numbers are read that the schema bounds.
+
+    Raises:
+        ManifestError: it is none, or not what the schema says. Its type and shape are compared before
+            any number is read, so that no more memory is asked for than the file is long.
+    """
+    with _HEADER_LOCK:
+        try:
+            array = np.load(file, 'r', allow_pickle=False)
+        except (Exception, RecursionError) as error:  # of any type, as a header is parsed as Python
+            raise ManifestError(f'{file}: not a readable array ({error}); {advice}') from error
+    problem = schema.check_shape(array, sizes)
+    if problem is None and mmap_mode is None:
+        array = np.array(array)
+    problem = problem or schema.check_values(array, sizes)
+    if problem:
+        raise ManifestError(f'{file}: {problem}; {advice}')
+    return array
+
+
+def bad_row(rows: np.ndarray, largest: float = MAX_MAGNITUDE) -> int | None:
+    """The first row [n] or [n, d] with a number that is not finite or above `largest`; None if there is none."""
+    # Without their signs, floating-point numbers are ordered as their bits are, and NaN comes last: comparing the bits takes no
+    # conversion, which is slow for half precision.
+    unsigned = np.dtype(f'u{rows.dtype.itemsize}')
+    limit = np.array(min(largest, float(ml_dtypes.finfo(rows.dtype).max)), rows.dtype).view(unsigned)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        magnitude = rows[start : start + _BLOCK_ROWS].view(unsigned) & (np.iinfo(unsigned).max >> 1)
+        if magnitude.max(initial=0) > limit:
+            bad = magnitude > limit
+            return start + int(np.flatnonzero(bad if bad.ndim == 1 else bad.any(axis=1))[0])
+    return None

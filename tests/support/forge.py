@@ -1,0 +1,324 @@
+"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed, and what becomes of them.
+
+Each array, column and field is set to its extremes, one at a time. Whoever reads the folder may read
+what was there, or something else that is valid, or say in one line which file is wrong; never
+another exception, a number that is not finite, or more memory than `HEADROOM`.
+"""
+
+import collections
+import contextlib
+import io
+import itertools
+import json
+import pathlib
+import resource
+import traceback
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.numpy
+
+from opql_jax.core.errors import InputError
+
+import damage
+
+# Bytes that a reader of a folder of some hundred kilobytes may take.
+HEADROOM = 1 << 30
+_LONG = 'x' * 1_000_000
+_DEEP: list = []
+for _ in range(500):
+    _DEEP = [_DEEP]
+
+Forgery = tuple[str, bytes]
+
+
+def of_array(content: bytes) -> Iterator[Forgery]:
+    """Of the content of an .npy file."""
+    array = np.load(io.BytesIO(content))
+    for name, forged in _of_array(array):
+        out = io.BytesIO()
+        np.save(out, forged, allow_pickle=False)
+        yield name, out.getvalue()
+    start = content.index(b"'shape': (") + len(b"'shape': (")
+    end = content.index(b')', start)
+    for name, shape in (('huge shape', b'4611686018427387904,'), ('negative shape', b'-1,'), ('terabyte', b'1099511627776,')):
+        head = content[:start] + shape + content[end:]
+        yield name, head.replace(b' ' * max(0, len(shape) - (end - start)) + b'\n', b'\n', 1)
+    yield 'object', content.replace(array.dtype.str.encode(), b'|O', 1)
+    yield 'text', b'no array'
+    yield 'nothing', b''
+
+
+def _of_array(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    values: dict[str, float] = {'0': 0, '-1': -1, 'n': len(array), 'n + 1': len(array) + 1}
+    if array.dtype.kind == 'f':
+        values |= {'NaN': np.nan, 'Inf': np.inf, '-Inf': -np.inf, 'max': float(np.finfo(array.dtype).max)}
+    else:
+        values |= {'max': int(np.iinfo(array.dtype).max), 'min': int(np.iinfo(array.dtype).min)}
+    for name, value in values.items():
+        with contextlib.suppress(OverflowError):
+            for place in sorted({0, len(array) // 2, len(array) - 1}) if len(array) else ():
+                forged = array.copy()
+                forged[place] = value
+                yield f'{name} at {place}', forged
+            yield f'all {name}', np.full_like(array, value)
+    yield 'reversed', array[::-1]
+    yield 'transposed', array.T.copy() if array.ndim > 1 else array[:, None]
+    yield 'rolled', np.roll(array, 1, 0)
+    for dtype in ('float64', 'int64', 'int8', 'bool', 'U3', 'complex64', 'V7'):
+        if array.dtype != dtype:
+            yield dtype, np.zeros(array.shape, dtype) if dtype == 'V7' else array.astype(dtype)
+    yield 'big-endian', array.astype(array.dtype.newbyteorder('>'))
+    yield 'more dimensions', array[None]
+    yield 'no dimension', array.reshape(-1)[0]
+    yield 'empty', array[:0]
+    yield 'one row less', array[:-1]
+    yield 'one row more', np.concatenate([array, array[-1:]])
+    yield 'twice', np.concatenate([array, array])
+    yield 'wider', np.concatenate([array, array], -1)
+
+
+def of_tensors(content: bytes) -> Iterator[Forgery]:
+    """Of the content of a safetensors file; of each tensor some, as there are many."""
+    tensors = safetensors.numpy.load(content)
+    for name, tensor in tensors.items():
+        rows = np.atleast_1d(tensor)
+        forged = [(change, value) for change, value in _of_array(rows) if value.dtype.kind in 'fiu' and value.dtype.isnative]
+        for change, value in forged:
+            if not (change.endswith('at 0') and rows.size > 1):
+                value = value.reshape(()) if tensor.ndim == 0 and value.size == 1 else np.ascontiguousarray(value)
+                yield f'{name}: {change}', safetensors.numpy.save(tensors | {name: value})
+        yield f'{name}: away', safetensors.numpy.save({n: t for n, t in tensors.items() if n != name})
+    yield 'more', safetensors.numpy.save(tensors | {'more': np.zeros(3, np.float32)})
+    yield 'long header', (1 << 62).to_bytes(8, 'little') + content[8:]
+    yield 'nothing', b''
+
+
+def of_table(content: bytes) -> Iterator[Forgery]:
+    """Of the content of a Parquet file."""
+    table = pq.read_table(io.BytesIO(content))
+
+    def written(forged: pa.Table, **options) -> bytes:
+        out = io.BytesIO()
+        pq.write_table(forged, out, **options)
+        return out.getvalue()
+
+    rows = table.to_pylist()
+    for field in table.schema:
+        for place in sorted({0, len(rows) - 1}):
+            for name, value in _of_cell(rows[place][field.name], field.type, len(rows)):
+                cells = [row[field.name] for row in rows]
+                cells[place] = value
+                column = pa.array(cells, field.type)
+                yield f'{field.name}: {name} at {place}', written(_with(table, field.name, column))
+        yield f'{field.name}: all null', written(_with(table, field.name, pa.nulls(len(rows), field.type)))
+        yield f'{field.name}: another type', written(_with(table, field.name, pa.array([b'\xff'] * len(rows))))
+        yield f'{field.name}: numbers', written(_with(table, field.name, pa.array([2.5] * len(rows))))
+        yield f'{field.name}: away', written(table.drop_columns([field.name]))
+        yield f'{field.name}: the first everywhere', written(
+            _with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))
+        )
+        if pa.types.is_string(field.type):
+            # A megabyte a row, which takes little room on the disk: of a small table some gigabytes.
+            many = pa.concat_tables([table] * -(-4000 // len(table)))
+            long = pa.DictionaryArray.from_arrays(np.zeros(len(many), np.int32), [_LONG])
+            yield f'{field.name}: long everywhere', written(_with(many, field.name, long), compression='zstd')
+    yield 'reversed', written(table.take(np.arange(len(rows))[::-1]))
+    yield 'one row less', written(table.slice(1))
+    yield 'one row more', written(pa.concat_tables([table, table.slice(0, 1)]))
+    yield 'no row', written(table.slice(0, 0))
+    yield 'a million rows', written(table.take(np.zeros(1_000_000, np.int64)))
+    yield 'text', b'no table'
+    yield 'nothing', b''
+
+
+def _with(table: pa.Table, name: str, column) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def _of_cell(value, type: pa.DataType, rows: int) -> Iterator[tuple[str, object]]:
+    """Other values of a cell."""
+    if value is not None:
+        yield 'null', None
+    if pa.types.is_list(type):
+        item = type.value_type
+        if value:
+            yield 'empty', []
+            yield 'twice', value + value
+            yield 'reversed', value[::-1]
+            for name, other in _of_cell(value[0], item, rows):
+                yield f'first {name}', [other, *value[1:]]
+            for name, other in _of_cell(value[-1], item, rows):
+                yield f'last {name}', [*value[:-1], other]
+    elif pa.types.is_struct(type):
+        for field in type:
+            for name, other in _of_cell((value or {}).get(field.name), field.type, rows):
+                yield f'{field.name} {name}', {**(value or {}), field.name: other}
+    elif pa.types.is_boolean(type):
+        yield 'other', not value
+    elif pa.types.is_integer(type):
+        most = 2 ** (type.bit_width - 1)
+        for number in dict.fromkeys((0, -1, -2, rows, rows + 1, most - 1, -most)):
+            yield str(number), number
+    elif pa.types.is_string(type):
+        yield from {'empty': '', 'long': _LONG, 'NUL': '\0', 'lines': 'a\nb\x1b[2J'}.items()
+
+
+def of_json(content: bytes, *, seal: bool = True) -> Iterator[Forgery]:
+    """Of a JSON file, with a checksum that fits if there was one."""
+    stated = json.loads(content)
+
+    def written(forged) -> bytes:
+        if seal and isinstance(forged, dict):
+            from opql_jax.core.manifest import sealed
+
+            return sealed({name: value for name, value in forged.items() if name != 'checksum'})
+        return json.dumps(forged).encode()
+
+    for path in _paths(stated):
+        if path[0] not in ('checksum', 'files'):
+            for name, value in _ODD.items():
+                yield f'{".".join(map(str, path))}: {name}', written(_replaced(stated, path, value))
+    yield 'deep', b'[' * 100_000
+    yield 'nothing', b''
+
+
+_AWAY = object()
+_ODD = {
+    'null': None,
+    'away': _AWAY,
+    '0': 0,
+    '-1': -1,
+    'int32': 2**31 - 1,
+    'more': 2**31,
+    'int64': 2**63 - 1,
+    'huge': 10**30,
+    'fraction': 1.5,
+    'infinite': 1e999,
+    'NaN': float('nan'),
+    'true': True,
+    'word': 'x',
+    'empty': '',
+    'long': 'x' * 100_000,
+    'up': '../text',
+    'list': [],
+    'lists': _DEEP,
+    'object': {},
+}
+
+
+def _paths(value, path=()) -> Iterator[tuple]:
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from _paths(inner, (*path, key))
+
+
+def _replaced(value, path, new):
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if len(path) == 1 and new is _AWAY:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = _replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+def of_bytes(content: bytes, tries: int, seed: int = 0) -> Iterator[Forgery]:
+    """Bits that are flipped, and content that is cut short, at places that are drawn."""
+    rng = np.random.default_rng(seed)
+    for at in rng.integers(len(content), size=tries).tolist():
+        changed = bytearray(content)
+        changed[at] ^= 1 << int(rng.integers(8))
+        yield f'byte {at}', bytes(changed)
+    for at in rng.integers(len(content), size=tries // 2).tolist():
+        yield f'cut at {at}', content[:at]
+    yield 'nothing', b''
+
+
+_OF = {'.npy': of_array, '.parquet': of_table, '.json': of_json, '.safetensors': of_tensors}
+
+
+def of_file(path: pathlib.Path) -> Iterator[Forgery]:
+    """Of a file, by what it is."""
+    return _OF[path.suffix](path.read_bytes())
+
+
+def survey(
+    folder: pathlib.Path,
+    file: pathlib.Path,
+    read: Callable[[], object],
+    *,
+    forgeries: Iterator[Forgery] | None = None,
+    sign: Callable[[], None] | None = None,
+    every: int = 1,
+    start: int = 0,
+) -> dict[str, str]:
+    """Forges a file again and again, and reads it; it is whole again afterwards.
+
+    Args:
+        folder: whose path every error names.
+        file: in it.
+        read: what is read; `==` compares, and what it asserts holds of everything that is read.
+        forgeries: of the file; by its suffix if None.
+        sign: makes the manifest state what the file is; that of its folder if None.
+        every, start: tries each `every`-th forgery, from number `start`.
+
+    Returns:
+        {what was forged: 'same', 'other', 'told', or what went wrong}.
+    """
+    whole, before = read(), file.read_bytes()
+    part = next(parent for parent in file.parents if any((parent / name).exists() for name in _MANIFESTS))
+    manifest = next(part / name for name in _MANIFESTS if (part / name).exists())
+    stated = manifest.read_bytes()
+    found = {}
+    for name, content in itertools.islice(forgeries or of_file(file), start, None, every):
+        file.write_bytes(content)
+        if file != manifest:
+            (sign or (lambda: damage.sign(part, manifest.name)))()
+        found[f'{file.relative_to(folder)}: {name}'] = outcome(folder, read, whole)
+        file.write_bytes(before)
+        manifest.write_bytes(stated)
+    return found
+
+
+_MANIFESTS = ('manifest.json', 'config.json', 'model.json')
+
+
+def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
+    """'same' or 'other' of what is read, 'told' of one line that names the folder, or what went wrong."""
+    try:
+        return 'same' if read() == whole else 'other'
+    except InputError as error:
+        said, cause = str(error), error
+        while cause is not None:
+            if isinstance(cause, MemoryError):
+                return f'asked for more memory than there may be: {said}'
+            cause = cause.__cause__ or cause.__context__
+        if str(folder) not in said or '\n' in said or len(said) > 2000:
+            return f'no one line that names the file: {said[:2000]!r}'
+        return 'told'
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)
+        ours = [frame for frame in where if 'opql_jax' in frame.filename] or where
+        return f'{type(error).__name__} in {pathlib.Path(ours[-1].filename).name}:{ours[-1].lineno}: {str(error)[:200]}'
+
+
+def limit_memory(headroom: int = HEADROOM) -> None:
+    """Lets this process take only so much more than it has by now."""
+    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, resource.RLIM_INFINITY))
+
+
+def summary(found: dict[str, str]) -> collections.Counter:
+    """How often each outcome was."""
+    return collections.Counter(kind if kind in ('same', 'other', 'told') else 'broken' for kind in found.values())
+
+
+def broken(found: dict[str, str]) -> dict[str, str]:
+    """What went wrong."""
+    return {name: kind for name, kind in found.items() if kind not in ('same', 'other', 'told')}
