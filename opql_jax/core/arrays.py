@@ -23,6 +23,10 @@ _BLOCK_ROWS = 1 << 10  # which a cache holds
 # numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a time (SystemError).
 _HEADER_LOCK = threading.Lock()
 
+# The most that files may hold, as a multiple of their length, beside what is little anyway. Tables decode to 2 to 30 times their
+# length, and the parameters of a checkpoint to about as much as they take on disk.
+_EXPANSION, _SLACK = 64, 1 << 26
+
 # A number, or the name of one that the manifest states or another array shows, or 'name + 1'.
 Size = int | str
 
@@ -111,6 +115,11 @@ def read_array(
     if problem:
         raise ManifestError(f'{file}: {problem}; {advice}')
     return array
+
+
+def most_bytes(length: int) -> int:
+    """How many bytes are believed to be in files of so many."""
+    return length * _EXPANSION + _SLACK
 
 
 def bad_row(rows: np.ndarray, largest: float = MAX_MAGNITUDE) -> int | None:

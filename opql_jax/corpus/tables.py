@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from opql_jax.core import files, manifest
+from opql_jax.core.arrays import most_bytes
 from opql_jax.core.errors import InputError
 
 
@@ -112,9 +113,6 @@ CONTENTS = (
     'rejected.jsonl',
 )
 
-# The most that a file may decode to, as a multiple of its length, beside what is little anyway. Tables of
-# `prepare` and provenance decode to 2 to 12 times their length, and of many rows alike to 30 times.
-_EXPANSION, _SLACK = 64, 1 << 26
 # Bytes that a number, or the place of a string, takes at most; and rows that are decoded at a time.
 _WIDTH, _ROWS = 8, 1 << 16
 
@@ -185,7 +183,7 @@ def read_table(
 
     Raises:
         InputError: the file is missing, truncated or no Parquet, has another number of rows, or would
-            decode to more than `_EXPANSION` times its length; or a column is missing, or its values do
+            decode to more than `most_bytes` of its length; or a column is missing, or its values do
             not fit its type. The message ends with `advice`.
     """
     path = Path(path)
@@ -203,7 +201,7 @@ def read_table(
                 raise problem(f'not a table of {", ".join(schema.names)}: no such {field.name}')
         table = _decoded(path, metadata, present)
         if table is None:
-            raise problem(f'would decode to more than {_EXPANSION} times its length')
+            raise problem(f'would decode to more than {most_bytes(path.stat().st_size)} bytes, and has {path.stat().st_size}')
         table.validate(full=True)  # also that text is UTF-8
     except (pa.ArrowException, OSError) as error:
         raise problem(f'truncated, or not a table of {", ".join(schema.names)} ({error})') from error
@@ -215,7 +213,7 @@ def read_table(
 
 def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) -> pa.Table | None:
     """The table of those fields in a file; None if that is more than there may be in a file of that length."""
-    names, limit = [field.name for field in fields], path.stat().st_size * _EXPANSION + _SLACK
+    names, limit = [field.name for field in fields], most_bytes(path.stat().st_size)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(i) for group in groups for i in range(metadata.num_columns)]
     chunks = [chunk for chunk in chunks if chunk.path_in_schema.split('.')[0] in names]

@@ -6,6 +6,7 @@ memory it was trained over, the operative gin configuration, and the hashes of `
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ import orbax.checkpoint as ocp
 from flax import traverse_util
 
 from opql_jax.core import distributed, files
+from opql_jax.core.arrays import most_bytes
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 
@@ -127,6 +129,7 @@ class Checkpoints:
         step = self._require_step(step)
         sharding = sharding or jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         saved = self._saved_shapes(step)
+        self._check_size(step, saved)
         target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), saved)
         out = self._restore(step, params=ocp.args.StandardRestore(target), meta=ocp.args.JsonRestore())
         self._checked(step, out)
@@ -152,11 +155,11 @@ class Checkpoints:
 
     def _checked(self, step: int, restored) -> dict:
         """The meta data, once it and what else was restored agree with the hashes in it: Orbax keeps no checksums."""
-        meta = dict(restored['meta'])
+        meta = dict(restored['meta'] or {})
         if meta.pop('meta_hash', None) != _meta_hash(meta):
             raise self._unreadable(step, ValueError('its meta data are not those that were written'))
         for item in ('params', 'opt_state'):
-            if item in restored and params_hash(restored[item]) != meta[f'{item}_hash']:
+            if item in restored and params_hash(restored[item]) != meta.get(f'{item}_hash'):
                 raise self._unreadable(step, ValueError(f'its {item} are not those that were written'))
         for name, array in traverse_util.flatten_dict(restored.get('params') or {}, sep='/').items():
             if not np.isfinite(array).all():
@@ -178,6 +181,15 @@ class Checkpoints:
         if paths := sorted('.'.join(name) for name in traverse_util.flatten_dict(tree) if '/' in ''.join(name)):
             raise self._unreadable(step, ValueError(f'the parameter {paths[0]!r} is a path'))
         return tree
+
+    def _check_size(self, step: int, saved) -> None:
+        """Raises CheckpointError if the parameters that a step names are many times as large as its files."""
+        if files.is_remote(folder := self.directory / str(step)):
+            return  # its files are listed by a server, one request after the other
+        length = sum(file.stat().st_size for file in folder.rglob('*') if file.is_file())
+        size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(saved))
+        if size > most_bytes(length):
+            raise self._unreadable(step, ValueError(f'it names parameters of {size} bytes, and has files of {length}'))
 
     def close(self) -> None:
         self._manager.close()

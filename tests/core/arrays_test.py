@@ -1,10 +1,13 @@
-"""Rows with numbers that cannot be scored are found, in every stored type."""
+"""Arrays are what their schemas say, and rows with numbers that cannot be scored are found, in every stored type."""
+
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from opql_jax.core.arrays import bad_row
+from opql_jax.core.arrays import ArraySchema, bad_row, read_array
+from opql_jax.core.manifest import ManifestError
 
 
 @pytest.mark.parametrize('dtype', [np.float32, np.float16, ml_dtypes.bfloat16])
@@ -22,3 +25,70 @@ def test_the_largest_numbers_are_good():
     for dtype, largest in ((np.float32, 1e15), (np.float16, 65504), (ml_dtypes.bfloat16, 9.9e14)):
         assert bad_row(np.array([[largest, -largest, 0.0, -0.0]], dtype)) is None
     assert bad_row(np.zeros((0, 0), np.float32)) is None
+
+
+SIZES = {'rows': 3, 'entities': 5}
+IDS = ArraySchema('int32', ('rows',), ids=('entities',))
+PAIRS = ArraySchema('int32', (None, 2), ids=('entities', 'rows'))
+OFFSETS = ArraySchema('int64', ('rows + 1',), offsets=True)
+COUNTS = ArraySchema('int32', ('rows',), ids=('entities + 1',), total='entities')
+VECTORS = ArraySchema('float16', ('rows', 2), largest=1)
+
+
+def read(folder, schema, array):
+    np.save(folder / 'a.npy', array, allow_pickle=False)
+    return read_array(folder / 'a.npy', schema, SIZES, 'make it again')
+
+
+@pytest.mark.parametrize('mode', [None, 'r'])
+@pytest.mark.parametrize(
+    ('schema', 'values'),
+    [
+        (IDS, [0, 4, 4]),
+        (PAIRS, [[4, 2], [0, 0]]),
+        (PAIRS, np.zeros((0, 2))),
+        (OFFSETS, [0, 0, 7, 9]),
+        (COUNTS, [5, 0, 0]),
+        (VECTORS, [[1, -1], [0, 0.5], [-0.0, 1]]),
+    ],
+)
+def test_an_array_that_is_what_its_schema_says_is_read(tmp_path, schema, values, mode):
+    array = np.array(values, schema.dtype)
+    np.testing.assert_array_equal(read(tmp_path, schema, array), array)
+    np.testing.assert_array_equal(read_array(tmp_path / 'a.npy', schema, SIZES, '', mode), array)
+
+
+@pytest.mark.parametrize(
+    ('schema', 'array', 'problem'),
+    [
+        (IDS, np.array([0, 1], np.int32), r'int32\[2\], expected int32\[3\]'),
+        (IDS, np.array([0, 1, 2]), r'int64\[3\], expected int32\[3\]'),
+        (IDS, np.array([0, 1, 2], '>i4'), r'>i4\[3\], expected int32\[3\]'),
+        (IDS, np.array([[0], [1], [2]], np.int32), r'int32\[3, 1\], expected int32\[3\]'),
+        (IDS, np.int32(3), r'int32\[\], expected int32\[3\]'),
+        (IDS, np.array([0, 5, 1], np.int32), 'numbers from 0 to 5, expected 0 to 4'),
+        (IDS, np.array([0, -1, 1], np.int32), 'numbers from -1 to 1, expected 0 to 4'),
+        (PAIRS, np.array([[2, 3]], np.int32), 'numbers from 3 to 3, expected 0 to 2'),
+        (PAIRS, np.zeros((3, 3), np.int32), r'int32\[3, 3\], expected int32\[any, 2\]'),
+        (OFFSETS, np.array([1, 1, 2, 3]), 'not offsets that rise from 0'),
+        (OFFSETS, np.array([0, 2, 1, 3]), 'not offsets that rise from 0'),
+        (OFFSETS, np.array([0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, 3]), 'not offsets that rise from 0'),
+        (COUNTS, np.array([5, 1, 0], np.int32), 'adds up to 6, expected 5'),
+        (VECTORS, np.array([[0, 0], [0, np.nan], [0, 0]], np.float16), 'row 1 has a number that is not finite, or above 1'),
+        (VECTORS, np.array([[0, 0], [0, 0], [-2, 0]], np.float16), 'row 2 has a number that is not finite, or above 1'),
+    ],
+)
+def test_an_array_that_is_something_else_is_told(tmp_path, schema, array, problem):
+    with pytest.raises(ManifestError, match=rf'a\.npy: {problem}; make it again'):
+        read(tmp_path, schema, array)
+
+
+@pytest.mark.parametrize('shape', ['(1099511627776,)', '(4611686018427387904, 4)', '(-1,)'])
+def test_no_more_memory_is_asked_for_than_the_file_is_long(tmp_path, shape):
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + '\n'
+    (tmp_path / 'a.npy').write_bytes(b'\x93NUMPY\x01\x00' + len(header).to_bytes(2, 'little') + header.encode() + b'\0' * 64)
+    tracemalloc.start()
+    with pytest.raises(ManifestError, match=r'a\.npy: not a readable array .*; make it again'):
+        read_array(tmp_path / 'a.npy', ArraySchema('int32', (None,)), SIZES, 'make it again')
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()

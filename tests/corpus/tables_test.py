@@ -1,5 +1,6 @@
 """Tables are whole or absent, and checked when they are read."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -75,3 +76,77 @@ def test_the_manifest_lists_every_file_of_a_prepared_folder_and_no_other(tmp_pat
     assert (manifest.format, manifest.version, manifest.counts.passages) == ('opql-prepared', 1, 3)
     assert list(manifest.files) == ['questions/1-hop/dev.jsonl', 'tokenizer.json']
     assert tables.write_manifest(tmp_path, fields) == manifest
+
+
+WORDS = pa.schema([('word', pa.string()), ('words', pa.list_(pa.string())), ('number', pa.int64())])
+LONG = 'x' * 1_000_000
+
+
+def words(column, values):
+    """A table of `WORDS` with other values in a column."""
+    rows = {'word': ['a', 'b'], 'words': [['a', 'b'], []], 'number': [1, 2]} | {column: values}
+    return pa.table({field.name: pa.array(rows[field.name], field.type) for field in WORDS})
+
+
+@pytest.mark.parametrize(('column', 'values'), [('word', ['a', None]), ('words', [None, []]), ('words', [['a', None], []])])
+def test_a_cell_without_a_value_is_told(tmp_path, column, values):
+    pq.write_table(words(column, values), tmp_path / 't.parquet')
+    with pytest.raises(InputError, match=f't.parquet: a cell of {column} has no value; again'):
+        tables.read_table(tmp_path / 't.parquet', WORDS, 'again')
+    assert tables.read_table(tmp_path / 't.parquet', WORDS, nullable=[column])[column].to_pylist() == values
+
+
+def test_text_that_is_no_utf_8_is_told(tmp_path):
+    places, content = pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b'a\xff')
+    table = words('word', ['a', 'b']).set_column(0, 'word', pa.StringArray.from_buffers(2, places, content))
+    pq.write_table(table, tmp_path / 't.parquet')
+    with pytest.raises(InputError, match='t.parquet: truncated, or not a table of word, words, number .*UTF8'):
+        tables.read_table(tmp_path / 't.parquet', WORDS)
+
+
+def test_another_number_of_rows_is_told_before_they_are_read(tmp_path):
+    pq.write_table(words('number', [1, 2]), tmp_path / 't.parquet')
+    assert len(tables.read_table(tmp_path / 't.parquet', WORDS, rows=2)) == 2
+    with pytest.raises(InputError, match='t.parquet: 2 rows, the manifest says 3; again'):
+        tables.read_table(tmp_path / 't.parquet', WORDS, 'again', rows=3)
+
+
+def often(count):
+    """A megabyte of text in so many cells, which is stored once."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [LONG])
+
+
+def cells(word, words=None, number=None):
+    """A table of `WORDS` of so many rows as there are words; the other columns have the same in all of them."""
+    words = pa.array([[]], WORDS.field('words').type).take(np.zeros(len(word), np.int32)) if words is None else words
+    return pa.table({'word': word, 'words': words, 'number': np.zeros(len(word), np.int64) if number is None else number})
+
+
+# Small files that hold gigabytes.
+BOMBS = {
+    'a text in many rows': lambda: cells(often(4000)),
+    'a text after others': lambda: cells(pa.concat_arrays([pa.array(['a'] * 100).dictionary_encode(), often(3900)])),
+    'a text often in one row': lambda: cells(
+        pa.array(['a']), pa.ListArray.from_arrays(np.array([0, 4000], np.int32), often(4000))
+    ),
+    'many numbers': lambda: cells(pa.DictionaryArray.from_arrays(np.zeros(20_000_000, np.int32), [''])),
+}
+
+
+@pytest.mark.parametrize('as_dictionary', [True, False], ids=['as a dictionary', 'as strings'])
+@pytest.mark.parametrize('name', BOMBS)
+def test_a_small_file_of_much_is_told_before_it_takes_memory(tmp_path, name, as_dictionary):
+    pq.write_table(BOMBS[name](), tmp_path / 't.parquet', compression='zstd', store_schema=as_dictionary)
+    assert (tmp_path / 't.parquet').stat().st_size < 200_000
+    pool = pa.default_memory_pool()
+    most = max(pool.max_memory(), pool.bytes_allocated() + (1 << 29))
+    with pytest.raises(InputError, match='t.parquet: would decode to more than .* bytes'):
+        tables.read_table(tmp_path / 't.parquet', WORDS)
+    assert pool.max_memory() <= most
+
+
+def test_what_is_alike_in_many_rows_is_read(tmp_path):
+    """As in a memory of few texts: a short name again and again, which is stored once."""
+    table = words('word', ['a name', 'another name']).take(np.arange(400_000) % 2)
+    pq.write_table(table, tmp_path / 't.parquet')
+    assert tables.read_table(tmp_path / 't.parquet', WORDS).equals(table.combine_chunks())

@@ -94,6 +94,20 @@ def test_a_manifest_of_something_else_is_not_overwritten(folder):
         assert folder.manifest.read_text() == content
 
 
+def test_plain_text_without_a_memory_is_told(folder):
+    folder.write(**PARTS, retrieval='retrieval')
+    stated = json.loads(folder.manifest.read_text()) | {'memory': None}
+    folder.manifest.write_bytes(sealed({name: value for name, value in stated.items() if name != 'checksum'}))
+    with pytest.raises(InputError, match=f'{folder.manifest}: memory: null, but the text has an index'):
+        folder.read()
+
+
+def test_a_name_that_no_disk_can_hold_is_told(folder):
+    folder.write(**PARTS | {'text': 'x' * 256})
+    with pytest.raises(InputError, match=f'{folder.manifest}: text: .* is not the name of a folder'):
+        folder.read()
+
+
 def test_a_text_that_was_injected_since_stays(folder):
     folder.write(**PARTS)
     folder.move_text('other', 'text2')

@@ -118,11 +118,16 @@ def test_every_damaged_file_is_told(tmp_path):
     RetrievalIndex.open(tmp_path / 'index')
 
 
-def test_a_signed_file_of_another_shape_is_told(tmp_path):
-    build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].'}))
-    np.save(tmp_path / 'index' / 'mentions.npy', np.zeros(3, np.int32))
+@pytest.mark.parametrize('number', [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize('name', ['passage_vectors', 'sentence_vectors', 'word_scores'])
+def test_numbers_that_are_not_finite_are_told_and_never_ranked(tmp_path, name, number):
+    build(tmp_path / 'index', corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'}))
+    file = tmp_path / 'index' / f'{name}.npy'
+    array = np.load(file)
+    array.flat[-1] = number
+    np.save(file, array)
     damage.sign(tmp_path / 'index')
-    with pytest.raises(ManifestError, match=r'mentions\.npy: int32 with 1 dimensions'):
+    with pytest.raises(ManifestError, match=rf'{name}\.npy: row \d+ has a number that is not finite'):
         RetrievalIndex.open(tmp_path / 'index')
 
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import safetensors.numpy
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import sealed
 
 import damage
 
@@ -116,6 +117,10 @@ def of_table(content: bytes) -> Iterator[Forgery]:
         yield f'{field.name}: all null', written(_with(table, field.name, pa.nulls(len(rows), field.type)))
         yield f'{field.name}: another type', written(_with(table, field.name, pa.array([b'\xff'] * len(rows))))
         yield f'{field.name}: numbers', written(_with(table, field.name, pa.array([2.5] * len(rows))))
+        if pa.types.is_string(field.type):
+            places, bytes_ = np.arange(len(rows) + 1, dtype=np.int32), b'\xff' * len(rows)
+            no_text = pa.StringArray.from_buffers(len(rows), pa.py_buffer(places), pa.py_buffer(bytes_))
+            yield f'{field.name}: no UTF-8', written(_with(table, field.name, no_text))
         yield f'{field.name}: away', written(table.drop_columns([field.name]))
         yield f'{field.name}: the first everywhere', written(
             _with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))
@@ -172,8 +177,6 @@ def of_json(content: bytes, *, seal: bool = True) -> Iterator[Forgery]:
 
     def written(forged) -> bytes:
         if seal and isinstance(forged, dict):
-            from opql_jax.core.manifest import sealed
-
             return sealed({name: value for name, value in forged.items() if name != 'checksum'})
         return json.dumps(forged).encode()
 
@@ -240,12 +243,12 @@ def of_bytes(content: bytes, tries: int, seed: int = 0) -> Iterator[Forgery]:
     yield 'nothing', b''
 
 
-_OF = {'.npy': of_array, '.parquet': of_table, '.json': of_json, '.safetensors': of_tensors}
+SUFFIXES = {'.npy': of_array, '.parquet': of_table, '.json': of_json, '.safetensors': of_tensors}
 
 
 def of_file(path: pathlib.Path) -> Iterator[Forgery]:
     """Of a file, by what it is."""
-    return _OF[path.suffix](path.read_bytes())
+    return SUFFIXES[path.suffix](path.read_bytes())
 
 
 def survey(
