@@ -104,9 +104,7 @@ class Prepared:
         falls = (of_start[1:] == of_start[:-1]) & (starts[1:] <= starts[:-1])
         bad = np.concatenate([bad, of_start[(starts < 0) | (starts > lengths[of_start])], of_start[1:][falls]])
         if len(bad):
-            raise ManifestError(
-                f'{file}: row {bad[0]}: a mention or a sentence is not in its text; {tables.PREPARED.advice}'
-            )
+            raise ManifestError(f'{file}: row {bad[0]}: a mention or a sentence is not in its text; {tables.PREPARED.advice}')
         return table
 
     @functools.cached_property

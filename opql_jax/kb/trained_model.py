@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from opql_jax.core.errors import InputError
 from opql_jax.core.arrays import bad_row
+from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.follower_answerer import FollowerAnswerer

@@ -30,8 +30,8 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.errors import InputError
 from opql_jax.core.arrays import ArraySchema, bad_row, read_array
+from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import MANIFEST, FolderFormat, Manifest, ManifestError, read_manifest
 from opql_jax.memory import search

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core import distributed, files, locks
-from opql_jax.core.errors import InputError
 from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, Manifest, is_folder_of, read_manifest, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.memory import format, segments

@@ -115,9 +115,7 @@ class Memory:
         step = np.diff(ids)
         unique = (step > 0).all() or ((step[topic[1:] == topic[:-1]] > 0).all() and (np.diff(np.sort(ids)) > 0).all())
         if not unique or ids.min() <= after:
-            raise self._damaged(
-                f'{segment.name}/ids.npy', f'not ids from {after + 1} on, each once, rising with each topic'
-            )
+            raise self._damaged(f'{segment.name}/ids.npy', f'not ids from {after + 1} on, each once, rising with each topic')
 
     def _check_counts(self):
         """Raises ManifestError unless the counts of the manifest are those of the arrays."""
@@ -319,9 +317,7 @@ class Memory:
             # As a plain array, of which some rows are taken faster.
             relations = mapped.view(DTYPES[dtype], np.ndarray)
             if (row := bad_row(relations)) is not None:
-                raise self._damaged(
-                    shard.relations, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}'
-                )
+                raise self._damaged(shard.relations, f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}')
             self._relations[number] = relations
         return relations
 

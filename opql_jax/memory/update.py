@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from opql_jax.core import distributed, files, locks
-from opql_jax.core.errors import InputError
 from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, bad_row, read_array
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import checked_file, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import leftovers, segments

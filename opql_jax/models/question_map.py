@@ -20,8 +20,8 @@ import safetensors
 import safetensors.numpy
 
 from opql_jax.core import files
-from opql_jax.core.errors import InputError
 from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
     FolderFormat,
     Manifest,

@@ -25,9 +25,9 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
+from opql_jax.core.arrays import bad_row
 from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
-from opql_jax.core.arrays import bad_row
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert

@@ -1,9 +1,9 @@
 """Folders whose files were forged by machine and signed again: what is read is valid, or one error names the file."""
 
-import pytest
-
 import forge
 import forged_folders
+import pytest
+
 from own_process import own_process
 
 

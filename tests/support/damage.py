@@ -25,4 +25,6 @@ def sign(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None
     """Makes the manifest state the digests of the files as they are, and the given fields."""
     stated = json.loads((folder / file).read_text())
     digests = {name: files.digest(folder / name) for name in stated['files']}
-    edit(folder, file, **fields, files={name: {'bytes': found.bytes, 'sha256': found.sha256} for name, found in digests.items()})
+    edit(
+        folder, file, **fields, files={name: {'bytes': found.bytes, 'sha256': found.sha256} for name, found in digests.items()}
+    )

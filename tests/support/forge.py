@@ -15,6 +15,7 @@ import resource
 import traceback
 from collections.abc import Callable, Iterator
 
+import damage
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,6 @@ import safetensors.numpy
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
-
-import damage
 
 # Bytes that a reader of a folder of some hundred kilobytes may take.
 HEADROOM = 1 << 30
@@ -122,8 +121,9 @@ def of_table(content: bytes) -> Iterator[Forgery]:
             no_text = pa.StringArray.from_buffers(len(rows), pa.py_buffer(places), pa.py_buffer(bytes_))
             yield f'{field.name}: no UTF-8', written(_with(table, field.name, no_text))
         yield f'{field.name}: away', written(table.drop_columns([field.name]))
-        yield f'{field.name}: the first everywhere', written(
-            _with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))
+        yield (
+            f'{field.name}: the first everywhere',
+            written(_with(table, field.name, pa.array([rows[0][field.name]] * len(rows), field.type))),
         )
         if pa.types.is_string(field.type):
             # A megabyte a row, which takes little room on the disk: of a small table some gigabytes.

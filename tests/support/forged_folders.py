@@ -8,7 +8,9 @@ import pathlib
 import zlib
 from collections.abc import Callable
 
+import forge
 import numpy as np
+from tiny_retrieval import corpus_of, vector_of
 
 from opql_jax.core.arrays import bad_row
 from opql_jax.data.prepared import Prepared
@@ -21,12 +23,10 @@ from opql_jax.retrieval import index as retrieval_index
 from opql_jax.retrieval.rank import Ranker
 from opql_jax.retrieval.view import Question
 
-import forge
 import tiny_prepared
 import tiny_text_encoder
 import tiny_updates
 from memory_tables import make_table
-from tiny_retrieval import corpus_of, vector_of
 
 # What reads a folder.
 Read = Callable[[], object]
