@@ -10,8 +10,10 @@ import contextlib
 import io
 import itertools
 import json
+import os
 import pathlib
 import resource
+import signal
 import traceback
 from collections.abc import Callable, Iterator
 
@@ -171,17 +173,15 @@ def _of_cell(value, type: pa.DataType, rows: int) -> Iterator[tuple[str, object]
         yield from {'empty': '', 'long': _LONG, 'NUL': '\0', 'lines': 'a\nb\x1b[2J'}.items()
 
 
-def of_json(content: bytes, *, seal: bool = True) -> Iterator[Forgery]:
-    """Of a JSON file, with a checksum that fits if there was one."""
+def of_json(content: bytes, seal: Callable[[dict], bytes] = sealed) -> Iterator[Forgery]:
+    """Of a JSON file; `seal` gives the content that states something, with a checksum that fits, by default that of a manifest."""
     stated = json.loads(content)
 
     def written(forged) -> bytes:
-        if seal and isinstance(forged, dict):
-            return sealed({name: value for name, value in forged.items() if name != 'checksum'})
-        return json.dumps(forged).encode()
+        return seal({name: value for name, value in forged.items() if name not in ('checksum', 'meta_hash')})
 
     for path in _paths(stated):
-        if path[0] not in ('checksum', 'files'):
+        if path[0] not in ('checksum', 'meta_hash', 'files'):
             for name, value in _ODD.items():
                 yield f'{".".join(map(str, path))}: {name}', written(_replaced(stated, path, value))
     yield 'deep', b'[' * 100_000
@@ -257,33 +257,33 @@ def survey(
     read: Callable[[], object],
     *,
     forgeries: Iterator[Forgery] | None = None,
-    sign: Callable[[], None] | None = None,
+    judge: Callable[..., str] | None = None,
     every: int = 1,
     start: int = 0,
 ) -> dict[str, str]:
-    """Forges a file again and again, and reads it; it is whole again afterwards.
+    """Forges a file again and again, signs the manifest above it, and reads it; it is whole again afterwards.
 
     Args:
         folder: whose path every error names.
         file: in it.
         read: what is read; `==` compares, and what it asserts holds of everything that is read.
         forgeries: of the file; by its suffix if None.
-        sign: makes the manifest state what the file is; that of its folder if None.
+        judge: calls `outcome` in another process, in which all is read and nothing compared.
         every, start: tries each `every`-th forgery, from number `start`.
 
     Returns:
         {what was forged: 'same', 'other', 'told', or what went wrong}.
     """
-    whole, before = read(), file.read_bytes()
-    part = next(parent for parent in file.parents if any((parent / name).exists() for name in _MANIFESTS))
-    manifest = next(part / name for name in _MANIFESTS if (part / name).exists())
+    whole, before = None if judge else read(), file.read_bytes()
+    manifests = [parent / name for parent in file.parents if parent.is_relative_to(folder) for name in _MANIFESTS]
+    manifest = next((path for path in manifests if path.exists()), file)
     stated = manifest.read_bytes()
     found = {}
     for name, content in itertools.islice(forgeries or of_file(file), start, None, every):
         file.write_bytes(content)
         if file != manifest:
-            (sign or (lambda: damage.sign(part, manifest.name)))()
-        found[f'{file.relative_to(folder)}: {name}'] = outcome(folder, read, whole)
+            damage.sign(manifest.parent, manifest.name)
+        found[f'{file.relative_to(folder)}: {name}'] = (judge or outcome)(folder, read, whole)
         file.write_bytes(before)
         manifest.write_bytes(stated)
     return found
@@ -309,6 +309,20 @@ def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
         where = traceback.extract_tb(error.__traceback__)
         ours = [frame for frame in where if 'opql_jax' in frame.filename] or where
         return f'{type(error).__name__} in {pathlib.Path(ours[-1].filename).name}:{ours[-1].lineno}: {str(error)[:200]}'
+
+
+def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
+    """`outcome` in a process of its own: for libraries that may crash, or never return."""
+    reader, writer = os.pipe()
+    if not (process := os.fork()):
+        signal.alarm(60)
+        os.write(writer, outcome(folder, read, whole).encode()[:60_000])
+        os._exit(0)
+    os.close(writer)
+    with open(reader, encoding='utf-8') as said:
+        text = said.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return text or f'ended by {signal.Signals(-code).name if code < 0 else code}'
 
 
 def limit_memory(headroom: int = HEADROOM) -> None:

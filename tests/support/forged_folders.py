@@ -3,17 +3,27 @@
 `survey` is for a process of its own, whose memory it limits.
 """
 
+import fnmatch
+import hashlib
+import itertools
+import json
 import math
 import pathlib
+import unittest.mock
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import forge
 import numpy as np
+from flax import traverse_util
 from tiny_retrieval import corpus_of, vector_of
 
+import opql_jax
 from opql_jax.core.arrays import bad_row
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.index_text import index_text
+from opql_jax.memory import ann_build
+from opql_jax.memory.ann import open_index
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models import mention_kinds, released
@@ -22,7 +32,10 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval import index as retrieval_index
 from opql_jax.retrieval.rank import Ranker
 from opql_jax.retrieval.view import Question
+from opql_jax.training.checkpoints import Checkpoints
 
+import ann_memories
+import films
 import tiny_prepared
 import tiny_text_encoder
 import tiny_updates
@@ -132,21 +145,100 @@ def question_map(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-KINDS = {kind.__name__: kind for kind in (prepared, memory, retrieval, encoder, question_map)}
+def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """A checkpoint of a few parameters."""
+    folder = root / 'run'
+    params = {'layer': {'w': np.arange(6, dtype=np.float32).reshape(2, 3)}, 'bias': np.ones(3, np.float32)}
+    with Checkpoints(folder) as checkpoints:
+        checkpoints.save(1, params, {'m': np.zeros(3, np.float32)}, {'step': 1})
+
+    def read():
+        with Checkpoints(folder, read_only=True) as checkpoints:
+            params, meta = checkpoints.params(1), checkpoints.meta(1)
+        found = {name: np.asarray(leaf) for name, leaf in traverse_util.flatten_dict(params, sep='.').items()}
+        assert all(np.isfinite(leaf).all() for leaf in found.values())
+        return {name: leaf.tolist() for name, leaf in found.items()}, meta
+
+    return folder, read
+
+
+def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """A ScaNN index of a memory that is not forged."""
+    folder, memory = root / 'index', ann_memories.make_memory(root / 'memory', 2000)
+    with unittest.mock.patch.object(ann_build, 'MIN_ENTRIES', 1000):
+        ann_build.build_index(folder, memory, ann_memories.TABLE, recall=0.8)
+    queries = ann_memories.queries_near(memory, 5)
+
+    def read():
+        scores, ids = open_index(folder, memory, ann_memories.TABLE).search(*queries, 4)
+        assert ids.max() < len(memory) and not np.isnan(scores).any()
+        return scores.tolist(), ids.tolist()
+
+    return folder, read
+
+
+QUESTIONS = [
+    'Who directed Night Ferry?',
+    'Where was the director of Night Ferry born?',
+    'which actress was born in a city that lies on water?',
+]
+
+
+def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """A knowledge base of plain text, and what it answers and finds."""
+    folder = root / 'films.kb'
+    index_text([films.write(root / 'films.jsonl')], folder, processes=1)
+    opened = TextEncoder.load(folder / 'encoder')  # which stays open, and need not be read again
+
+    def read():
+        assert opened.dim
+        with opql_jax.open(folder) as kb:
+            answers = []
+            for question in QUESTIONS:
+                answer = kb.ask(question)
+                assert np.isfinite(answer.weights).all() and np.isfinite(answer.probabilities).all()
+                explained = answer.explain(answer.names[0]) if len(answer.names) else ''
+                answers.append((answer.names, answer.weights.tolist(), explained))
+            found = kb.retrieve(QUESTIONS, 50)
+            assert all(math.isfinite(document.score) for each in found for document in each)
+            return repr((answers, found))
+
+    return folder, read
+
+
+KINDS = {kind.__name__: kind for kind in (prepared, memory, retrieval, encoder, question_map, checkpoint, scann, plain_text)}
+# Files that are forged as another kind of folder, or are text for people.
+_ELSEWHERE = ('tokenizer.json', 'README.md', 'rejected.jsonl', 'questions/*', 'encoder/*', 'cache/*', '.lock*', '*.lock')
+
+
+def _meta(stated: dict) -> bytes:
+    """The meta data of a checkpoint with their hash."""
+    meta_hash = hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**stated, 'meta_hash': meta_hash}).encode()
+
+
+def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
+    content = file.read_bytes()
+    if file.suffix in forge.SUFFIXES:
+        return forge.of_file(file)
+    flipped = forge.of_bytes(content, tries=30) if content else iter(())
+    if content[:1] != b'{':
+        return flipped
+    seal = _meta if b'"meta_hash"' in content else lambda stated: json.dumps(stated).encode()
+    return itertools.chain(forge.of_json(content, seal), flipped)
 
 
 def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
     """Forges every file of a folder of a kind, each `every`-th way; what became of it, see `forge.survey`."""
     folder, read = KINDS[kind](root)
-    read()
+    judge = forge.outcome_in_fork if kind == 'scann' else None
+    if not judge:
+        read()  # which compiles
     forge.limit_memory()
     found: dict[str, str] = {}
     for file in sorted(path for path in folder.rglob('*') if path.is_file()):
         name = file.relative_to(folder).as_posix()
-        start = zlib.crc32(name.encode()) % every
-        if file.suffix in forge.SUFFIXES and name != 'tokenizer.json':
-            found |= forge.survey(folder, file, read, every=every, start=start)
-        elif file.suffix not in ('.md', '.jsonl'):
-            forgeries = forge.of_bytes(file.read_bytes(), tries=30)
-            found |= forge.survey(folder, file, read, forgeries=forgeries, every=every, start=start)
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
+            start = zlib.crc32(name.encode()) % every
+            found |= forge.survey(folder, file, read, forgeries=_forgeries(file), judge=judge, every=every, start=start)
     return found
