@@ -103,7 +103,7 @@ def read_array(
         ManifestError: it is none, or not what the schema says. Its type and shape are compared before
             any number is read, so that no more memory is asked for than the file is long.
     """
-    with _HEADER_LOCK:
+    with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:
             array = np.load(file, 'r', allow_pickle=False)
         except (Exception, RecursionError) as error:  # of any type, as a header is parsed as Python

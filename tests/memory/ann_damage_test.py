@@ -57,7 +57,7 @@ DAMAGE = {
         'scann_assets.pbtxt: not the list of files that ScaNN writes',
     ),
     'a folder outside': (lambda d: edit(d, folder='../index-00000'), 'does not list'),
-    'another count': (lambda d: edit(d, num_entries=7), 'ids.npy: not the ids of 7 entries'),
+    'another count': (lambda d: edit(d, num_entries=7), r'ids.npy: int64\[2000\], expected int64\[7\]'),
     'unknown field': (lambda d: edit(d, leafs=3), 'manifest.json: not what this program writes: .*unknown field `leafs`'),
 }
 

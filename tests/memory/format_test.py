@@ -119,7 +119,7 @@ def test_a_file_is_compared_with_its_digest_once_for_each_state(directory, monke
 
 def test_an_array_that_contradicts_the_manifest_is_named(directory):
     change('topic', lambda topic: topic.astype('float32'))(directory)
-    with pytest.raises(InputError, match=r'topic.npy: float32\[40\], manifest.json says int32\[40\]'):
+    with pytest.raises(InputError, match=r'topic.npy: float32\[40\], expected int32\[40\]'):
         Memory.open(directory)
 
 
@@ -165,14 +165,14 @@ def segment(**fields):
 
 # Folders whose digests are right: what is relied on is looked at.
 SIGNED = {
-    'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not ids of 6 entities in rising order'),
-    'a topic below 0': (change('topic', put(0, -1)), 'topic.npy: not ids of 6 entities in rising order'),
-    'a topic of no entity': (change('topic', put(39, 6)), 'topic.npy: not ids of 6 entities'),
-    'a target of no entity': (change('target', put(3, 6)), 'target.npy: not ids of 6 entities'),
-    'a target below 0': (change('target', put(3, -1)), 'target.npy: not ids of 6 entities'),
-    'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 to 39, each once'),
-    'an id to come': (change('ids', put(39, 40)), 'ids.npy: not ids from 0 to 39'),
-    'ids fall within a topic': (change('ids', lambda ids: ids[::-1]), 'ids.npy: not ids from 0 to 39, each once, rising'),
+    'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
+    'a topic below 0': (change('topic', put(0, -1)), 'topic.npy: has numbers from -1 to 4, expected 0 to 5'),
+    'a topic of no entity': (change('topic', put(39, 6)), 'topic.npy: has numbers from 0 to 6, expected 0 to 5'),
+    'a target of no entity': (change('target', put(3, 6)), 'target.npy: has numbers from 0 to 6, expected 0 to 5'),
+    'a target below 0': (change('target', put(3, -1)), 'target.npy: has numbers from -1 to 2, expected 0 to 5'),
+    'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 on, each once'),
+    'an id to come': (change('ids', put(39, 40)), 'ids.npy: has numbers from 0 to 40, expected 0 to 39'),
+    'ids fall within a topic': (change('ids', lambda ids: ids[::-1]), 'ids.npy: not ids from 0 on, each once, rising'),
     'NaN': (change('relations-00001', put(3, np.nan)), 'relations-00001.npy: row 3 has a number that is not finite'),
     'negative infinity': (change('relations-00001', put(0, -np.inf)), 'relations-00001.npy: row 0 has a number that is not'),
     'huge': (change('relations-00005', put(4, 1e38)), r'relations-00005.npy: row 4 .* or above 1e\+15'),
@@ -190,10 +190,10 @@ SIGNED = {
     ),
     'another segment size': (
         restate(segments=segment(num_entries=39)),
-        r'topic.npy: int32\[40\], manifest.json says int32\[39\]',
+        r'topic.npy: int32\[40\], expected int32\[39\]',
     ),
     'no segment': (restate(segments=[]), 'manifest.json: num_entries is 40, there are 0'),
-    'other shards': (restate(shard_rows=8), 'manifest.json: lists no file|manifest.json says'),
+    'other shards': (restate(shard_rows=8), 'manifest.json: lists no file|expected float32'),
     'another dtype': (restate(dtype='float16'), 'relations-00000.npy: float32'),
     'an unknown dtype': (restate(dtype='int8'), r'manifest.json: .*Invalid enum value .int8. - at `\$.dtype`'),
     'an unknown field': (restate(num_row=1), 'manifest.json: .*unknown field `num_row`'),
@@ -222,7 +222,7 @@ def test_tombstones_of_no_entry_are_refused(directory):
     delete(directory, entries=[3, 5])
     np.save(directory / 'tombstones-00001.npy', np.array([3, 40]))
     sign(directory)
-    with pytest.raises(ManifestError, match='tombstones-00001.npy: not the ids of stored entries in rising order'):
+    with pytest.raises(ManifestError, match='tombstones-00001.npy: has numbers from 3 to 40, expected 0 to 39'):
         Memory.open(directory)
 
 
