@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opql_jax.kb.answers import ambiguous_names, format_answer, to_record
+from opql_jax.kb.answers import format_answer, notes, to_record
 from opql_jax.kb.query_language import is_query
-from opql_jax.kb.question_plans import out_of_reach
 
 if TYPE_CHECKING:
     from opql_jax.corpus.questions import Question
     from opql_jax.kb.answers import Answer
     from opql_jax.kb.evaluate_questions import Evaluation
-    from opql_jax.kb.retrieve import Retrieved
+    from opql_jax.kb.retrieve import Documents
     from opql_jax.kb.virtual_kb import VirtualKB
     from opql_jax.kb.weighted_entities import WeightedEntities
 
@@ -72,15 +70,17 @@ def _answer(kb: VirtualKB, text: str) -> tuple[Question, Answer, str]:
     """A question, its answer, and what should be said besides, or ''."""
     question = kb.question(text)
     (answer,) = kb.answer([question])
-    return question, answer, '; '.join(filter(None, [out_of_reach(question.text), *ambiguous_names(kb, question)]))
+    return question, answer, '; '.join(notes(kb, answer))
 
 
-def print_documents(documents: Sequence[Retrieved], as_json: bool) -> None:
+def print_documents(documents: Documents, as_json: bool) -> None:
     """Prints ranked documents: how each was reached, and its best passage."""
     if as_json:
         print_json([document._asdict() for document in documents])
+        print(documents.note, end='\n' * bool(documents.note), file=sys.stderr)
         return
-    blocks = [f'{d.score:10.3f}  {d.title}\n            [{d.document} → {d.why}]\n            {d.text}' for d in documents]
+    blocks = [f'  ({documents.note})'] if documents.note else []
+    blocks += [f'{d.score:10.3f}  {d.title}\n            [{d.document} → {d.why}]\n            {d.text}' for d in documents]
     print_lines('\n'.join(blocks))
 
 

@@ -29,6 +29,8 @@ _OPENERS = _FUNCTION_WORDS | frozenset('describe explain find give list name ple
 _NEVER_NAMES = frozenset('a an i the'.split())
 # What stands between two names that are joined.
 _AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE)
+# Names of a question that are followed, and of those that are not how many are told.
+MOST_NAMES, _TOLD = 8, 3
 # How a spelling belongs to an entity, the surest first.
 _NAME, _WITHOUT_BRACKETS, _ALIAS, _SURNAME = range(4)
 
@@ -39,6 +41,25 @@ class Named(NamedTuple):
     start: int
     end: int
     entities: list[int]
+
+
+def followed(names: Sequence[Named]) -> tuple[list[Named], list[Named]]:
+    """The names that an answer starts from, and those that are left out.
+
+    Each name is work, so there are the first `MOST_NAMES`. One that the question repeats counts once, where it stands first.
+    """
+    distinct: dict[int, Named] = {}
+    for named in names:
+        distinct.setdefault(named.entities[0], named)
+    return list(distinct.values())[:MOST_NAMES], list(distinct.values())[MOST_NAMES:]
+
+
+def left_out_note(left_out: Sequence[str]) -> str:
+    """What an answer says of the names that are left out, '' of none."""
+    if not left_out:
+        return ''
+    more = f' and {len(left_out) - _TOLD:,} more' if len(left_out) > _TOLD else ''
+    return f'only the first {MOST_NAMES} names are followed, not {", ".join(left_out[:_TOLD])}{more}'
 
 
 def joined(question: str, names: Sequence[Named]) -> list[tuple[Named, Named]]:

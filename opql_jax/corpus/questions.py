@@ -46,6 +46,7 @@ class Question:
         type: a free label, may be empty; 'P27 > P36' names the relations that the question needs.
         via: for each hop but the last, the ids of the entities it should reach, -1 for those that the vocabulary does not have;
             empty where nobody knows.
+        left_out: further names in `text` that are no topics, as they are too many.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Question:
     hops: int = 1
     type: str = ''
     via: tuple[tuple[int, ...], ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def topic(self) -> tuple[int, int]:
@@ -174,9 +176,9 @@ def to_record(question: Question, vocab: EntityVocab) -> dict:
 
 def check_text(field: str, text: object) -> None:
     """Raises InputError unless a text can be asked as a question: a string that is not blank, of at most `LONGEST` characters."""
+    if isinstance(text, str) and len(text) > LONGEST:
+        raise InputError(f'{field} has {len(text):,} characters: ask it in at most {LONGEST:,}')
     check_string(field, text)
-    if len(text) > LONGEST:  # type: ignore[arg-type]
-        raise InputError(f'{field} has {len(text):,} characters: ask it in at most {LONGEST:,}')  # type: ignore[arg-type]
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
@@ -216,7 +218,7 @@ def _check(record: object, seen: Mapping[str, str]) -> None:
     check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
     if first := seen.get(str(record['id'])):
         raise InputError(f'id: {shown(record["id"])} is already that of {first}')
-    check_string('question', record['question'])
+    check_text('question', record['question'])
     if 'topics' in record:
         _check_spans(record['topics'], record['question'])
     _check_names('answers', record.get('answers', []))

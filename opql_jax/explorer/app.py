@@ -1,21 +1,24 @@
 """The explorer as an application: pages for people, `/api/…` for programs. Pages need no JavaScript, and load nothing from elsewhere."""
 
+import asyncio
 import contextlib
 import errno
 import os
 import pathlib
-from collections.abc import AsyncIterator, Callable, Collection
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import TypeVar
 from urllib.parse import urlencode
 
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError, is_full, told
 from opql_jax.explorer import guard, views
 from opql_jax.explorer.changes import Changes
@@ -33,6 +36,8 @@ CHANGES_AT_ONCE = 64
 
 # Seconds that requests have to end in once the server is to stop.
 _GRACE = 5
+# The status of a response that nobody takes, as nginx logs it.
+_GONE = 499
 _ALL_ADDRESSES = ('0.0.0.0', '::')
 
 T = TypeVar('T')
@@ -77,7 +82,7 @@ class Explorer:
             '/undo': self.undo,
         }
         return [
-            *(Route(path, page, methods=['GET']) for path, page in pages.items()),
+            *(Route(path, _in_thread(page), methods=['GET']) for path, page in pages.items()),
             *(Route(path, form, methods=['POST']) for path, form in forms.items() if self._changes),
             Mount('/static', StaticFiles(directory=STATIC)),
         ]
@@ -95,7 +100,7 @@ class Explorer:
             said = str(error) if self._local else str(error).replace(os.fspath(self._folder), self._title)
             raise HTTPException(503, said) from error
 
-    # ---- Pages: each runs in a thread ----
+    # ---- Pages: each runs in a thread, see `_in_thread` ----
 
     def ask(self, request: Request) -> Response:
         kb, text = self._kb(), request.query_params.get('q', '').strip()
@@ -189,7 +194,7 @@ class Explorer:
 
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
-        return JSONResponse({'documents': views.retrieve(self._kb(), _text(request, 'q'), k)})
+        return JSONResponse(views.retrieve(self._kb(), _text(request, 'q'), k))
 
     def openapi(self, request: Request) -> Response:
         return JSONResponse(OPENAPI)
@@ -209,6 +214,10 @@ class Explorer:
         """A page that is not there, or a method that it does not have."""
         assert isinstance(error, HTTPException)
         return self._error(request, error.detail, error.status_code)
+
+    def gone(self, request: Request, error: Exception) -> Response:
+        """A client that did not wait, and takes no response."""
+        return Response(status_code=_GONE)
 
     def _error(self, request: Request, message: str, status: int) -> Response:
         if request.url.path.startswith('/api/'):
@@ -235,7 +244,12 @@ def make_app(
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
     explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
-    handlers = {InputError: explorer.refused, HTTPException: explorer.failed, OSError: explorer.unable}
+    handlers = {
+        InputError: explorer.refused,
+        HTTPException: explorer.failed,
+        OSError: explorer.unable,
+        ClientDisconnect: explorer.gone,
+    }
     app = Starlette(routes=explorer.routes(), exception_handlers=handlers, lifespan=limited_pages)  # type: ignore[arg-type]
     return guard.Guard(app, hosts, token, rate)
 
@@ -264,6 +278,8 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
 
     import uvicorn
 
+    from opql_jax.explorer.connections import Connection
+
     local = host in guard.LOOPBACK
     if not local and not token:
         raise InputError(f'{host} can be reached from other machines: give a token, --token or OPQL_TOKEN')
@@ -281,8 +297,34 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
         ) from None
     shown = socket.gethostname() if host in _ALL_ADDRESSES else f'[{host}]' if ':' in host else host
     print(f'http://{shown}:{listening.getsockname()[1]}/{"?" + urlencode({"token": token}) if token else ""}', flush=True)
-    config = uvicorn.Config(app, log_level='warning', limit_concurrency=200, timeout_graceful_shutdown=_GRACE)
+    config = uvicorn.Config(app, http=Connection, ws='none', log_level='warning', timeout_graceful_shutdown=_GRACE)
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """A page that is made in a thread, in `time_limit.SERVED` seconds, and not any longer once its client is gone."""
+
+    async def answer(request: Request) -> Response:
+        gone = threading.Event()
+
+        def make() -> Response:
+            if gone.is_set():  # while this waited for a thread
+                return Response(status_code=_GONE)
+            with time_limit.limited(time_limit.SERVED, gone):
+                return page(request)
+
+        async def watch() -> None:
+            while (await request.receive())['type'] != 'http.disconnect':
+                pass  # the body, of which a page makes no use
+            gone.set()
+
+        watching = asyncio.create_task(watch())
+        try:
+            return await anyio.to_thread.run_sync(make)
+        finally:
+            watching.cancel()
+
+    return answer
 
 
 def _link(path: str, **parameters) -> str:

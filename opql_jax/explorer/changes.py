@@ -196,8 +196,13 @@ class Changes:
                 raise InputError(f'the form has more than {change_text.LONGEST_TEXT:,} bytes: use `opql add` for long texts')
         try:
             fields = {
-                name: values[0] for name, values in parse_qs(body.decode(), strict_parsing=True, max_num_fields=10).items()
+                name: values[0]
+                for name, values in parse_qs(
+                    body.decode(), strict_parsing=True, errors='strict', max_num_fields=10
+                ).items()
             }
+        except UnicodeError:
+            raise InputError('the form has bytes that are no text in UTF-8, such as half of a surrogate pair') from None
         except ValueError:
             raise InputError('expected the fields of a form') from None
         if not secrets.compare_digest(fields.pop('secret', '').encode(), self.secret.encode()):

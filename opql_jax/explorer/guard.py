@@ -4,6 +4,7 @@ import hmac
 import re
 import time
 from collections.abc import Collection
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -16,20 +17,24 @@ _HEADERS = {
     'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none';"
     " frame-ancestors 'none'",
     'X-Content-Type-Options': 'nosniff',
-    'Referrer-Policy': 'no-referrer',
+    # With 'no-referrer' browsers would send forms of ours with the origin 'null', as those of other pages.
+    'Referrer-Policy': 'same-origin',
     'Cache-Control': 'no-store',
 }
 _COOKIE = 'opql_token'
 _LONGEST_PATH = 8_000
+# Requests that are answered at a time, most of which wait for a thread.
+REQUESTS = 100
 # Clients whose requests are counted; of more, the ones that were quiet longest are forgotten.
 _MOST_CLIENTS = 10_000
 
 
 class Guard:
-    """Refuses hosts that are not ours, requests without the token, and clients that ask too often; adds headers to what is answered.
+    """Refuses hosts that are not ours, requests of other pages or without the token, and too many of them; adds headers to what is answered.
 
     A browser is let in by the address that `opql explore` prints, `/?token=…`, which leaves a cookie; a program sends
-    `Authorization: Bearer …`.
+    `Authorization: Bearer …`. What a browser sends on behalf of another page, such as an image of it, is refused on every address. A person may
+    follow a link to the first page, which asks nothing; programs send no headers that tell of a page.
     """
 
     def __init__(
@@ -42,25 +47,46 @@ class Guard:
         self._app, self._token, self._rate = app, token, rate
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
         self._allowance: dict[str, tuple[float, float]] = {}
+        self._answering = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope['type'] != 'http':
             return await self._app(scope, receive, send)
 
+        is_answered = False
+
+        def answered() -> None:
+            nonlocal is_answered
+            self._answering -= not is_answered
+            is_answered = True
+
         async def with_headers(message: Message) -> None:
             if message['type'] == 'http.response.start':
+                answered()  # to take it is up to the client
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        request = Request(scope)
-        await (self._refusal(request) or self._app)(scope, receive, with_headers)
+        refusal = self._refusal(Request(scope))
+        self._answering += 1
+        try:
+            await (refusal or self._app)(scope, receive, with_headers)
+        finally:
+            answered()
 
     def _refusal(self, request: Request):
         host = re.sub(r':\d*$', '', request.headers.get('host', '')).strip('[]')
         if self._hosts is not None and host.lower() not in self._hosts:
             return PlainTextResponse('this server is not called that', 421)
+        if _is_of_another_page(request):
+            return PlainTextResponse('this was sent by a page of another site: open the first page of this one and ask there', 403)
         if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
             return PlainTextResponse('the address is too long', 414)
+        try:
+            unquote_to_bytes(request.scope['query_string']).decode()
+        except UnicodeDecodeError:
+            return PlainTextResponse('the address has bytes that are no text in UTF-8, such as half of a surrogate pair', 400)
+        if self._answering >= REQUESTS:
+            return PlainTextResponse('too many requests are being answered', 503, {'Retry-After': '1'})
         if self._rate is not None and not self._may_ask(request.client.host if request.client else ''):
             return PlainTextResponse('too many requests', 429, {'Retry-After': '1'})
         if self._token is not None:
@@ -70,7 +96,7 @@ class Guard:
     def _without_token(self, request: Request):
         right = lambda given: hmac.compare_digest(given.encode(), str(self._token).encode())
         if request.method == 'GET' and right(request.query_params.get('token', '')):
-            answer = RedirectResponse(request.url.path, 303)
+            answer = RedirectResponse('/', 303)
             answer.set_cookie(_COOKIE, str(self._token), httponly=True, samesite='strict')
             return answer
         scheme, _, bearer = request.headers.get('authorization', '').encode('latin-1').decode(errors='replace').partition(' ')
@@ -90,3 +116,22 @@ class Guard:
         if len(self._allowance) > _MOST_CLIENTS:
             del self._allowance[next(iter(self._allowance))]
         return left >= 1
+
+
+def _is_of_another_page(request: Request) -> bool:
+    """Whether a browser sends a request for a page that is none of ours, as its headers say; a program sends none of them."""
+    headers, host = request.headers, request.headers.get('host', '')
+    if (origin := headers.get('origin')) is not None and _address(origin) != host.lower():
+        return True
+    if headers.get('sec-fetch-site', 'none') in ('same-origin', 'none'):
+        return False
+    is_link = request.method == 'GET' and (headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')) == ('navigate', 'document')
+    return not (is_link and request.url.path == '/' and request.query_params.keys() <= {'token'})
+
+
+def _address(origin: str) -> str | None:
+    """The host and port of an origin, None if it has none, as 'null'."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None

@@ -45,6 +45,7 @@ _DOCUMENT = {
     'properties': {'document': _STRING, 'title': _STRING, 'text': _STRING, 'score': _NUMBER, 'why': _STRING},
     'required': ['document', 'title', 'text', 'score', 'why'],
 }
+_NOTE = {'type': 'string', 'description': 'what to know about it, such as what was left out; absent if nothing'}
 _QUESTION = _parameter('q', 'string', 'a question in plain English, of one or several hops', minLength=1, maxLength=2_000)
 
 
@@ -67,12 +68,13 @@ OPENAPI = {
                     'type': 'boolean',
                     'description': 'whether sentences like the question were looked at, as no name leads to an answer; absent if not',
                 },
+                note=_NOTE,
             ),
         ),
         '/api/retrieve': _operation(
             'Finds the documents that together answer a question.',
             [_QUESTION, _parameter('k', 'integer', 'documents', minimum=1, maximum=100, default=5)],
-            _list('documents', _DOCUMENT),
+            _list('documents', _DOCUMENT, note=_NOTE),
         ),
     },
 }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.questions import check_text
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import path_graph, paths
 from opql_jax.kb import query as tree
@@ -25,7 +26,6 @@ from opql_jax.retrieval.words import words_of
 # Answers of a page, and those whose paths are drawn.
 ANSWERS, _DRAWN = 10, 5
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
-LONGEST_QUESTION = 2_000
 # Characters between two mentions that still are a wording of their relation.
 _LONGEST_WORDING = 40
 # One that serves in an example, and entities that are looked at for it.
@@ -60,7 +60,7 @@ class Answered(NamedTuple):
 
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
     """What a question in plain English, or a query of the query language, finds."""
-    _check_length(text)
+    check_text('the question', text)
     return kb.query(text) if is_query(text) else kb.ask(text)
 
 
@@ -75,7 +75,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
     }
     note = ''
     if isinstance(answer, Answer):
-        notes = [out_of_reach(text)]
+        notes = [out_of_reach(text), *answer.bounds]
         if answer.is_sure is not None:  # what answers over plain text
             record['sure'] = answer.is_sure
             if not (notes[0] or answer.is_sure) and found:
@@ -85,6 +85,7 @@ def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
             record['by_sentences'] = True
             notes.append('No name in the question leads to an answer: these are of the sentences most like it.')
         note = '\n'.join(filter(None, notes))
+        record |= {'note': note} if note else {}
     picture = path_graph.draw([one.path for one in found[:_DRAWN] if one.path])
     return Answered(found, picture, note, record)
 
@@ -93,15 +94,11 @@ def _found(kb: VirtualKB, member: Member, path: paths.Path) -> Found:
     return Found(member, path, [paths.target_sentence(kb, fact) if fact.passage is not None else '' for fact in path])
 
 
-def retrieve(kb: VirtualKB, text: str, k: int) -> list[dict]:
-    """The documents that answer a question, as records."""
-    _check_length(text)
-    return [found._asdict() for found in kb.retrieve(text, k)]
-
-
-def _check_length(text: str) -> None:
-    if len(text) > LONGEST_QUESTION:
-        raise InputError(f'the question has {len(text):,} characters: ask in {LONGEST_QUESTION:,} at most')
+def retrieve(kb: VirtualKB, text: str, k: int) -> dict:
+    """The documents that answer a question, as a record."""
+    documents = kb.retrieve(text, k)
+    record: dict[str, Any] = {'documents': [document._asdict() for document in documents]}
+    return record | ({'note': documents.note} if documents.note else {})
 
 
 class Wording(NamedTuple):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import shown
+from opql_jax.corpus.question_linking import left_out_note
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.questions import round_up
 from opql_jax.kb.calibration import SURE
 from opql_jax.kb.paths import Path, facts
-from opql_jax.kb.question_plans import Plan
+from opql_jax.kb.question_plans import Plan, out_of_reach
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Answer(WeightedEntities):
         probabilities: [n] float32, falling: that each entity is a right answer, calibrated on questions with known answers, see
             `calibration`. They do not add up to 1, as several answers may be right, or none. None where a trained model answers.
         plans: for each of `traces` the questions of one hop that its hops answered; empty where a trained model answers.
+        is_cut: whether a time limit (`core.time_limit`) passed, so that this is what was found until then.
         without_memory: [n] the entities that a language model would answer without its memory, best first; None for a follower.
         kb, question: what answered, and what was asked; None in what a model gives to `VirtualKB.answer`, which sets them.
     """
@@ -62,6 +64,7 @@ class Answer(WeightedEntities):
     traces: tuple[tuple[Hop, ...], ...]
     probabilities: np.ndarray | None = None
     plans: tuple[Plan, ...] = ()
+    is_cut: bool = False
     without_memory: np.ndarray | None = None
     kb: VirtualKB = dataclasses.field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     question: Question = dataclasses.field(default=None, repr=False)  # type: ignore[assignment]
@@ -80,6 +83,11 @@ class Answer(WeightedEntities):
     def is_sure(self) -> bool | None:
         """Whether the best answer is right with a probability of at least `calibration.SURE`; None where there are no probabilities."""
         return None if self.probabilities is None else bool((self.probabilities[:1] >= SURE).any())
+
+    @property
+    def bounds(self) -> list[str]:
+        """What was left out to bound the work, in words; nothing as a rule."""
+        return bounds(self.question.left_out if self.question is not None else (), self.is_cut)
 
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         entity = self._named(entity) if isinstance(entity, str) else entity
@@ -118,6 +126,18 @@ class Answer(WeightedEntities):
         return (*self._path(hops[:-1], before[0]), fact) if len(before) else (fact,)
 
 
+def bounds(left_out: Sequence[str], is_cut: bool) -> list[str]:
+    """What bounded the work of a question, in words: names that were left out, and that a time limit passed."""
+    cut = 'the time for an answer is over: this is what was found until then' if is_cut else ''
+    return [told for told in (left_out_note(left_out), cut) if told]
+
+
+def notes(kb: VirtualKB, answer: Answer) -> list[str]:
+    """What to know about an answer: that its kind is out of reach, what bounded it, and what else its names may mean."""
+    reach = out_of_reach(answer.question.text)
+    return [*([reach] if reach else []), *answer.bounds, *ambiguous_names(kb, answer.question)]
+
+
 def check_finite(weights: np.ndarray) -> None:
     """Raises InputError if the weights that a model gives have NaN or infinite numbers."""
     if not np.isfinite(weights).all():
@@ -129,7 +149,7 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
 
     Besides the fields that every prediction has, each hop has `evidence`: its heaviest entries as `evidence` of the knowledge base
     gives them, with their weights. Where there are probabilities, each answer has its own, and `sure` says what `Answer.is_sure` does;
-    `by_sentences` is there, and true, where `Answer.is_by_sentences` is.
+    `by_sentences` is there, and true, where `Answer.is_by_sentences` is, and `note` where `Answer.bounds` says something.
 
     Args:
         kb: the knowledge base that answered.
@@ -154,6 +174,8 @@ def to_record(kb: VirtualKB, question: Question, answer: Answer, evidence: int) 
         record['sure'] = answer.is_sure
     if answer.is_by_sentences:
         record['by_sentences'] = True
+    if answer.bounds:
+        record['note'] = '; '.join(answer.bounds)
     if answer.without_memory is not None:
         record['without_memory'] = [names[e] for e in answer.without_memory]
     elif question.topic_entity < 0 and not len(answer.entities):

@@ -55,14 +55,16 @@ _EXPECTED = {
     'RPAR': ')',
 }
 _QUERY = re.compile(r'\s\.\s+\S')
-_STRING = re.compile(r'"(?:[^"\\]|\\.)+"', re.DOTALL)
+# A quotation mark and what follows up to the next one, which is missing at the end of a text; matches at every quotation mark, so that no
+# text is searched twice.
+_STRING = re.compile(r'"(?:[^"\\]|\\.?)*("?)', re.DOTALL)
 # Characters of a query that a message shows around a column.
 _SHOWN = 60
 
 
 def is_query(text: str) -> bool:
     """Whether a text is a query rather than a question: it has a full stop between spaces, outside of quotation marks, and goes on."""
-    return bool(_QUERY.search(_STRING.sub('""', text)))
+    return bool(_QUERY.search(_STRING.sub(lambda string: '""' if string[1] else string[0], text)))
 
 
 def parse(text: str) -> tree.Query:

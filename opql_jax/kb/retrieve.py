@@ -2,21 +2,23 @@
 
 import collections
 import concurrent.futures
+import contextvars
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.core import files
+from opql_jax.core import files, time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, shown, write_json_lines
-from opql_jax.corpus.question_linking import Named, joined
+from opql_jax.corpus.question_linking import Named, followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import title_length
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.answers import bounds
 from opql_jax.memory.format import Memory
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
@@ -84,6 +86,18 @@ class Retrieved(NamedTuple):
     why: str
 
 
+class Documents(list[Retrieved]):
+    """Documents that answer a question, best first.
+
+    Attributes:
+        note: what was left out to bound the work, '' as a rule.
+    """
+
+    def __init__(self, documents: Iterable[Retrieved], note: str):
+        super().__init__(documents)
+        self.note = note
+
+
 # A way to rank documents: of texts of questions and k, the ids of the k best documents for each.
 Ranking = Callable[[Sequence[str], int], list[list[str]]]
 
@@ -135,12 +149,12 @@ class Retriever:
             texts.setdefault(document, []).append(text)
         return {document: ' '.join(parts) for document, parts in texts.items()}
 
-    def retrieve(self, questions: Sequence[str], k: int) -> list[list[Retrieved]]:
+    def retrieve(self, questions: Sequence[str], k: int) -> list[Documents]:
         """The k best documents for questions, best first."""
         batches = [questions[start : start + _BATCH] for start in range(0, len(questions), _BATCH)]
         # One batch is encoded, which leaves Python to others, while the one before it is ranked.
         with concurrent.futures.ThreadPoolExecutor(1) as encoding:
-            encoded = [encoding.submit(self.questions, batch) for batch in batches]
+            encoded = [encoding.submit(contextvars.copy_context().run, self.questions, batch) for batch in batches]
             return [found for batch in encoded for found in self.best_documents(self._ranker, batch.result(), k)]
 
     def compare(self) -> dict[str, Ranking]:
@@ -168,7 +182,7 @@ class Retriever:
         """Questions as they are ranked for."""
         if not texts:
             return []
-        names = [self._link(text) for text in texts]
+        names, others = zip(*(followed(self._link(text)) for text in texts))
         vectors, relations = self._encoder.encode_texts_and_topics(
             texts, [[(named.start, named.end) for named in each] for each in names]
         )
@@ -177,17 +191,19 @@ class Retriever:
             [(left.entities[:_CANDIDATES], right.entities[:_CANDIDATES]) for left, right in joined(text, each)]
             for text, each in zip(texts, names)
         ]
-        return [Question(*row) for row in zip(texts, entities, vectors, relations, joined_names)]
+        left_out = [[text[named.start : named.end] for named in each] for text, each in zip(texts, others)]
+        return [Question(*row) for row in zip(texts, entities, vectors, relations, joined_names, left_out)]
 
-    def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[list[Retrieved]]:
+    def best_documents(self, ranker: Ranker, questions: Sequence[Question], k: int) -> Iterator[Documents]:
         """The k best documents for questions by any ranker of the index, best first."""
-        for ranked in ranker.rank_all(questions, k * self._most):
+        for question, ranked in zip(questions, ranker.rank_all(questions, k * self._most)):
             first: dict[str, Ranked] = {}
             for passage in ranked:
                 first.setdefault(self.documents[passage.passage], passage)
                 if len(first) == k:
                     break
-            yield [self._retrieved(passage) for passage in first.values()]
+            note = '; '.join(bounds(question.left_out, time_limit.is_cut()))
+            yield Documents(map(self._retrieved, first.values()), note)
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:
         at, reason = ranked.passage, ranked.reason
@@ -206,7 +222,7 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     Args:
         kb: a `VirtualKB` of plain text.
         questions: JSON Lines `{"id", "question"}`.
-        output: appears whole or not at all.
+        output: appears whole or not at all; a question of which names are left out also has a `note`.
         k: documents for each question.
 
     Raises:
@@ -221,8 +237,12 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     if twice := [name for name, count in collections.Counter(str(name) for name, _ in records).items() if count > 1]:
         raise InputError(f'{questions}: id {shown(twice[0])} is that of two questions')
     found = kb.retrieve([text for _, text in records], k)
-    ranked = ({'id': name, 'documents': [p.document for p in passages]} for (name, _), passages in zip(records, found))
-    write_json_lines(output, ranked)
+    write_json_lines(output, (_ranked(name, documents) for (name, _), documents in zip(records, found)))
+
+
+def _ranked(name: object, documents: Documents) -> dict:
+    record = {'id': name, 'documents': [document.document for document in documents]}
+    return record | ({'note': documents.note} if documents.note else {})
 
 
 def _question(record: object) -> tuple[object, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import UNKNOWN_KIND
@@ -113,6 +114,7 @@ class SetEvaluator:
         return Evaluated(found.entities[keep], found.weights[keep])
 
     def _follow(self, query: tree.Follow) -> Evaluated:
+        time_limit.check()  # a part of a set would be another set
         start, memory = self.evaluate(query.start), self._memory
         positive = start.weights > 0
         topics, weights = start.entities[positive][:TOPICS], start.weights[positive][:TOPICS]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.core import time_limit
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
@@ -53,6 +54,8 @@ _AFTER = 0.5
 LONGER = 0.08
 # The log weight of a topic counts so many times: an answer should rest on the best of them.
 COMMIT = 3.0
+# Characters of the steps that are encoded together under a time limit, a fraction of a second's work.
+_ENCODED = 8_000
 # Kinds that no question is answered by unless it asks for them.
 _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
@@ -141,20 +144,26 @@ class TextAnswerer:
         """Answers questions, from all of their topics; an unknown one, -1, leads nowhere.
 
         Where no topic leads to what a question asks for, as far as one can tell, the facts of the sentences most like it count, too.
+        Once a time limit (`core.time_limit`) has passed, what was found so far is the answer, and says so.
         """
         answers = []
         for question, found in zip(questions, self.paths(questions)):
             answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
-            if not self._may_answer(wanted, answer.entities[:1]).any() and (path := self._search(question, wanted)):
-                answer = self.combine(question, [*found, [path]])
-            answers.append(answer)
+            if not self._may_answer(wanted, answer.entities[:1]).any():
+                path = None if time_limit.passed() else self._search(question, wanted)
+                answer = self.combine(question, [*found, [path]]) if path else answer
+            answers.append(dataclasses.replace(answer, is_cut=time_limit.is_cut()))
         return answers
 
     def paths(self, questions: Sequence[Question]) -> list[list[list[Path]]]:
-        """What the plans of questions find: a list for each topic of each question."""
+        """What the plans of questions find: a list for each topic of each question; without those that a time limit leaves out."""
         asked = [[question_plans.plans(question.text, span) for span in question.topics] for question in questions]
         steps = list(dict.fromkeys(step for of_topics in asked for plans in of_topics for plan in plans for step in plan))
-        of_step = dict(zip(steps, self.map(self.relations(steps))))
+        of_step: dict[question_plans.Step, np.ndarray] = {}
+        for part in _parts(steps):
+            if time_limit.passed():
+                break
+            of_step |= zip(part, self.map(self.relations(part)))
         found = []
         for question, of_topics in zip(questions, asked):
             asked_about = np.array(question.entities, np.int64)
@@ -223,9 +232,12 @@ class TextAnswerer:
         return float(np.mean([entries.cosines[place] + entries.added[place] for entries, place in zip(best.entries, places)]))
 
     def _follow(self, plan, entity: int, relations, exclude) -> Path | None:
+        """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""
         topics, weights = np.array([entity]), np.ones(1, np.float32)
         entries, hops, worths = [], [], []
         for step in plan:
+            if step not in relations or time_limit.passed():
+                return None
             chosen_from = self._entries(step, relations[step], topics, weights, exclude, onward=step is not plan[-1])
             if chosen_from is None:
                 return None
@@ -353,6 +365,21 @@ class TextAnswerer:
     def _rarity(self, word: str) -> float:
         count, having = self._index.manifest.passages, self._index.passages_with_word.get(word, 0)
         return float(np.log1p((count - having) / (having + 1)) / np.log1p(count))
+
+
+def _parts(steps: Sequence[question_plans.Step]) -> list[Sequence[question_plans.Step]]:
+    """Steps in parts that are encoded together: all at once, which is fastest, unless there is a time limit."""
+    if not time_limit.is_limited():
+        return [steps]
+    parts: list[list[question_plans.Step]] = [[]]
+    size = 0
+    for step in steps:
+        if parts[-1] and size + len(step.text) > _ENCODED:
+            parts.append([])
+            size = 0
+        parts[-1].append(step)
+        size += len(step.text)
+    return parts
 
 
 _SAID = re.compile(r"\w[\w'’-]*|,")

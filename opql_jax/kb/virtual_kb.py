@@ -16,7 +16,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError, is_folder_of
 from opql_jax.corpus.json_lines import check_string, shown
-from opql_jax.corpus.question_linking import QuestionLinker, near_spellings, written_as_names
+from opql_jax.corpus.question_linking import QuestionLinker, followed, near_spellings, written_as_names
 from opql_jax.corpus.questions import Question, check_text, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -270,7 +270,7 @@ class VirtualKB:
         return Question('ask', text, (topic,), (entity,), hops=hops)
 
     def retrieve(self, questions: str | Sequence[str], k: int = 5) -> list:
-        """The k documents that answer a question best, or such a list for each of several: see `retrieve.Retrieved`.
+        """The k documents that answer a question best, as `retrieve.Documents`, or a list of those for several.
 
         Raises:
             InputError: the knowledge base has no index of its passages, a question is blank, or k is below 1.
@@ -300,7 +300,7 @@ class VirtualKB:
         return Retriever(index, self.prepared, self.memory, self._encoder, lambda text: self.linker.link(text))
 
     def _linked(self, text: str) -> Question:
-        """A question in plain words, with the names that it mentions for its topics.
+        """A question in plain words, with the names that it mentions for its topics, see `followed`.
 
         There are none if it is English, has no word with a capital that the text lacks, and enough words to find sentences by.
         """
@@ -308,7 +308,9 @@ class VirtualKB:
         if not found and not (is_question(text) and self._is_of_text(text)):
             hint = near_spellings(text, self.vocab) or '. Questions are read in English'
             raise InputError(f'the question mentions no name that the text has: {shown(text)}{hint}')
-        return Question('ask', text, tuple((n.start, n.end) for n in found), tuple(n.entities[0] for n in found))
+        topics, others = followed(found)
+        spans, entities = tuple((named.start, named.end) for named in topics), tuple(named.entities[0] for named in topics)
+        return Question('ask', text, spans, entities, left_out=tuple(text[named.start : named.end] for named in others))
 
     def _is_of_text(self, text: str) -> bool:
         assert self._index is not None  # `index_text` writes it

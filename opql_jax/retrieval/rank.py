@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.relations import Relations
@@ -174,10 +175,12 @@ class Ranker:
         return view.with_relations(found.only(np.sort(best(logits, _WAYS))))
 
     def _rank(self, view: View, k: int) -> Iterator[Ranked]:
-        """The k best passages for the question of a view."""
+        """The k best passages for the question of a view, by the chains that are followed within the time limit, if there is one."""
         first, scores, steps = view.probabilities, view.probabilities.copy(), []
         chains, logs = view.roots[:, None], self._begin * np.log(first[view.roots] + 1e-300)
         for _ in range(self.max_passages - 1):
+            if time_limit.passed():
+                break
             found = self.candidates(view, chains, logs)
             if not len(found.link):
                 break

@@ -55,6 +55,7 @@ class Question:
         vector: [d] of the encoder that made the vectors of the index, of any length.
         relations: [names, d_r] what it asks about each of its names, of unit length; none if that is not known.
         joined: pairs of names that 'and' or 'or' joins, as the ids of either.
+        left_out: further names, for which nothing is ranked, as they are too many.
     """
 
     text: str
@@ -62,6 +63,7 @@ class Question:
     vector: np.ndarray
     relations: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), np.float32))
     joined: Sequence[tuple[Sequence[int], Sequence[int]]] = ()
+    left_out: Sequence[str] = ()
 
 
 class Links(NamedTuple):

@@ -205,7 +205,7 @@ def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them
         ('/entity?name=Ingrid Solberg&page=-1', 'page: expected a number'),
         ('/document?id=none', "no document has the id 'none'"),
         ('/?q=Ingrid Solberg . . directed', 'column'),
-        ('/?q=' + 'x' * 3000, 'ask in 2,000 at most'),
+        ('/?q=' + 'x' * 3000, 'ask it in at most 2,000'),
         ('/api/ask?q=', 'q: missing'),
         ('/api/ask?q=Ingrid Solberg . directed&top=0', 'top: expected a number from 1 to 100'),
     ],

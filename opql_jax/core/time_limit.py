@@ -1,0 +1,76 @@
+"""A time limit for the work of one question, which ends it between two of its steps with what was found so far."""
+
+import contextlib
+import contextvars
+import threading
+import time
+from collections.abc import Iterator
+
+from opql_jax.core.errors import InputError
+
+# Seconds that servers take for an answer. A command and a program take as long as it takes.
+SERVED = 10.0
+
+
+class TimeLimit:
+    """When the work of a question has to end.
+
+    Attributes:
+        seconds: that it may take.
+        is_cut: whether some of the work was left out.
+    """
+
+    def __init__(self, seconds: float, stopped: threading.Event | None = None):
+        self.seconds, self.is_cut = seconds, False
+        self._end, self._stopped = time.monotonic() + seconds, stopped
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._end or (self._stopped is not None and self._stopped.is_set())
+
+
+_CURRENT: contextvars.ContextVar[TimeLimit | None] = contextvars.ContextVar('limit', default=None)
+
+
+@contextlib.contextmanager
+def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[TimeLimit]:
+    """Limits the work that this thread does within it.
+
+    Args:
+        seconds: the limit, from now.
+        stopped: set by another thread once nobody waits for the answer any more, which ends the work, too.
+    """
+    limit = TimeLimit(seconds, stopped)
+    token = _CURRENT.set(limit)
+    try:
+        yield limit
+    finally:
+        _CURRENT.reset(token)
+
+
+def is_limited() -> bool:
+    """Whether the work of this thread has a limit."""
+    return _CURRENT.get() is not None
+
+
+def passed() -> bool:
+    """Whether the work has to end. Whoever asks leaves out what is left to do, if so."""
+    limit = _CURRENT.get()
+    if limit is None or not limit.is_over:
+        return False
+    limit.is_cut = True
+    return True
+
+
+def is_cut() -> bool:
+    """Whether some of the work of this thread was left out."""
+    limit = _CURRENT.get()
+    return limit is not None and limit.is_cut
+
+
+def check() -> None:
+    """Raises InputError if the work has to end: for work of which a part is no answer."""
+    if passed():
+        limit = _CURRENT.get()
+        assert limit is not None
+        raise InputError(f'this takes longer than {limit.seconds:g} seconds: ask it in parts')
