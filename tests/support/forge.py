@@ -74,7 +74,7 @@ def _of_array(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             yield dtype, np.zeros(array.shape, dtype) if dtype == 'V7' else array.astype(dtype)
     yield 'big-endian', array.astype(array.dtype.newbyteorder('>'))
     yield 'more dimensions', array[None]
-    yield 'no dimension', array.reshape(-1)[0]
+    yield 'no dimension', np.array(array.flat[0])
     yield 'empty', array[:0]
     yield 'one row less', array[:-1]
     yield 'one row more', np.concatenate([array, array[-1:]])
