@@ -26,8 +26,8 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 
-# Bytes that a reader of a folder of some hundred kilobytes may take.
-HEADROOM = 1 << 30
+# Bytes of addresses that a reader of a folder of some hundred kilobytes may take; threads reserve many that they do not use.
+HEADROOM = 3 << 30
 _LONG = 'x' * 1_000_000
 _DEEP: list = []
 for _ in range(500):
@@ -325,10 +325,15 @@ def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> 
     return text or f'ended by {signal.Signals(-code).name if code < 0 else code}'
 
 
-def limit_memory(headroom: int = HEADROOM) -> None:
+@contextlib.contextmanager
+def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
     """Lets this process take only so much more than it has by now."""
-    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, resource.RLIM_INFINITY))
+    pages, before = int(pathlib.Path('/proc/self/statm').read_text().split()[0]), resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def summary(found: dict[str, str]) -> collections.Counter:

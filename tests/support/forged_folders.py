@@ -234,11 +234,13 @@ def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
     judge = forge.outcome_in_fork if kind == 'scann' else None
     if not judge:
         read()  # which compiles
-    forge.limit_memory()
     found: dict[str, str] = {}
-    for file in sorted(path for path in folder.rglob('*') if path.is_file()):
-        name = file.relative_to(folder).as_posix()
-        if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
-            start = zlib.crc32(name.encode()) % every
-            found |= forge.survey(folder, file, read, forgeries=_forgeries(file), judge=judge, every=every, start=start)
+    with forge.limited_memory():
+        for file in sorted(path for path in folder.rglob('*') if path.is_file()):
+            name = file.relative_to(folder).as_posix()
+            if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
+                start = zlib.crc32(name.encode()) % every
+                found |= forge.survey(
+                    folder, file, read, forgeries=_forgeries(file), judge=judge, every=every, start=start
+                )
     return found
