@@ -256,8 +256,29 @@ def _open(directory, manifest, memory, table):
     folder = directory / manifest.folder
     schema = ArraySchema('int64', (manifest.num_entries,), ids=(memory.manifest.next_entry,))
     ids = read_array(folder / 'ids.npy', schema, {}, FORMAT.advice)
-    searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
+    _check_arrays(folder, manifest)
+    try:
+        searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
+    except Exception as error:  # of any type, from C++
+        raise ManifestError(
+            f'{folder}: ScaNN cannot read it ({" ".join(str(error).split())[:200]}); {FORMAT.advice}'
+        ) from error
     return ScannIndex(memory, table, searcher, ids, manifest)
+
+
+def _check_arrays(folder: pathlib.Path, manifest: IndexManifest) -> None:
+    """Raises ManifestError unless the arrays that ScaNN indexes without a look are what it wrote."""
+    count = manifest.num_entries
+    bounds = {
+        # Codes of 4 bits, and for each entry two partitions, of which the second may be none.
+        'hashed_dataset.npy': (ArraySchema('uint8', (count, None)), 0, 1 << 4),
+        'hashed_dataset_soar.npy': (ArraySchema('uint8', (count, None)), 0, 1 << 4),
+        'datapoint_to_token.npy': (ArraySchema('int32', (2 * count,)), -1, manifest.num_leaves),
+    }
+    for name, (schema, least, below) in bounds.items():
+        array = read_array(folder / name, schema, {}, FORMAT.advice, mmap_mode='r')
+        if array.min(initial=0) < least or array.max(initial=0) >= below:
+            raise ManifestError(f'{folder / name}: has numbers that are not {least} to {below - 1}; {FORMAT.advice}')
 
 
 def scann_interface():
