@@ -23,7 +23,7 @@ _BLOCK_ROWS = 1 << 10  # which a cache holds
 # numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a time (SystemError).
 _HEADER_LOCK = threading.Lock()
 
-# The most that files may hold, as a multiple of their length, beside what is little anyway. Tables decode to 2 to 30 times their
+# The most that files may hold, as a multiple of their length, beside what is little anyway. Tables decode to at most 16 times their
 # length, and the parameters of a checkpoint to about as much as they take on disk.
 _EXPANSION, _SLACK = 64, 1 << 26
 

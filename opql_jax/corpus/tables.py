@@ -271,11 +271,18 @@ def _has_null(array: pa.Array) -> bool:
     return isinstance(array, pa.StructArray) and any(map(_has_null, array.flatten()))
 
 
-def check_ids(path: str | os.PathLike, name: str, ids: np.ndarray, below: int, least: int = 0, advice: str = PREPARED.advice):
-    """Raises InputError naming the first of some ids that is none of `least` .. `below - 1`."""
+def check_ids(
+    path: str | os.PathLike,
+    name: str,
+    ids: np.ndarray,
+    below: int | np.ndarray,
+    least: int = 0,
+    advice: str = PREPARED.advice,
+) -> None:
+    """Raises InputError naming the first of some ids that is none of `least` .. `below - 1`, where `below` may be [n], too."""
     bad = np.flatnonzero((ids < least) | (ids >= below))
     if len(bad):
-        raise InputError(f'{path}: row {bad[0]}: {name} {ids[bad[0]]} of {below}; {advice}')
+        raise InputError(f'{path}: row {bad[0]}: {name} {ids[bad[0]]} of {np.broadcast_to(below, ids.shape)[bad[0]]}; {advice}')
 
 
 def mention_array(mentions: Sequence[Sequence[tuple[int, int, int]]]) -> pa.ListArray:

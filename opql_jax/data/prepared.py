@@ -158,7 +158,9 @@ class Prepared:
         mentions, sentences = (self.passages[name].combine_chunks() for name in ('mentions', 'sentence_starts'))
         mention_counts, sentence_counts = (pc.list_value_length(lists).to_numpy() for lists in (mentions, sentences))
         start, starts = mentions.flatten().field('start').to_numpy(), sentences.flatten().to_numpy()
-        passage = self.pairs['passage']
+        passage, file = self.pairs['passage'], self.directory / 'pairs.parquet'
+        for name in ('topic_mention', 'target_mention'):
+            tables.check_ids(file, name, self.pairs[name], mention_counts[passage])
         first = (np.cumsum(mention_counts) - mention_counts)[passage]
         topic, target = (
             sentence_numbers(starts, sentence_counts, passage, start[first + self.pairs[name]])

@@ -231,12 +231,12 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
 
 def _open(directory, manifest, memory, table):
     if not memory.descends_from(manifest.memory):
-        raise InputError(
+        raise ManifestError(
             f'{directory} is an index of the memory {manifest.memory}, not of {memory.hash()} in {memory.directory} nor of '
             'a state before: open it with its memory, or build an index of this one'
         )
     if table_hash(table, manifest.num_entities) != manifest.entity_table:
-        raise InputError(
+        raise ManifestError(
             f'{directory} was built with the entity table {manifest.entity_table}, the table in use is another: use that '
             'one, or build the index again'
         )
@@ -256,8 +256,32 @@ def _open(directory, manifest, memory, table):
     folder = directory / manifest.folder
     schema = ArraySchema('int64', (manifest.num_entries,), ids=(memory.manifest.next_entry,))
     ids = read_array(folder / 'ids.npy', schema, {}, FORMAT.advice)
-    searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
+    if len(np.unique(ids)) < len(ids):
+        raise ManifestError(f'{folder / "ids.npy"}: has an id twice; {FORMAT.advice}')
+    _check_arrays(folder, manifest)
+    try:
+        searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
+    except Exception as error:  # of any type, from C++
+        raise ManifestError(
+            f'{folder}: ScaNN cannot read it ({" ".join(str(error).split())[:200]}); {FORMAT.advice}'
+        ) from error
     return ScannIndex(memory, table, searcher, ids, manifest)
+
+
+def _check_arrays(folder: pathlib.Path, manifest: IndexManifest) -> None:
+    """Raises ManifestError unless the arrays that ScaNN indexes without a look are what it wrote."""
+    codes = ArraySchema('uint8', (manifest.num_entries, None))
+    tokens = ArraySchema('int32', (2 * manifest.num_entries,))
+    # Codes have 4 bits. An entry is in a partition, and in a second one or none.
+    for name, schema, part, least, below in (
+        ('hashed_dataset.npy', codes, slice(None), 0, 1 << 4),
+        ('hashed_dataset_soar.npy', codes, slice(None), 0, 1 << 4),
+        ('datapoint_to_token.npy', tokens, slice(0, None, 2), 0, manifest.num_leaves),
+        ('datapoint_to_token.npy', tokens, slice(1, None, 2), -1, manifest.num_leaves),
+    ):
+        numbers = read_array(folder / name, schema, {}, FORMAT.advice, mmap_mode='r')[part]
+        if numbers.min(initial=0) < least or numbers.max(initial=0) >= below:
+            raise ManifestError(f'{folder / name}: has numbers that are not {least} to {below - 1}; {FORMAT.advice}')
 
 
 def scann_interface():
@@ -346,5 +370,5 @@ def check_files(directory, manifest: IndexManifest) -> None:
         raise ManifestError(f'{directory / min(present - expected)}: not listed in {MANIFEST}: remove it; {FORMAT.advice}')
     manifest_lib.check_files(directory, manifest, FORMAT)
     manifest_lib.verify_files(directory, manifest, FORMAT)
-    if expected and (directory / folder / ASSETS).read_text(encoding='utf-8') != _ASSETS:
+    if expected and (directory / folder / ASSETS).read_bytes() != _ASSETS.encode():
         raise ManifestError(f'{directory / folder / ASSETS}: not the list of files that ScaNN writes; {FORMAT.advice}')

@@ -45,16 +45,20 @@ class Checkpoints:
             enable_async_checkpointing=False,
             todelete_subdir=None if read_only else _REMOVED,  # not in a bucket, where nothing can be moved
         )
-        self._manager = ocp.CheckpointManager(
-            self.directory,
-            options=options,
-            item_names=('params', 'opt_state', 'meta'),
-            item_handlers={
-                'params': ocp.StandardCheckpointHandler(),
-                'opt_state': ocp.StandardCheckpointHandler(),
-                'meta': ocp.JsonCheckpointHandler(),
-            },
-        )
+        handlers = {
+            'params': ocp.StandardCheckpointHandler(),
+            'opt_state': ocp.StandardCheckpointHandler(),
+            'meta': ocp.JsonCheckpointHandler(),
+        }
+        try:
+            self._manager = ocp.CheckpointManager(
+                self.directory, options=options, item_names=tuple(handlers), item_handlers=handlers
+            )
+        except (ValueError, TypeError) as error:  # of metadata that are no such
+            raise CheckpointError(
+                f"{self.directory} cannot be read ({str(error).splitlines()[0][:200]}): a step's metadata are damaged, or were written"
+                ' by another version. Copy the folder again from where it was trained.'
+            ) from error
         if not read_only:
             self._remove_moved()  # by a run that was killed
 
@@ -177,6 +181,8 @@ class Checkpoints:
         if saved is None:
             raise self._unreadable(step, ValueError('no parameters in it'))
         tree = getattr(saved, 'tree', saved)
+        if not all(hasattr(leaf, 'shape') and hasattr(leaf, 'dtype') for leaf in jax.tree.leaves(tree)):
+            raise self._unreadable(step, ValueError('its metadata are not those of arrays'))
         # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its place.
         if paths := sorted('.'.join(name) for name in traverse_util.flatten_dict(tree) if '/' in ''.join(name)):
             raise self._unreadable(step, ValueError(f'the parameter {paths[0]!r} is a path'))

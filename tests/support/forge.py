@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import traceback
@@ -26,8 +27,8 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 
-# Bytes that a reader of a folder of some hundred kilobytes may take.
-HEADROOM = 1 << 30
+# Bytes of addresses that a reader of a folder of some hundred kilobytes may take; threads reserve many that they do not use.
+HEADROOM = 3 << 30
 _LONG = 'x' * 1_000_000
 _DEEP: list = []
 for _ in range(500):
@@ -43,7 +44,7 @@ def of_array(content: bytes) -> Iterator[Forgery]:
         out = io.BytesIO()
         np.save(out, forged, allow_pickle=False)
         yield name, out.getvalue()
-    start = content.index(b"'shape': (") + len(b"'shape': (")
+    start = re.search(rb'.shape. ?: ?\(', content).end()  # type: ignore[union-attr]  # any array's file has it
     end = content.index(b')', start)
     for name, shape in (('huge shape', b'4611686018427387904,'), ('negative shape', b'-1,'), ('terabyte', b'1099511627776,')):
         head = content[:start] + shape + content[end:]
@@ -74,7 +75,7 @@ def _of_array(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             yield dtype, np.zeros(array.shape, dtype) if dtype == 'V7' else array.astype(dtype)
     yield 'big-endian', array.astype(array.dtype.newbyteorder('>'))
     yield 'more dimensions', array[None]
-    yield 'no dimension', array.reshape(-1)[0]
+    yield 'no dimension', np.array(array.flat[0])
     yield 'empty', array[:0]
     yield 'one row less', array[:-1]
     yield 'one row more', np.concatenate([array, array[-1:]])
@@ -325,10 +326,15 @@ def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> 
     return text or f'ended by {signal.Signals(-code).name if code < 0 else code}'
 
 
-def limit_memory(headroom: int = HEADROOM) -> None:
+@contextlib.contextmanager
+def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
     """Lets this process take only so much more than it has by now."""
-    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, resource.RLIM_INFINITY))
+    pages, before = int(pathlib.Path('/proc/self/statm').read_text().split()[0]), resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def summary(found: dict[str, str]) -> collections.Counter:

@@ -120,11 +120,12 @@ def encoder(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     def read():
         opened = TextEncoder(*released.read(folder))
         kinds = released.read_kinds(folder)
-        relations = opened.encode_pairs(['Emma met York.'], [(0, 4)], [(9, 13)])
-        assert np.isfinite(relations).all()
+        tokens = opened.tokenizer.encode('Emma met York.', add_special_tokens=False).ids
+        states = tiny_text_encoder.hidden(opened, tokens)
+        assert np.isfinite(states).all()
         found = kinds and kinds.log_probabilities(np.ones((1, size), np.float32))
         assert found is None or np.isfinite(found).all()
-        return relations.tolist(), None if found is None else found.tolist()
+        return states.tolist(), None if found is None else found.tolist()
 
     return folder, read
 
@@ -234,11 +235,11 @@ def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
     judge = forge.outcome_in_fork if kind == 'scann' else None
     if not judge:
         read()  # which compiles
-    forge.limit_memory()
     found: dict[str, str] = {}
-    for file in sorted(path for path in folder.rglob('*') if path.is_file()):
-        name = file.relative_to(folder).as_posix()
-        if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
-            start = zlib.crc32(name.encode()) % every
-            found |= forge.survey(folder, file, read, forgeries=_forgeries(file), judge=judge, every=every, start=start)
+    with forge.limited_memory():
+        for file in sorted(path for path in folder.rglob('*') if path.is_file()):
+            name = file.relative_to(folder).as_posix()
+            if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
+                start = zlib.crc32(name.encode()) % every
+                found |= forge.survey(folder, file, read, forgeries=_forgeries(file), judge=judge, every=every, start=start)
     return found
