@@ -52,7 +52,9 @@ def test_our_own_pages_and_programs_ask_as_they_did(client):
 
 
 def test_a_link_elsewhere_leads_to_the_first_page_and_asks_nothing(client):
-    follow = lambda path, method='GET': client.request(method, path, headers={'Sec-Fetch-Site': 'cross-site'} | NAVIGATION).status_code
+    follow = lambda path, method='GET': (
+        client.request(method, path, headers={'Sec-Fetch-Site': 'cross-site'} | NAVIGATION).status_code
+    )
     assert follow('/') == follow('/?token=x') == 200
     assert {follow(path) for path in ('/?q=x', '/map', '/entity?name=x', '/api/ask?q=x')} == {follow('/', 'POST')} == {403}
 

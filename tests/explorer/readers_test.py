@@ -61,4 +61,9 @@ def test_fifty_clients_read_one_version_or_the_other_while_documents_come_and_go
             thread.join()
     assert wrong == []
     seen = set.union(*counts)  # either version, over each address
-    assert {(place, is_after) for place in range(len(PATHS)) for is_after in (False, True) if before[place] != after[place] or not is_after} <= seen
+    assert {
+        (place, is_after)
+        for place in range(len(PATHS))
+        for is_after in (False, True)
+        if before[place] != after[place] or not is_after
+    } <= seen

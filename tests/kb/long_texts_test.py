@@ -16,8 +16,50 @@ from opql_jax.kb.query_language import MAX_LENGTH, is_query, parse
 
 pytest.importorskip('lark')
 
-PIECES = [' ', '  ', 'a', 'A', '1', '.', ' . ', ' .', '"', '\\', '\\"', "'s ", '(', ')', '[', '^', ' & ', '- ', '\n', '’', '_', 'é']
-WORDS = ['the ', 'The ', 'of ', 'which ', 'what ', 'who ', 'and ', 'top ', 'top 1 ', 'first ', 'or ', 'year ', 'it ', 'is ', 'in ', 'Ada ', 'Ada and ', 'how ']
+PIECES = [
+    ' ',
+    '  ',
+    'a',
+    'A',
+    '1',
+    '.',
+    ' . ',
+    ' .',
+    '"',
+    '\\',
+    '\\"',
+    "'s ",
+    '(',
+    ')',
+    '[',
+    '^',
+    ' & ',
+    '- ',
+    '\n',
+    '’',
+    '_',
+    'é',
+]
+WORDS = [
+    'the ',
+    'The ',
+    'of ',
+    'which ',
+    'what ',
+    'who ',
+    'and ',
+    'top ',
+    'top 1 ',
+    'first ',
+    'or ',
+    'year ',
+    'it ',
+    'is ',
+    'in ',
+    'Ada ',
+    'Ada and ',
+    'how ',
+]
 UNITS = [*PIECES, *WORDS, *map(''.join, itertools.permutations([' ', 'A', '"', '\\', "'s ", 'the ', 'which '], 2))]
 VOCAB = EntityVocab.from_names(['Ada Lovelace', 'The Who', 'Is', 'A' * 50, 'The ' * 20 + 'Ada'])
 LINKER = QuestionLinker(VOCAB)
