@@ -27,7 +27,7 @@ from opql_jax.corpus.pronouns import pronouns
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.spans import POSSESSIVE, VALUES, Span
 
-_BRACKETS = re.compile(r'\s*\(([^()]*)\)\s*$')
+_BRACKETS = re.compile(r'(?<!\s)\s*\(([^()]*)\)\s*$')  # from the first of many spaces only, so that none is searched twice
 _ARTICLE = re.compile(r'^(?:the|a|an) (?=.)')
 NOT_WORDS = re.compile(r"[^\w&+/%$£€#']+")
 # Letters that Unicode does not take apart into a letter and an accent, and the two apostrophes.

@@ -84,8 +84,9 @@ def written_as_names(question: str) -> list[tuple[int, int]]:
 def near_spellings(question: str, vocab: EntityVocab) -> str:
     """The end of a message that a question names nothing of a vocabulary: what is spelt like its first names, '' if nothing is."""
     spans = written_as_names(question)
-    joined_by_words = [match[0] for start, _ in spans if (match := _JOINED.match(question, start))]
-    return vocab.did_you_mean([*joined_by_words[:_NEAR], *(question[start:end] for start, end in spans[:_NEAR])])
+    joined_by_words = (match[0] for start, _ in spans if (match := _JOINED.match(question, start)))
+    near = [*itertools.islice(joined_by_words, _NEAR), *(question[start:end] for start, end in spans[:_NEAR])]
+    return vocab.did_you_mean(near)
 
 
 class QuestionLinker:
@@ -111,7 +112,10 @@ class QuestionLinker:
             words = spelling.split()
             if kind == 'person' and len(words) > 1 and self._entities.get(words[-1], {}).get(entity) is None:
                 self._add(words[-1], entity, _SURNAME)
-        self._longest = max((spelling.count(' ') + 1 for spelling in self._entities), default=0)
+        self._longest: dict[str, int] = {}  # by first word, the most words of a spelling
+        for spelling in self._entities:
+            first = spelling.partition(' ')[0]
+            self._longest[first] = max(self._longest.get(first, 0), spelling.count(' ') + 1)
 
     def link(self, question: str) -> list[Named]:
         """The names in a question, by start, disjoint; the leftmost wins, and of those that start together the longest.
@@ -170,7 +174,9 @@ class QuestionLinker:
             places += [place] * len(piece)
         words = [match.span() for match in _TOKEN.finditer(folded)]
         for first, (start, _) in enumerate(words):
-            for _, end in reversed(words[first : first + self._longest]):
+            word = folded[slice(*words[first])]
+            longest = max(self._longest.get(word, 0), self._longest.get(POSSESSIVE.sub('', word), 0))
+            for _, end in reversed(words[first : first + longest]):
                 spelling = ' '.join(folded[start:end].split())
                 base = POSSESSIVE.sub('', spelling)
                 for text in dict.fromkeys((spelling, base)):

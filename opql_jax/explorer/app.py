@@ -82,7 +82,7 @@ class Explorer:
             '/undo': self.undo,
         }
         return [
-            *(Route(path, _in_thread(page), methods=['GET']) for path, page in pages.items()),
+            *(Route(path, in_thread(page), methods=['GET']) for path, page in pages.items()),
             *(Route(path, form, methods=['POST']) for path, form in forms.items() if self._changes),
             Mount('/static', StaticFiles(directory=STATIC)),
         ]
@@ -100,7 +100,7 @@ class Explorer:
             said = str(error) if self._local else str(error).replace(os.fspath(self._folder), self._title)
             raise HTTPException(503, said) from error
 
-    # ---- Pages: each runs in a thread, see `_in_thread` ----
+    # ---- Pages: each runs in a thread, see `in_thread` ----
 
     def ask(self, request: Request) -> Response:
         kb, text = self._kb(), request.query_params.get('q', '').strip()
@@ -301,7 +301,7 @@ def serve(folder: str | os.PathLike, host: str, port: int, token: str | None, wr
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+def in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
     """A page that is made in a thread, in `time_limit.SERVED` seconds, and not any longer once its client is gone."""
 
     async def answer(request: Request) -> Response:

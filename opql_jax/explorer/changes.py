@@ -197,9 +197,7 @@ class Changes:
         try:
             fields = {
                 name: values[0]
-                for name, values in parse_qs(
-                    body.decode(), strict_parsing=True, errors='strict', max_num_fields=10
-                ).items()
+                for name, values in parse_qs(body.decode(), strict_parsing=True, errors='strict', max_num_fields=10).items()
             }
         except UnicodeError:
             raise InputError('the form has bytes that are no text in UTF-8, such as half of a surrogate pair') from None

@@ -78,7 +78,9 @@ class Guard:
         if self._hosts is not None and host.lower() not in self._hosts:
             return PlainTextResponse('this server is not called that', 421)
         if _is_of_another_page(request):
-            return PlainTextResponse('this was sent by a page of another site: open the first page of this one and ask there', 403)
+            return PlainTextResponse(
+                'this was sent by a page of another site: open the first page of this one and ask there', 403
+            )
         if len(request.scope['raw_path']) + len(request.scope['query_string']) > _LONGEST_PATH:
             return PlainTextResponse('the address is too long', 414)
         try:
@@ -125,7 +127,10 @@ def _is_of_another_page(request: Request) -> bool:
         return True
     if headers.get('sec-fetch-site', 'none') in ('same-origin', 'none'):
         return False
-    is_link = request.method == 'GET' and (headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')) == ('navigate', 'document')
+    is_link = request.method == 'GET' and (headers.get('sec-fetch-mode'), headers.get('sec-fetch-dest')) == (
+        'navigate',
+        'document',
+    )
     return not (is_link and request.url.path == '/' and request.query_params.keys() <= {'token'})
 
 

@@ -63,8 +63,11 @@ _SHOWN = 60
 
 
 def is_query(text: str) -> bool:
-    """Whether a text is a query rather than a question: it has a full stop between spaces, outside of quotation marks, and goes on."""
-    return bool(_QUERY.search(_STRING.sub(lambda string: '""' if string[1] else string[0], text)))
+    """Whether a text is a query rather than a question: it has a full stop between spaces, outside of quotation marks, and goes on.
+
+    One that is too long for either is none.
+    """
+    return len(text) <= MAX_LENGTH and bool(_QUERY.search(_STRING.sub(lambda string: '""' if string[1] else string[0], text)))
 
 
 def parse(text: str) -> tree.Query:

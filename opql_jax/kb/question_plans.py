@@ -4,6 +4,7 @@ A phrase that holds the topic may stand for an entity that is to be found first:
 [Ada Lovelace]' and then 'where did [it] die'. Which of the plans is right is for the memory to tell.
 """
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from opql_jax.retrieval.words import words_of
 # Where a phrase may begin, and words at which it may end.
 _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}[a-z-]+)\b")
-_WORD_END = re.compile(r"[\w'’.-]*\w")
+_WORD, _AFTER_WORD = re.compile(r"[\w'’.-]+"), "'’.-"
 _QUESTION_WORDS = re.compile(
     r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had|can|will|would)\b',
     re.IGNORECASE,
@@ -82,7 +83,8 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
             found.append((start, place))
             place += 1
     begins = [match.span() for match in _BEGIN.finditer(text, 0, start)][-3:]
-    ends = [end] + [match.end() for match in _WORD_END.finditer(text, end)][:_MOST_ENDS]
+    words = ((match.start(), match[0].rstrip(_AFTER_WORD)) for match in _WORD.finditer(text, end))
+    ends = [end, *itertools.islice((start + len(word) for start, word in words if word), _MOST_ENDS)]
     for begin, after_article in reversed(begins):
         inside = text[begin:start]
         if _QUESTION_WORDS.search(inside) and not re.search(_RELATIVE, inside):
@@ -161,10 +163,10 @@ _WANTED = tuple(
 
 _YES_OR_NO = re.compile(r'\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b', re.IGNORECASE)
 _COMPARISON = re.compile(
-    r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher|taller|longer|shorter|newer|same|both)\b'
-    r'.*\b(?:or|and)\b',
+    r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher|taller|longer|shorter|newer|same|both)\b',
     re.IGNORECASE,
 )
+_OR_AND = re.compile(r'\b(?:or|and)\b', re.IGNORECASE)
 
 
 def is_question(text: str) -> bool:
@@ -176,6 +178,6 @@ def out_of_reach(text: str) -> str | None:
     """Why no entity that is followed to can answer a question, if so."""
     if _YES_OR_NO.match(text):
         return 'this asks for yes or no: what follows is what the text says about its names'
-    if _COMPARISON.search(text):
+    if any((word := _COMPARISON.search(line)) and _OR_AND.search(line, word.end()) for line in text.split('\n')):
         return 'this compares: what follows is what the text says about each of its names'
     return None

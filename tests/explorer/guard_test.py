@@ -1,0 +1,98 @@
+"""Requests that a browser sends for another page, of text that is none, or too many are refused; nobody is sent elsewhere."""
+
+import asyncio
+import itertools
+import urllib.parse
+
+import pytest
+
+pytest.importorskip('starlette', reason='the extra app is not installed')
+httpx = pytest.importorskip('httpx', reason='httpx is not installed')
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from opql_jax.explorer import guard
+
+
+async def said(request):
+    return PlainTextResponse('said')
+
+
+APP = Starlette(routes=[Route('/{path:path}', said, methods=['GET', 'POST'])])
+BASES = ['http://localhost:8000', 'http://127.0.0.1:8000', 'http://kb.example']
+NAVIGATION = {'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document'}
+IMAGE = {'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'image'}
+
+
+@pytest.fixture(params=BASES)
+def client(request):
+    hosts = {*guard.LOOPBACK, 'kb.example'}
+    return TestClient(guard.Guard(APP, hosts), base_url=request.param, follow_redirects=False)
+
+
+@pytest.mark.parametrize('method', ['GET', 'POST'])
+@pytest.mark.parametrize('path', ['/', '/?q=x', '/api/ask?q=x', '/add'])
+def test_what_a_page_elsewhere_sends_is_refused_on_every_address(client, method, path):
+    foreign = [{'Origin': origin} for origin in ('http://evil.example', 'null', 'http://localhost:3000', 'http://[', '')]
+    foreign += [{'Sec-Fetch-Site': site} | mode for site in ('cross-site', 'same-site', 'odd') for mode in (IMAGE, {})]
+    # A form of a page elsewhere is a navigation, too, and so is what a frame shows.
+    foreign += [{'Sec-Fetch-Site': 'cross-site'} | NAVIGATION | {'Sec-Fetch-Dest': 'iframe'}]
+    for headers in foreign:
+        refused = client.request(method, path, headers=headers)
+        assert refused.status_code == 403 and 'a page of another site' in refused.text
+
+
+def test_our_own_pages_and_programs_ask_as_they_did(client):
+    host = client.base_url.netloc.decode()
+    for headers in ({}, {'Origin': f'http://{host}'}, {'Sec-Fetch-Site': 'none'}, {'Sec-Fetch-Site': 'same-origin'} | IMAGE):
+        for method, path in itertools.product(['GET', 'POST'], ['/', '/api/ask?q=x']):
+            assert client.request(method, path, headers=headers).text == 'said'
+
+
+def test_a_link_elsewhere_leads_to_the_first_page_and_asks_nothing(client):
+    follow = lambda path, method='GET': (
+        client.request(method, path, headers={'Sec-Fetch-Site': 'cross-site'} | NAVIGATION).status_code
+    )
+    assert follow('/') == follow('/?token=x') == 200
+    assert {follow(path) for path in ('/?q=x', '/map', '/entity?name=x', '/api/ask?q=x')} == {follow('/', 'POST')} == {403}
+
+
+def test_the_right_token_leads_to_no_other_host():
+    made = TestClient(guard.Guard(APP, {'kb.example'}, 'right'), base_url='http://kb.example', follow_redirects=False)
+    parts = ['/', '\\', '%2f', '%5c', 'evil.example', '.', '@']
+    for path in map(''.join, itertools.product(['/'], parts, parts, ['', 'evil.example/'])):
+        let_in = made.get(f'http://kb.example{path}?token=right')
+        place = urllib.parse.urljoin('http://kb.example/', let_in.headers['location'].replace('\\', '/'))
+        assert let_in.status_code == 303 and urllib.parse.urlsplit(place).netloc == 'kb.example'
+    assert made.get('http://kb.example//evil.example/?token=wrong').status_code == 401
+
+
+@pytest.mark.parametrize('query', ['q=%ED%A0%80', 'q=%ff', '%C3=1', 'q=a&x=%80'])
+def test_an_address_that_is_no_text_is_refused(client, query):
+    refused = client.get(f'/?{query}')
+    assert refused.status_code == 400 and 'no text in UTF-8' in refused.text
+    assert client.get('/?q=%EF%BF%BD%F0%9F%98%80').text == 'said'
+
+
+def test_so_many_are_answered_at_a_time_and_the_others_are_told():
+    waiting, goes_on = [], asyncio.Event()
+
+    async def slow(scope, receive, send):
+        waiting.append(scope)
+        await goes_on.wait()
+        await PlainTextResponse('said')(scope, receive, send)
+
+    async def ask():
+        transport = httpx.ASGITransport(guard.Guard(slow))
+        async with httpx.AsyncClient(transport=transport, base_url='http://localhost', timeout=60) as client:
+            asked = [asyncio.create_task(client.get('/')) for _ in range(guard.REQUESTS)]
+            while len(waiting) < guard.REQUESTS:
+                await asyncio.sleep(0.01)
+            refused = await client.get('/')
+            assert refused.status_code == 503 and refused.headers['retry-after']
+            goes_on.set()
+            assert {(await one).text for one in asked} == {'said'} and (await client.get('/')).text == 'said'
+
+    asyncio.run(ask())

@@ -1,0 +1,178 @@
+"""The work of a question is bounded by its distinct names, its length and a time limit; what is left out is said."""
+
+import json
+
+import pytest
+
+import opql_jax
+from opql_jax.cli.display import answer_record, answer_text, print_documents
+from opql_jax.core import time_limit
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.question_linking import MOST_NAMES
+from opql_jax.corpus.questions import LONGEST, read_questions
+from opql_jax.kb.current import Current
+from opql_jax.kb.index_text import index_text
+from opql_jax.kb.query_language import is_query
+from opql_jax.kb.retrieve import retrieve_file
+from opql_jax.kb.train_questions import read_answered
+
+import films
+
+pytest.importorskip('lark', reason='lark is not installed')
+
+ONCE = 'Who starred in the films directed by Ingrid Solberg?'
+CUT = 'the time for an answer is over'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return opql_jax.open(folder)
+
+
+@pytest.fixture
+def encoded(kb, monkeypatch):
+    """The numbers of steps that are encoded for questions, in their order."""
+    counts, relations = [], kb.text_answerer.relations
+    monkeypatch.setattr(kb.text_answerer, 'relations', lambda steps: counts.append(len(steps)) or relations(steps))
+    return counts
+
+
+@pytest.fixture(scope='module')
+def many(kb):
+    """A question with more names than are followed, and those that are not."""
+    names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
+    assert len(names) == MOST_NAMES + 2
+    return f'Who directed {", ".join(names)}?', names[MOST_NAMES:]
+
+
+def test_a_name_that_is_repeated_is_as_much_work_as_once(kb, encoded):
+    kb.ask(ONCE)
+    for times in (2, 10, 40):
+        answer = kb.ask(ONCE.replace('Ingrid Solberg', ' '.join(['Ingrid Solberg'] * times)))
+        assert len(answer.traces) == 1 and len(answer)
+    assert max(encoded) <= 2 * encoded[0]
+
+
+def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, many):
+    text, others = many
+    question = kb.question(text)
+    assert len(question.topics) == MOST_NAMES and list(question.left_out) == others
+    note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
+    assert answer_record(kb, text, 3)['note'].startswith(note)
+    assert note in answer_text(kb, text, 3)[1]
+
+
+def test_documents_are_ranked_for_the_first_names_and_the_others_are_told(kb, many, tmp_path, capsys):
+    text, others = many
+    note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
+    found = kb.retrieve(text, 2)
+    assert len(found) == 2 and found.note == note and kb.retrieve(ONCE, 2).note == ''
+    print_documents(found, as_json=False)
+    assert note in capsys.readouterr().out
+    print_documents(found, as_json=True)
+    told = capsys.readouterr()
+    assert len(json.loads(told.out)) == 2 and note in told.err
+    (tmp_path / 'asked.jsonl').write_text(
+        json.dumps({'id': 1, 'question': text}) + '\n' + json.dumps({'id': 2, 'question': ONCE})
+    )
+    retrieve_file(kb, tmp_path / 'asked.jsonl', tmp_path / 'found.jsonl', 2)
+    first, second = map(json.loads, (tmp_path / 'found.jsonl').read_text().splitlines())
+    assert first['note'] == note and 'note' not in second
+
+
+def test_a_client_of_mcp_is_told_what_is_left_out(folder, many):
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    import anyio
+
+    from opql_jax.integrations.mcp_server import make_server
+
+    server = make_server(Current(folder), writable=False)
+    for tool in ('ask', 'retrieve'):
+        assert 'names are followed' in str(anyio.run(server.call_tool, tool, {'question': many[0]}))
+        assert "'note'" not in str(anyio.run(server.call_tool, tool, {'question': ONCE}))
+
+
+class After:
+    """A clock that says that nobody waits any more after it was looked at a number of times."""
+
+    def __init__(self, times):
+        self.left = times
+
+    def is_set(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_an_answer_that_ends_early_is_a_part_of_the_whole_and_says_so(kb):
+    whole = kb.ask(ONCE)
+    assert whole.bounds == []
+    found = []
+    for times in range(200):
+        with time_limit.limited(1000, After(times)):
+            answer = kb.ask(ONCE)
+        if not answer.is_cut:
+            break
+        assert CUT in '; '.join(answer.bounds)
+        found.append(len(answer))
+    assert (
+        not answer.is_cut and answer.names == whole.names and answer.weights.tolist() == pytest.approx(whole.weights.tolist())
+    )
+    assert found[0] == 0 and any(found) and found == sorted(found) and found[-1] <= len(whole)
+
+
+def test_documents_of_a_ranking_that_ends_early_are_said_to_be_so(kb):
+    with time_limit.limited(0):
+        early = kb.retrieve(ONCE, 3)
+    assert len(early) == 3 and CUT in early.note
+
+
+def test_a_query_that_takes_too_long_is_refused_as_a_part_of_a_set_is_another_one(kb):
+    query = 'Ingrid Solberg . directed . produced by - Anna Weiss'
+    with time_limit.limited(0), pytest.raises(InputError, match='longer than 0 seconds: ask it in parts'):
+        list(kb.query(query))
+    assert list(kb.query(query)) is not None  # nothing of the part was kept
+
+
+@pytest.mark.parametrize('bracket', ['(', '[', '"', '{'])
+@pytest.mark.parametrize('form', ['{}A', '{}A . b', 'A . {}b', 'Who directed {}A?'])
+def test_ten_thousand_brackets_are_refused_in_a_line(kb, bracket, form):
+    text = form.format(bracket * 10_000) + {'(': ')', '[': ']', '{': '}'}.get(bracket, bracket) * 10_000
+    with pytest.raises(InputError) as refused:
+        len(kb.query(text) if is_query(text) else kb.ask(text))
+    assert len(str(refused.value)) < 300
+    with pytest.raises(InputError):
+        kb.query(text)
+
+
+@pytest.mark.parametrize(
+    'text', ['x' * 10_000_000, '"' + '\\"' * 5_000_000, 'A . ' + ' ' * 10_000_000, '[' * 10_000_000, 'Ada ' * 2_500_000]
+)
+def test_a_question_of_ten_million_characters_is_refused(kb, text):
+    with pytest.raises(InputError, match='characters'):
+        kb.query(text) if is_query(text) else kb.ask(text)
+
+
+@pytest.mark.parametrize(
+    'read',
+    [
+        lambda kb, path: read_questions(path, kb.vocab),
+        lambda kb, path: read_answered(path),
+        lambda kb, path: retrieve_file(kb, path, path.with_name('out'), 1),
+    ],
+    ids=['questions', 'answered', 'retrieve'],
+)
+def test_a_line_of_ten_megabytes_in_a_question_file_is_refused_by_its_number(kb, tmp_path, read):
+    file = tmp_path / 'questions.jsonl'
+    good = {'id': 'a', 'question': ONCE, 'answers': ['Tomas Lind']}
+    long = good | {'id': 'b', 'question': 'Ingrid Solberg ' * (10_000_000 // 15)}
+    file.write_text(f'{json.dumps(good)}\n{json.dumps(long)}\n')
+    with pytest.raises(InputError) as refused:
+        read(kb, file)
+    assert str(refused.value).startswith(f'{file}:2: question has 9,999,990 characters: ask it in at most {LONGEST:,}')
