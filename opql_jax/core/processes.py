@@ -120,7 +120,9 @@ class LimitedProcess:
             self._process.join()
             code = self._process.exitcode
             self.__exit__()
-            reason = f'more than {math.ceil(seconds)} s of CPU time' if code == -signal.SIGXCPU else f'its process ended with {code}'
+            reason = (
+                f'more than {math.ceil(seconds)} s of CPU time' if code == -signal.SIGXCPU else f'its process ended with {code}'
+            )
             raise InputError(f'cannot be read within limits: {reason}') from error
         if raised:
             raise result
