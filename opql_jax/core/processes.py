@@ -1,4 +1,4 @@
-"""A map over many items in several processes, in order, with few items in memory at a time."""
+"""Functions in other processes: a map over many items, in order, and calls that are limited in memory and time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import collections
 import concurrent.futures.process
 import contextlib
 import itertools
+import math
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
 from typing import Any
 
 from opql_jax.core import preemption
@@ -67,6 +70,101 @@ def map_ordered(function: Callable, items: Iterable, processes: int | None = 1, 
         finally:
             for future in waiting:
                 future.cancel()
+
+
+class LimitedProcess:
+    """Calls functions in a process of its own, for parsers that an input can make use any amount of memory and time.
+
+    The process starts with the first call, and anew after one that it did not survive. Use it as a context manager.
+    """
+
+    def __init__(self, memory: int):
+        """Takes the bytes that the process may use beside those that Python itself takes."""
+        self._memory = memory
+        self._process: Any = None
+
+    def __enter__(self) -> LimitedProcess:
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._process is not None:
+            self._connection.close()
+            self._process.kill()  # it may be at work, on nothing that outlasts it
+            self._process.join()
+            self._process = None
+
+    def call(self, function: Callable, argument: Any, seconds: float) -> Any:
+        """`function(argument)`.
+
+        Args:
+            function: can be pickled, see `map_ordered`. Its process stays as it leaves it, for the next call.
+            argument: as a pickle much smaller than the memory.
+            seconds: of CPU time, rounded up to a whole one.
+
+        Raises:
+            InputError: `function` raised it, or took more memory or time than it may, or the process ended.
+        """
+        if self._process is None:
+            _start_tracker()
+            context = multiprocessing.get_context('spawn')
+            self._connection, other = context.Pipe()
+            process = context.Process(target=_serve, args=(other, self._memory), daemon=True)
+            with preemption.blocked(signal.SIGINT), _main_hidden():
+                process.start()
+            other.close()
+            self._process = process
+        try:
+            self._connection.send((function, argument, seconds))
+            raised, result = self._connection.recv()
+        except (EOFError, ConnectionError) as error:
+            self._process.join()
+            code = self._process.exitcode
+            self.__exit__()
+            reason = (
+                f'more than {math.ceil(seconds)} s of CPU time' if code == -signal.SIGXCPU else f'its process ended with {code}'
+            )
+            raise InputError(f'cannot be read within limits: {reason}') from error
+        if raised:
+            raise result
+        return result
+
+
+def _serve(connection: Connection, memory: int) -> None:
+    """Answers the calls of a `LimitedProcess`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    calls = 0
+    while True:
+        try:
+            function, argument, seconds = connection.recv()
+        except EOFError:
+            return
+        if not calls:  # what it imports for its work is there now
+            _limit(resource.RLIMIT_AS, _address_space() + memory)
+        calls += 1
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime) + math.ceil(seconds))
+        try:
+            connection.send((False, function(argument)))
+        except BrokenPipeError:
+            return
+        except MemoryError:
+            connection.send((True, InputError(f'cannot be read within limits: more than {memory >> 20:,} MiB of memory')))
+        except Exception as error:  # of any kind, for the caller
+            connection.send((True, error))
+
+
+def _limit(kind: int, most: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _address_space() -> int:
+    """The bytes of address space of this process, 0 where the system does not tell."""
+    try:
+        with open('/proc/self/statm') as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.rejected import convert_lines, convert_records
+from opql_jax.datasets.expansion import Expansion
 from opql_jax.datasets.wikipedia import dump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 # Rows of a Parquet file that are in memory at a time beside the documents made of them.
 BATCH_ROWS = 256
+# Bytes that a row counts for beside its text, see `Expansion`.
+_ROW_BYTES = 64
 # Pages that list what a name may mean are no articles.
 _SKIPPED = dump.SkipPatterns(titles='* (disambiguation)', templates=Wikipedia.skip_templates)
 
@@ -61,19 +64,36 @@ def _rows(path: pathlib.Path) -> Records:
     """The rows of a Parquet file, by their numbers from 1."""
     number = 0
     try:
-        with pq.ParquetFile(path) as file:
-            found = file.schema_arrow.names
-            if any(found.count(name) != 1 for name in ('id', 'text')):
-                raise InputError(
-                    f'{path}: expected the columns id, text and, where there are titles, title, found {", ".join(found) or "none"}'
-                )
-            columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
+        expansion = Expansion(path)
+        metadata = pq.read_metadata(path)
+        found = metadata.schema.to_arrow_schema().names
+        if any(found.count(name) != 1 for name in ('id', 'text')):
+            raise InputError(
+                f'{path}: expected the columns id, text and, where there are titles, title, found {", ".join(found) or "none"}'
+            )
+        columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
+        leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
+        _check_stated_size(path, metadata, columns)
+        # Of a text that many rows share a batch has one copy.
+        with pq.ParquetFile(path, read_dictionary=[name for name in columns if name in leaves]) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                 for i in range(len(batch)):
                     number += 1
-                    yield f'row {number}', _row(batch, i)
+                    row = _row(batch, i)
+                    values = row.values() if isinstance(row, dict) else ()
+                    expansion.add(_ROW_BYTES + sum(len(value) for value in values if isinstance(value, str)))
+                    yield f'row {number}', row
     except (pa.ArrowException, OSError) as error:
         raise InputError(f'{path}: cannot be read as Parquet after row {number} ({error})') from error
+
+
+def _check_stated_size(path: pathlib.Path, metadata: pq.FileMetaData, columns: list[str]) -> None:
+    """Raises InputError, before anything is read, if a file states that it holds too much."""
+    expansion = Expansion(path)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema.split('.')[0] in columns:
+                expansion.add(column.total_uncompressed_size)
 
 
 def _row(batch: pa.RecordBatch, i: int) -> object:

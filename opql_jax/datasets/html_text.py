@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import html.parser
+import html
+import re
+from collections.abc import Iterator
 
 _SOFT_HYPHEN = '\xad'
 _UNREAD = frozenset({'script', 'style', 'title'})  # the title is told apart
@@ -11,6 +13,17 @@ _BLOCKS = frozenset(
     ' nav ol p pre section summary table td th tr ul'.split()
 )
 
+# What markup begins with, and what ends it. No pattern looks at a character more often than a few times, whatever the page is like.
+_OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.IGNORECASE)
+_TAG_END = re.compile(r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>""")
+_ANY_END = re.compile('(?P<closed>)>')
+_ENDS = {'<!--': re.compile(r'--\s*+>'), '<![CDATA[': re.compile(r']\s*+]\s*+>'), '<': _TAG_END}
+_NAME = re.compile(r'[a-zA-Z][^\s/>]*+')
+# Elements without markup in them, and their ends.
+_RAW_ENDS = {tag: re.compile(rf'</\s*+{tag}\s*+>', re.IGNORECASE) for tag in ('script', 'style')}
+# A reference to a character by a number that is none of a character. Python reads no numbers of more than 4,300 digits.
+_LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
+
 
 def read_html(source: str) -> tuple[str | None, str]:
     """The title of a page and its text, a line for each paragraph, heading, item or cell.
@@ -18,30 +31,68 @@ def read_html(source: str) -> tuple[str | None, str]:
     The title is the first heading of level 1, which the text then lacks, or without one the page's `<title>`; None if it has neither.
     """
     page = _Page()
-    page.feed(source)
-    page.close()
+    for kind, content in _tokens(source):
+        {'start': page.start_tag, 'end': page.end_tag, 'text': page.add_text}[kind](content)
     page.end_block()
-    return page.heading or ' '.join(page.title.split()) or None, '\n'.join(page.blocks)
+    return page.heading or ' '.join(''.join(page.title).split()) or None, '\n'.join(page.blocks)
 
 
-class _Page(html.parser.HTMLParser):
+def unescaped(text: str) -> str:
+    """Replaces references such as `&amp;` and `&#38;` by their characters, and those to none by U+FFFD."""
+    return html.unescape(_LONG_REFERENCE.sub('\N{REPLACEMENT CHARACTER}', text))
+
+
+def _tokens(source: str) -> Iterator[tuple[str, str]]:
+    """The start and end tags of a page, by their names in lower case, and its text; what is left open is text. Takes linear time."""
+    at = text_from = 0
+    ended: set[re.Pattern] = set()  # what has no match any more
+    while opening := _OPENING.search(source, at):
+        start, at = opening.span()
+        end = _ENDS.get(opening[0].upper(), _ANY_END)
+        # The end of a tag is looked for behind values in quotes, which may hold any mark; where that finds none, at the first mark.
+        end = _ANY_END if end is _TAG_END and end in ended else end
+        closing = None if end in ended else (end.match if end is _TAG_END else end.search)(source, at)
+        if not closing:
+            ended.add(end)
+            at = start if end is _TAG_END else at
+            continue
+        yield 'text', unescaped(source[text_from:start])
+        text_from = closing.end()
+        name = _NAME.match(source, at) if opening[0] in ('<', '</') else None
+        at = text_from
+        if not name:
+            continue
+        tag = name[0].lower()
+        if opening[0] == '<':
+            yield 'start', tag
+        if opening[0] == '</' or closing['closed']:
+            yield 'end', tag
+        elif tag in _RAW_ENDS:
+            raw_end = _RAW_ENDS[tag].search(source, at)
+            if not raw_end:
+                return
+            at = text_from = raw_end.start()
+    yield 'text', unescaped(source[text_from:])
+
+
+class _Page:
     """Collects the blocks of a page.
 
     Attributes:
         blocks: their texts, none of which is empty.
         heading: the first heading of level 1, '' if there is none.
-        title: what stands in the first `<title>`.
+        title: the pieces of what stands in the first `<title>`.
     """
 
     def __init__(self):
-        super().__init__()
         self.blocks: list[str] = []
-        self.heading = self.title = ''
+        self.heading = ''
+        self.title: list[str] = []
         self._unread = ''  # the tag in which nothing is read
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
 
-    def handle_starttag(self, tag, attrs):
+    def start_tag(self, tag: str) -> None:
         if tag == 'br' and self._in_heading:
             self._pieces.append(' ')
         elif tag in _BLOCKS:
@@ -50,10 +101,10 @@ class _Page(html.parser.HTMLParser):
         self._in_drawing = self._in_drawing or tag == 'svg'
         self._unread = tag if tag in _UNREAD else self._unread
 
-    def handle_endtag(self, tag):
+    def end_tag(self, tag: str) -> None:
         if tag in _BLOCKS and not (tag == 'br' and self._in_heading):
             self.end_block()
-        if tag == 'title' and self.title.strip():
+        if tag == 'title' and self.title:
             self._has_title = True
         if tag == 'svg':
             self._in_drawing = False
@@ -62,10 +113,12 @@ class _Page(html.parser.HTMLParser):
         if tag == self._unread:
             self._unread = ''
 
-    def handle_data(self, data):
+    def add_text(self, data: str) -> None:
         data = data.replace(_SOFT_HYPHEN, '')
         if self._unread == 'title':
-            self.title += '' if self._has_title or self._in_drawing else data  # drawings in a page have titles, too
+            # Drawings in a page have titles, too.
+            if not (self._has_title or self._in_drawing) and (self.title or data.strip()):
+                self.title.append(data)
         elif not self._unread:
             self._pieces.append(data)
 

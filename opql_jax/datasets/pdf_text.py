@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import importlib.util
-import logging
 import pathlib
 import re
 import statistics
-from collections.abc import Iterator
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.processes import LimitedProcess
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.datasets.pdf_pages import read_pages
+
+# A file can make pypdf use any amount of memory and time: a stream holds a thousand times its bytes, and many pages may show it. Of files that
+# are as they should be, pages of text take 0.05 s each, a MiB of them less than a minute, and their memory is a tenth of this.
+MEMORY = 2 << 30
+SECONDS, SECONDS_PER_MIB = 20, 60
 
 # Of a page, the lines at its top and at its bottom that may be headers: those that are there on this many pages.
 _EDGE_LINES, _REPEATED_ON = 2, 3
@@ -20,6 +24,7 @@ _EDGE_LINES, _REPEATED_ON = 2, 3
 _SHORT, _LEAST_USUAL = 0.7, 40
 # A title is on one of the first pages, in a few lines.
 _TITLE_PAGES, _TITLE_LINES = 2, 4
+_LONGEST_TITLE = 1000
 _HYPHEN = '-\N{HYPHEN}\N{SOFT HYPHEN}'
 # Ligatures, and NUL, which stands for glyphs without a letter.
 _REPLACED = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ\0', ['ff', 'fi', 'fl', 'ffi', 'ffl', 'st', 'st', ' '])))
@@ -32,50 +37,33 @@ def check_installed() -> None:
         raise InputError("PDF files need pypdf: install the extra 'pdf', as in pip install -e '.[pdf]'")
 
 
-def read_pdf(path: pathlib.Path) -> tuple[str | None, str]:
+def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple[str | None, str]:
     """The title of a PDF file and its text, with a blank line between paragraphs.
 
     The title is that of the file's metadata, which often is none ("Microsoft Word - draft2.doc", "Report"): None unless the first pages
     say it, too, see `_say`. Where the text begins with it, it is left out there.
 
-    Raises:
-        InputError: the file cannot be read, has a password, or no text.
-    """
-    import pypdf
+    Args:
+        path: the file.
+        process: reads it, within limits; this process without any if None.
 
-    try:
-        with _without_warnings(), pypdf.PdfReader(path) as reader:
-            title = reader.metadata.title if reader.metadata else None
-            title = title.strip() if isinstance(title, str) else ''
-            pages = [page.extract_text() for page in reader.pages]
-    except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError) as error:
-        raise InputError('encrypted: take off the password first, as with `qpdf --decrypt`') from error
-    except OSError as error:
-        raise InputError(f'cannot be read: {error}') from error
-    except Exception as error:  # of any kind, where a file is damaged
-        raise InputError(f'cannot be read as PDF: truncated or damaged ({error})') from error
+    Raises:
+        InputError: the file cannot be read, has a password, no text, or takes more memory or time than it may.
+    """
+    if process is None:
+        title, pages = read_pages(path)
+    else:
+        title, pages = process.call(read_pages, path, SECONDS + SECONDS_PER_MIB * path.stat().st_size / (1 << 20))
     if not any(map(str.strip, pages)):
         raise InputError(
             f'no text in {len(pages)} pages, which may be images of it: have it recognised first, as with `ocrmypdf`'
         )
     paragraphs = _paragraphs(_lines(pages))
     text = '\n\n'.join(paragraphs)
-    if not title or not _say(pages[:_TITLE_PAGES], title):
+    if not title or len(title) > _LONGEST_TITLE or not _say(pages[:_TITLE_PAGES], title):
         return None, text
     after_title = '\n\n'.join(paragraphs[_begin_with(paragraphs, title) :])
     return ' '.join(title.split()), after_title or text
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Silences pypdf, which warns of each oddity in a file, and does not name it."""
-    logger = logging.getLogger('pypdf')
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _say(pages: list[str], title: str) -> bool:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import is_folder_of
-from opql_jax.core.processes import map_ordered
+from opql_jax.core.processes import LimitedProcess, map_ordered
 from opql_jax.core.progress import logged
 from opql_jax.corpus import recognition, tables
 from opql_jax.corpus.concepts import find_concepts
@@ -164,7 +164,9 @@ class PlainText:
         if any(path.suffix.lower() == '.pdf' for path in singles.values()):
             pdf_text.check_installed()
         rejecting = rejected_path, self.max_reject_fraction
-        read = convert_records(', '.join(self.on_disk), singles.items(), _from_file, 'files', *rejecting)
+        with LimitedProcess(pdf_text.MEMORY) as process:
+            from_file = functools.partial(_from_file, process=process)
+            read = convert_records(', '.join(self.on_disk), singles.items(), from_file, 'files', *rejecting)
         for path in [path for label, path in files.items() if label not in singles]:
             read += read_document_file(path, document_from_record, *rejecting)
         from_record = lambda _, record: document_from_record(record)
@@ -306,11 +308,11 @@ def documents_from_records(sources: Sequence[object]) -> list[Document]:
     return documents
 
 
-def _from_file(label: str, path: pathlib.Path) -> Document:
+def _from_file(label: str, path: pathlib.Path, process: LimitedProcess) -> Document:
     """The document that a file is, about the entity of its heading, of its name if the text mentions it, or of what it defines first."""
     suffix, title = path.suffix.lower(), None
     if suffix == '.pdf':
-        title, text = pdf_text.read_pdf(path)
+        title, text = pdf_text.read_pdf(path, process)
     else:
         try:
             text = read_text(path)

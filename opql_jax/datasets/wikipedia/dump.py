@@ -29,8 +29,9 @@ from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import tables
+from opql_jax.datasets.expansion import Expansion
 from opql_jax.datasets.wikipedia.titles import Site
-from opql_jax.datasets.wikipedia.wikitext import Converter
+from opql_jax.datasets.wikipedia.wikitext import LimitedConverter
 
 # To be raised whenever the same dump gives other pages than before.
 VERSION = 1
@@ -54,6 +55,10 @@ _PART = re.compile(r'\.xml(?:-p\d+p\d+)?(\.bz2|\.gz)?$')
 BATCH_PAGES = 1024
 # Bytes of a dump that have its outermost element.
 _BEGINNING = 4096
+# Bytes that are parsed at a time, at least.
+_CHUNK = 16 << 10
+# Bytes of XML up to the end of the next page or revision, and characters of a page: MediaWiki saves texts of 2 MiB.
+MAX_PAGE, MAX_TEXT = 64 << 20, 10_000_000
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +138,7 @@ def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
     with open(path, 'rb') as file:
         where = lambda: f'{last}, at about byte {file.tell():,} of {os.fstat(file.fileno()).st_size:,}'
         try:
-            for site, page in _pages(_decompressed(path, file)):
+            for site, page in _pages(_decompressed(path, file), Expansion(path)):
                 last = f'after the page {page.title!r}'
                 yield site, page
         except (EOFError, zlib.error, OSError) as error:
@@ -147,19 +152,39 @@ def _decompressed(path: str | os.PathLike, file: BinaryIO) -> Any:
     return opened.get(Path(path).suffix, lambda file: file)(file)
 
 
-def _pages(source) -> Iterator[tuple[Site, Page]]:
-    root, site = None, Site()
-    for event, element in ElementTree.iterparse(source, ('start', 'end')):
-        if root is None:
-            root = element
-            if _name(root) != 'mediawiki':
-                raise ElementTree.ParseError(f'the outermost element is {_name(root)!r}')
-        elif event == 'end':
-            if _name(element) == 'siteinfo':
-                site = _site(element)
-            elif _name(element) == 'page':
-                yield site, _page(element)
-                root.clear()  # or all pages would stay
+def _pages(source, expansion: Expansion) -> Iterator[tuple[Site, Page]]:
+    parser = ElementTree.XMLPullParser(('start', 'end'))
+    root: Any = None
+    revision: Any = None
+    site, since, chunk = Site(), 0, b'more'
+    while chunk:
+        # What is one piece of XML, such as the value of an attribute, is parsed again with each chunk.
+        if chunk := source.read(max(_CHUNK, since // 4)):
+            expansion.add(len(chunk))
+            since += len(chunk)
+            parser.feed(chunk)
+        else:
+            parser.close()
+        events: Any = parser.read_events()
+        for event, element in events:
+            if root is None:
+                root = element
+                if _name(root) != 'mediawiki':
+                    raise ElementTree.ParseError(f'the outermost element is {_name(root)!r}')
+            elif event == 'end':
+                name = _name(element)
+                if name == 'siteinfo':
+                    site = _site(element)
+                elif name == 'revision':
+                    if revision is not None:
+                        revision.clear()  # or all texts of a page would stay
+                    revision, since = element, 0
+                elif name == 'page':
+                    yield site, _page(element)
+                    root.clear()  # or all pages would stay
+                    revision, since = None, 0
+        if since > MAX_PAGE:
+            raise ElementTree.ParseError(f'{MAX_PAGE >> 20} MiB without the end of a page')
 
 
 def _name(element) -> str:
@@ -233,10 +258,12 @@ def _read_part(folder: Path, skip: SkipPatterns, part: Path) -> tuple[Path, bool
 
 def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterator[tuple]:
     """Yields the columns of `PAGES` for each page of the main namespace; InputError where mwparserfromhell is not installed."""
-    last_site: Site | None = None
+    with LimitedConverter() as converter:
+        yield from _rows(site_pages, skip, converter)
+
+
+def _rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns, converter: LimitedConverter) -> Iterator[tuple]:
     for site, page in site_pages:
-        if site is not last_site:
-            last_site, converter = site, Converter(site)
         if page.namespace:
             continue
         text, links, target, reason, kind = '', [], None, None, 'article'
@@ -244,9 +271,11 @@ def rows(site_pages: Iterable[tuple[Site, Page]], skip: SkipPatterns) -> Iterato
             kind, target = 'redirect', site.link(page.redirect).title
         elif page.model != 'wikitext':
             kind, reason = 'rejected', f'its text is {page.model}, not wikitext'
+        elif len(page.text) > MAX_TEXT:
+            kind, reason = 'rejected', f'its text has {len(page.text):,} characters, more than {MAX_TEXT:,}'
         else:
             try:
-                text, links, templates = converter.convert(page.text)
+                text, links, templates = converter.convert(site, page.text)
                 if skip.match(page.title, templates):
                     text, links, kind = '', [], 'skipped'
             except InputError as error:

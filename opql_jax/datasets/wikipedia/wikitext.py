@@ -4,12 +4,15 @@ A paragraph or list item is a line of the text. The parser is mwparserfromhell's
 is nested here, because the tree that the package builds from it takes six times as long.
 """
 
-import html
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.processes import LimitedProcess
+from opql_jax.datasets.html_text import unescaped
 from opql_jax.datasets.wikipedia.titles import Site
 
 # Control characters, which XML cannot hold, mark positions in a text until the last step.
@@ -46,6 +49,9 @@ _ITEM_LINE = re.compile(f'{_ITEM}+([^\n]*)')
 _WIDE = re.compile(' {2,}')
 _BLANKS = re.compile(' ?\n[ \n]*')
 _MARKS = re.compile(f'[{_OPEN}{_CLOSE}]')
+
+# A page takes 5 microseconds a character, a tenth of what it may. Where marks are left open, one of _SHORT characters takes 20 ms.
+_SHORT, _SECONDS, _SECONDS_PER_CHARACTER, _MEMORY = 2000, 1, 50e-6, 4 << 30
 # The traces of a removed template, as in '(; born 1970)' and 'text .', and their replacements.
 _GAPS = [
     (re.compile(f'{_GAP}(?: ?{_GAP})+'), _GAP),
@@ -249,6 +255,52 @@ class Converter:
         self._out.append(border)
 
 
+class LimitedConverter:
+    """Converts pages of sites, within limits; use it as a context manager.
+
+    Marks that are opened and never closed make the tokenizer take time that grows with the square of their number, and no signal
+    reaches it. So what is long is converted in a process of its own, as long as such a process takes to be asked.
+    """
+
+    def __init__(self):
+        """Raises InputError where mwparserfromhell is not installed."""
+        self._converters = _Converters()
+        self._converters(Site())
+        self._process = LimitedProcess(_MEMORY)
+
+    def __enter__(self) -> LimitedConverter:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._process.__exit__()
+
+    def convert(self, site: Site, source: str) -> Wikitext:
+        """The plain text of a page; InputError where the parser fails on it, or takes more memory or time than it may."""
+        if len(source) <= _SHORT:
+            return self._converters(site).convert(source)
+        return self._process.call(_convert, (site, source), _SECONDS + _SECONDS_PER_CHARACTER * len(source))
+
+
+class _Converters:
+    """The converter of a site, kept until another one is asked for."""
+
+    def __init__(self):
+        self._site, self._converter = None, None
+
+    def __call__(self, site: Site) -> Converter:
+        if self._converter is None or site != self._site:
+            self._site, self._converter = site, Converter(site)
+        return self._converter
+
+
+_converters = _Converters()  # in the process of a LimitedConverter
+
+
+def _convert(page: tuple[Site, str]) -> Wikitext:
+    site, source = page
+    return _converters(site).convert(source)
+
+
 def _literal(text: str) -> str:
     """Text of which no character is markup."""
     return text.replace("'", _APOSTROPHE)
@@ -256,7 +308,7 @@ def _literal(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     """Replaces HTML entities by characters, none of which is markup; control characters become blanks."""
-    return _literal(re.sub('[\x00-\x1f]', ' ', html.unescape(text)))
+    return _literal(re.sub('[\x00-\x1f]', ' ', unescaped(text)))
 
 
 def _finish(text: str, targets: list[str]) -> tuple[str, list[tuple[int, int, str]]]:

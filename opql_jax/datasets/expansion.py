@@ -1,0 +1,25 @@
+"""How much may be read out of a compressed file: a few KB can hold gigabytes that are all alike."""
+
+import os
+
+from opql_jax.core.errors import InputError
+
+# Text is compressed to a fifth, copies of one text rarely to less than a hundredth; what is small may hold more.
+TIMES, FREE = 200, 16 << 20
+
+
+class Expansion:
+    """Counts the bytes that are read out of a file."""
+
+    def __init__(self, path: str | os.PathLike):
+        self._path, self._taken = path, 0
+        self._most = FREE + TIMES * os.stat(path).st_size
+
+    def add(self, count: int) -> None:
+        """Counts some more; InputError when it is too many."""
+        self._taken += count
+        if self._taken > self._most:
+            raise InputError(
+                f'{self._path}: {os.stat(self._path).st_size:,} bytes hold more than {self._most:,}, as only a file does that is made'
+                ' to fill up memory: leave it out, or give its text as it is, in a .jsonl file'
+            )
