@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
 from typing import Any
 
-from opql_jax.core import preemption
+from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError
 
 _function: Callable[[Any], Any]  # in a process of the pool
@@ -98,6 +98,7 @@ def _start(function: Callable) -> None:
     """Initialises a worker: keeps the function, and ends the process when its parent is killed, as it would wait forever."""
     global _function
     _function = function
+    terminal.escape_output()
     threading.Thread(target=_exit_with_parent, args=(multiprocessing.parent_process(),), daemon=True).start()
 
 
