@@ -22,7 +22,7 @@ def told(error: InputError | OSError | MemoryError) -> str:
     One line, or an InputError's lines of choices, which are indented. Other line breaks are of names: they are escaped, as is
     what a terminal would obey.
     """
-    return re.sub(r'\n(?! )', r'\\n', printable(_told(error)))
+    return printable(re.sub(r'\n(?! )', r'\\n', _told(error)))
 
 
 def _told(error: InputError | OSError | MemoryError) -> str:

@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     r"""`printable` with line breaks as `\n`: a name, title or path within a line."""
-    return printable(text).replace('\n', '\\n')
+    return printable(text.replace('\n', '\\n'))
 
 
 def hanging(text: str, indent: int) -> str:
