@@ -105,11 +105,11 @@ def exit_on_signals() -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave_to_thread)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see `run_binary`
-    threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup leaves it
         # Blocked in this thread, and so in all that are started: only one takes it, whatever libraries do with handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
         threading.Thread(target=_terminate_on_hangup, daemon=True).start()
+    threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
 
 
 def raise_on_interrupt() -> None:

@@ -13,7 +13,9 @@ from dangerous import DANGEROUS, dangerous_in
 
 
 def test_all_that_a_terminal_obeys_is_escaped_as_in_json():
-    assert len(DANGEROUS) > 2000 and {'\x1b', '\r', '\x7f', '\x9b', '\u202e', '\u2028', '\ud800', '\U000e0041'} <= set(DANGEROUS)
+    assert len(DANGEROUS) > 2000 and {'\x1b', '\r', '\x7f', '\x9b', '\u202e', '\u2028', '\ud800', '\U000e0041'} <= set(
+        DANGEROUS
+    )
     for character in DANGEROUS:
         shown = printable(f'a{character}b')
         assert dangerous_in(shown) == set() and shown.isascii(), ascii(character)
@@ -24,7 +26,15 @@ def test_all_other_characters_stay_as_they_are():
     # But deprecated format characters, which nobody writes.
     rest = ''.join(c for c in map(chr, range(sys.maxunicode + 1)) if c not in DANGEROUS and not '\u206a' <= c <= '\u206f')
     assert printable(rest) == rest and len(rest) > 1_000_000
-    for text in ('a\tb\r\nc\n', 'نام\u200cها', '👩\u200d👩\u200d👧', 'שלום\u200f!', 'soft\u00adhyphen', '\\u001b', 'Ærøskøbing “→”'):
+    for text in (
+        'a\tb\r\nc\n',
+        'نام\u200cها',
+        '👩\u200d👩\u200d👧',
+        'שלום\u200f!',
+        'soft\u00adhyphen',
+        '\\u001b',
+        'Ærøskøbing “→”',
+    ):
         assert printable(text) == text
 
 
