@@ -5,8 +5,8 @@ One knowledge base of documents that have every such character in ids, titles, n
 
 import builtins
 import csv
+import io
 import json
-import re
 import sys
 
 import pytest
@@ -59,9 +59,7 @@ def opql(folder, capsys):
         out, errors = capsys.readouterr()
         errors += code if isinstance(code, str) else ''  # the line that Python writes at the end of a process
         assert dangerous_in(out + errors) == set()
-        assert not re.search(
-            r'^ *0\.999  Mallory', re.sub(r'^ {14,}', '', out + errors, flags=re.M) and out + errors, re.M
-        ) or all(line.startswith(' ' * 14) for line in (out + errors).splitlines() if re.match(r' *0\.999  Mallory', line))
+        assert FAKE not in f'\n{out}{errors}'
         return code, out, errors
 
     return run
@@ -100,7 +98,6 @@ def test_questions_and_names_that_are_refused(opql):
 
 def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     lines = [QUESTION, ':why 1', f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}', ':forget 1', 'n']
-    monkeypatch.setattr(sys, 'stdin', iter(f'{line}\n' for line in lines))
     monkeypatch.setattr(sys, 'stdin', _Lines(lines))
     assert opql('ask')[0] == 0
     monkeypatch.setattr(sys, 'stdin', _Lines([], is_terminal=True))
@@ -132,12 +129,11 @@ class _Lines:
 
 
 def test_scores_and_counts(kb, opql, tmp_path):
-    file = tmp_path / f'questions{IN_TEXT[:60].replace("/", "")}\n.jsonl'
+    file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
     asked = [
-        {'id': n, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': [ALL, *NAMES[:1]]}
-        for n, text in enumerate([QUESTION, 'Zorblax?'])
+        {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': [f'{IN_TEXT}{FAKE}', NAMES[0]]}
+        for text in (QUESTION, 'Who is Zorblax?')
     ]
-    asked = [record | {'answers': [f'{IN_TEXT}{FAKE}', *NAMES[:1]]} for record in asked]
     file.write_text(''.join(json.dumps(record) + '\n' for record in asked))
     assert opql('evaluate', file, '--show', 9)[0] == 0
     code, out, _ = opql('evaluate', file, '--json')
@@ -166,6 +162,6 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
     assert opql('export', '--out', file)[0] == 0
     text = file.read_text(encoding='utf-8', newline='')
     assert dangerous_in(text.replace('\r\n', '\n')) == set()
-    rows = list(csv.reader(text.splitlines(keepends=True)))[1:]
+    rows = list(csv.reader(io.StringIO(text, newline='')))[1:]
     assert len(rows) == len(kb.memory) == export(kb, tmp_path / 'again.csv')
     assert {row[0] for row in rows} <= set(map(csv_cell, kb.vocab.names))

@@ -87,7 +87,7 @@ def test_other_endings_and_links_are_refused(folder, kb):
 
 def read_cell(cell):
     """A text from a cell of a table, by the rule of the page on the command line."""
-    cell = re.sub(r"^'(?='*[=+\-@\t\n＝＋－＠])", '', cell)
+    cell = re.sub(r"^'(?='*[=+\-@\t\r\n＝＋－＠])", '', cell)
     pairs = lambda found: bytes.fromhex(found[0].replace('\\u', '')).decode('utf-16-be', 'surrogatepass')
     return re.sub(r'(?:\\u[0-9a-f]{4})+', pairs, cell)
 
