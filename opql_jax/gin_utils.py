@@ -6,6 +6,7 @@ A value that is no Python literal and no reference (`@`, `%`) is a string, so `-
 """
 
 import ast
+import contextlib
 import copy
 import dataclasses
 import inspect
@@ -22,8 +23,9 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 import gin
+from opql_jax.core import terminal
 from opql_jax.core.checkout import GIN_ROOT
-from opql_jax.core.errors import InputError, Preempted
+from opql_jax.core.errors import InputError, Preempted, told
 
 flags.DEFINE_multi_string('gin_file', [], 'Gin file; looked up as given, then in the package.')
 flags.DEFINE_multi_string('gin_bindings', [], 'Gin binding; --gin.X=Y is short for --gin_bindings=X=Y.')
@@ -151,7 +153,7 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
     try:
         argv = rewrite_gin_args(sys.argv)
     except app.UsageError as error:
-        sys.exit(f'error: {error}')
+        sys.exit(f'error: {terminal.one_line(str(error))}')
 
     def main(argv):
         if argv[1:]:
@@ -162,7 +164,7 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
         try:
             configured = configure(flags.FLAGS.gin_file, flags.FLAGS.gin_bindings, function)
         except (ValueError, OSError, SyntaxError) as error:
-            sys.exit(f'error: {error}')
+            sys.exit(f'error: {terminal.printable(str(error))}')
         processes = 1
         try:
             processes = _join_processes(function.__name__, multi_process, polls_preemption)
@@ -172,12 +174,13 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
             if flags.FLAGS.run_json and not flags.FLAGS.dry_run:
                 _write_record(time.monotonic() - started, gin_files, metrics if isinstance(metrics, dict) else {}, processes)
         except Preempted as preempted:
-            print(preempted.message, file=sys.stderr)
+            with contextlib.suppress(OSError):  # a terminal that is gone
+                print(preempted.message, file=sys.stderr)
             raise
         except Exception as error:
-            if isinstance(error, (InputError, OSError)):
+            if isinstance(error, (InputError, OSError, MemoryError)):
                 # gin appends which configured function was called, which says nothing about the input.
-                print('error: ' + str(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
+                print('error: ' + told(error).split('\n  In call to configurable')[0].rstrip(), file=sys.stderr)
             else:
                 traceback.print_exc()
             if processes > 1:  # the others may be waiting for this one, which at its exit would wait for them
@@ -187,7 +190,8 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
             # Only now, as gin knows the defaults of what was called.
             print('# operative configuration\n' + gin.operative_config_str())
 
-    app.run(main, argv=argv)
+    with terminal.escaped_output():
+        app.run(main, argv=argv)
 
 
 def _join_processes(name: str, multi_process: bool, polls_preemption: bool) -> int:
@@ -233,13 +237,12 @@ def _log_to_stderr() -> None:
     absl_logging.set_verbosity(absl_logging.WARNING)
     # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that it raises.
     notices = ('CheckpointManagerOptions.read_only=True', 'Given directory is read only', '_SignalingThread.run() raised')
+    absl_logging.get_absl_handler().python_handler.stream = sys.stderr  # which is another since absl was imported
     absl_logging.get_absl_handler().addFilter(lambda record: not any(n in record.getMessage() for n in notices))
     # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that Orbax has closed.
     show = sys.unraisablehook
     sys.unraisablehook = lambda error: None if str(error.exc_value) == 'Event loop is closed' else show(error)
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
     ours = logging.getLogger('opql_jax')
-    ours.addHandler(handler)
+    ours.addHandler(terminal.log_handler())
     ours.setLevel(logging.INFO)
     ours.propagate = False

@@ -2,12 +2,12 @@
 
 import sys
 
-from opql_jax.core import preemption
+from opql_jax.core import preemption, terminal
 
 
 def main(folders: list[str]) -> int:
     """The exit code: 2 without folders, 1 if something is wrong."""
-    from opql_jax.core.errors import InputError
+    from opql_jax.core.errors import InputError, told
     from opql_jax.kb.verify import verify
 
     if not folders or {'-h', '--help'} & set(folders):
@@ -18,7 +18,7 @@ def main(folders: list[str]) -> int:
         try:
             wrong += verify(folder, print)
         except InputError as error:
-            wrong.append(str(error))
+            wrong.append(told(error))
     for message in wrong:
         print(f'error: {message}', file=sys.stderr)
     print(f'{len(wrong)} wrong' if wrong else 'all is as the manifests say')
@@ -27,4 +27,5 @@ def main(folders: list[str]) -> int:
 
 if __name__ == '__main__':
     preemption.exit_on_signals()
-    sys.exit(main(sys.argv[1:]))
+    with terminal.escaped_output():
+        sys.exit(main(sys.argv[1:]))

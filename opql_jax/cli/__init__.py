@@ -7,19 +7,21 @@ opql train films.kb questions.jsonl
 opql evaluate films.kb questions.jsonl
 """
 
+import contextlib
 import os
 import platform
 import sys
+import traceback
 
-from opql_jax.core import preemption
+from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, told
 
-# Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM with 75, Ctrl-C with 130.
+# Exit codes, as docs/how-to/command_line.md lists them. Bad input ends with 1, SIGTERM and a hangup with 75, Ctrl-C with 130.
 USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command. An error ends it with a line on stderr and an exit code, and with a traceback only under `--debug`."""
+    """Runs the command. An error ends it with a line on stderr and an exit code; under `--debug` a traceback comes before the line."""
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
     for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:  # closed by whoever started the process
@@ -28,6 +30,11 @@ def main(arguments: list[str] | None = None) -> None:
         arguments = sys.argv[1:]
         _keep_compiled_programs()
         preemption.exit_on_signals()
+    with terminal.escaped_output():
+        _run(arguments)
+
+
+def _run(arguments: list[str]) -> None:
     if '' in arguments:
         print('Error: an argument is empty: is a shell variable unset?', file=sys.stderr)
         sys.exit(USAGE)
@@ -43,15 +50,19 @@ def main(arguments: list[str] | None = None) -> None:
         if end.code:  # else the caller goes on
             raise
     except Preempted as stopped:
-        print(stopped.message, file=sys.stderr)
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            print(stopped.message, file=sys.stderr)
         raise
     except Exception as error:
         # Before the command, where the options of all commands stand.
         if '--debug' in arguments[:1]:
-            raise
-        if isinstance(error, InputError | OSError):
+            traceback.print_exc()
+        if str(error).startswith('RESOURCE_EXHAUSTED'):  # of XLA
+            error = MemoryError(str(error))
+        if isinstance(error, InputError | OSError | MemoryError):
             sys.exit(f'error: {told(error)}')
-        print(f'internal error: {type(error).__name__}: {error}; `opql --debug …` shows where', file=sys.stderr)
+        what = terminal.one_line(f'{type(error).__name__}: {error}')
+        print(f'internal error: {what}; `opql --debug …` shows where', file=sys.stderr)
         sys.exit(INTERNAL_ERROR)
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from opql_jax.core import address_space, terminal
 from opql_jax.core.errors import InputError
 
 # Boxes and colours are for people at a terminal; what is piped has plain lines.
@@ -53,8 +54,9 @@ def options(
         bool, typer.Option('--version', help='Show the version and exit.', callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Sets up logging for all commands; `main` reads `debug`."""
-    logging.basicConfig(level=logging.INFO, format='%(asctime)s %(message)s', datefmt='%H:%M:%S', stream=sys.stderr)
+    """Checks and sets up what all commands need; `main` reads `debug`."""
+    address_space.check()
+    logging.basicConfig(level=logging.INFO, handlers=[terminal.log_handler()])
 
 
 def _share(value: float) -> float:
@@ -300,7 +302,7 @@ def info(
         return
     for name, value in told.items():
         shown = ', '.join(value.values()) if isinstance(value, dict) else f'{value:,}' if isinstance(value, int) else value
-        print(f'{name.replace("_", " "):15} {shown}')
+        print(f'{name.replace("_", " "):15} {terminal.one_line(str(shown))}')
 
 
 @app.command()
@@ -315,7 +317,7 @@ def export(
     from opql_jax.kb.export import export
     from opql_jax.kb.virtual_kb import VirtualKB
 
-    print(f'{export(VirtualKB.open(kb), out):,} entries in {out}')
+    print(f'{export(VirtualKB.open(kb), out):,} entries in {terminal.one_line(out)}')
 
 
 @app.command('serve', help='Another name for explore.')

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from opql_jax.core.terminal import hanging, one_line, printable
 from opql_jax.kb.answers import format_answer, notes, to_record
 from opql_jax.kb.query_language import is_query
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
     from opql_jax.kb.weighted_entities import WeightedEntities
 
-# How parts of an answer's lines look at a terminal: headings, weights, entities, and where something was read.
+# How parts of an answer's lines look at a terminal: headings, weights, entities, and where something was read. Further lines
+# of a text are indented more than any of these but the last.
 _STYLES = {
     r'^ +(?:hop \d.*|answer)$': 'bold',
-    r'^ +\d+\.\d{3}(?=  )': 'green',
+    r'^ {1,11}\d+\.\d{3}(?=  )': 'green',
     r'(?<=\d\.\d{3}  ).+$': 'bold cyan',
     r'^ +\[.+? → .+?\](?=  |$)': 'dim',
 }
@@ -35,7 +37,7 @@ def print_lines(text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    shown = Text(text)
+    shown = Text(printable(text))
     for pattern, style in _STYLES.items():
         shown.highlight_regex(re.compile(pattern, re.MULTILINE), style)
     Console().print(shown, soft_wrap=True)
@@ -79,9 +81,13 @@ def print_documents(documents: Documents, as_json: bool) -> None:
         print_json([document._asdict() for document in documents])
         print(documents.note, end='\n' * bool(documents.note), file=sys.stderr)
         return
-    blocks = [f'  ({documents.note})'] if documents.note else []
-    blocks += [f'{d.score:10.3f}  {d.title}\n            [{d.document} → {d.why}]\n            {d.text}' for d in documents]
-    print_lines('\n'.join(blocks))
+    blocks = [f'  ({hanging(documents.note, 4)})'] if documents.note else []
+    print_lines('\n'.join([*blocks, *map(_block, documents)]))
+
+
+def _block(found: Retrieved) -> str:
+    where = f'[{one_line(found.document)} → {hanging(found.why, 14)}]'
+    return f'{found.score:10.3f}  {one_line(found.title)}\n            {where}\n            {hanging(found.text, 14)}'
 
 
 def print_scores(evaluation: Evaluation, show: int, as_json: bool) -> None:

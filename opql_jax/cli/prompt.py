@@ -17,6 +17,7 @@ from typing import TypeVar
 from opql_jax.cli.display import answer_text, print_answer, print_json, print_lines
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, told
+from opql_jax.core.terminal import hanging, one_line
 from opql_jax.kb.current import Current
 from opql_jax.kb.paths import target_sentence
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -104,9 +105,10 @@ class Prompt:
             print_lines(f'  {told(error)}')
 
     def completions(self, line: str) -> list[str]:
-        """The lines that begin as this one does, with the name at its end completed."""
+        """The lines that begin as this one does, with the name at its end completed; not with one that a line cannot show."""
         if self._folded is None:
-            self._folded = sorted((name.casefold(), name) for name in self.kb.vocab.names)
+            names = (name for name in self.kb.vocab.names if one_line(name) == name)
+            self._folded = sorted((name.casefold(), name) for name in names)
         for start in (found.start() for found in _BEGINNING.finditer(line)):
             begun = line[start:].casefold()
             first = bisect.bisect_left(self._folded, (begun,))
@@ -142,7 +144,7 @@ class Prompt:
         if not paths or not paths[0] or paths[0][-1].sentence is None or folder is None:
             raise InputError('no sentence says this')
         sentence = target_sentence(self.kb, paths[0][-1])
-        print_lines(f'  {sentence}')
+        print_lines(f'  {hanging(sentence, 4)}')
         try:
             said = input('  forget this sentence, wherever it stands? [y/N] ')
         except EOFError:  # Ctrl-D

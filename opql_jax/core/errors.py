@@ -2,6 +2,9 @@
 
 import errno
 import os
+import re
+
+from opql_jax.core.terminal import printable
 
 
 class InputError(ValueError):
@@ -13,8 +16,18 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def told(error: InputError | OSError) -> str:
-    """The line that tells a person of an error: which file, what is wrong with it, and what to do where the disk is full."""
+def told(error: InputError | OSError | MemoryError) -> str:
+    """What tells a person of an error: which file, what is wrong with it, and what to do where the disk or the memory is full.
+
+    One line, or an InputError's lines of choices, which are indented. Other line breaks are of names: they are escaped, as is
+    what a terminal would obey.
+    """
+    return printable(re.sub(r'\n(?! )', r'\\n', _told(error)))
+
+
+def _told(error: InputError | OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return f'not enough memory{f" ({error})" if str(error) else ""}: close other programs, or raise the limit (ulimit -v)'
     if not isinstance(error, OSError) or not error.errno:
         return str(error)
     full = is_full(error)
@@ -26,7 +39,7 @@ def told(error: InputError | OSError) -> str:
 
 
 class Preempted(SystemExit):
-    """The process was asked to stop (SIGTERM) and has saved its state; the same command continues from there.
+    """The process was asked to stop (SIGTERM or a hangup) and has saved its state; the same command continues from there.
 
     Binaries exit with `CODE`, upon which the scripts in launch/ run the command again.
     """

@@ -1,9 +1,10 @@
-"""How a binary ends when it is asked to: by SIGTERM, which clusters send before they take a machine away, or by Ctrl-C.
+"""How a binary ends when it is asked to: by SIGTERM, which clusters send before they take a machine away, Ctrl-C or a hangup.
 
 An exception raised in a signal handler would unwind the stack while threads of XLA are at work, which crashes the process, and
 would not be raised at all as long as XLA compiles. So a thread waits for signals, and ends the process on the spot. Nothing on
-disk is lost, because files appear whole or not at all. A training loop has its state to save, and polls a `PreemptionGuard`;
-a process that waits for another in `run_binary` passes the signal on; a prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
+disk is lost, because files appear whole or not at all. A hangup, which is the end of the terminal, becomes a SIGTERM. A training
+loop has its state to save, and polls a `PreemptionGuard`; a process that waits for another in `run_binary` passes the signal on;
+a prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
 """
 
 import contextlib
@@ -91,7 +92,7 @@ class PreemptionGuard:
 
 
 def exit_on_signals() -> None:
-    """From now on SIGTERM ends this process with status 75 and Ctrl-C with 130, whatever it is doing, with one line on stderr.
+    """From now on SIGTERM and SIGHUP end this process with status 75, Ctrl-C with 130, whatever it is doing, with a line on stderr.
 
     For binaries only, in their main thread and before their imports. See `PreemptionGuard` and `run_binary` for the exceptions.
     """
@@ -104,6 +105,10 @@ def exit_on_signals() -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave_to_thread)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see `run_binary`
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup leaves it
+        # Blocked in this thread, and so in all that are started: only one takes it, whatever libraries do with handlers.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+        threading.Thread(target=_terminate_on_hangup, daemon=True).start()
     threading.Thread(target=_exit_on_signal, args=(received,), daemon=True).start()
 
 
@@ -149,6 +154,13 @@ def _leave_to_thread(*_) -> None:
     """Handles a signal that the thread of `exit_on_signals` answers."""
 
 
+def _terminate_on_hangup() -> None:
+    """Sends this process a SIGTERM when it gets a SIGHUP, for what answers that: a guard, a web server, or `_exit_on_signal`."""
+    while True:
+        signal.sigwait([signal.SIGHUP])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _exit_on_signal(received: int) -> None:
     """Waits for signals until one of them ends the process."""
     global _status_of_passed
@@ -183,5 +195,6 @@ def _stops_by_itself(guard: PreemptionGuard) -> bool:
 
 
 def _exit(message: str, status: int):
-    os.write(2, f'{message}\n'.encode())
+    with contextlib.suppress(OSError):  # a terminal that is gone
+        os.write(2, f'{message}\n'.encode())
     os._exit(status)

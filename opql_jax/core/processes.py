@@ -19,7 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
-from opql_jax.core import preemption
+from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError
 
 _function: Callable[[Any], Any]  # in a process of the pool
@@ -196,6 +196,7 @@ def _start(function: Callable) -> None:
     """Initialises a worker: keeps the function, and ends the process when its parent is killed, as it would wait forever."""
     global _function
     _function = function
+    terminal.escape_output()
     threading.Thread(target=_exit_with_parent, args=(multiprocessing.parent_process(),), daemon=True).start()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.json_lines import shown
 from opql_jax.corpus.question_linking import left_out_note
 from opql_jax.corpus.questions import Question, bracketed
@@ -197,7 +198,7 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
     lines = []
     if answer.probabilities is not None:
         lines.append(f'  {confidence(kb, answer)}')
-    starts = [f'[{question.text[start:end]}]' for start, end in question.topics] + ['sentences like the question']
+    starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics] + ['sentences like the question']
     for start, hops in zip(starts, answer.traces):
         if len(answer.traces) > 1 or answer.is_by_sentences:
             lines.append(f'  {start}')
@@ -207,7 +208,7 @@ def format_answer(kb: VirtualKB, question: Question, answer: Answer, top: int = 
             lines += _hop_lines(kb, hop, top)
     if answer.without_memory is not None:
         lines.append('  answer')
-        lines += [f'    {w:6.3f}  {kb.vocab.names[e]}' for e, w in zip(answer.entities[:top], answer.weights)]
+        lines += [f'    {w:6.3f}  {one_line(kb.vocab.names[e])}' for e, w in zip(answer.entities[:top], answer.weights)]
     return '\n'.join(lines)
 
 
@@ -219,7 +220,7 @@ def ambiguous_names(kb: VirtualKB, question: Question) -> Iterator[str]:
         name = question.text[start:end]
         if others := [entity for entity in kb.linker.meanings(name) if entity != taken]:
             candidates = kb.sets.candidates(others[:5], '[{}]'.format)
-            yield f'{name} is taken for {kb.vocab.names[taken]}; it may also be\n{candidates}'
+            yield f'{one_line(name)} is taken for {one_line(kb.vocab.names[taken])}; it may also be\n{candidates}'
 
 
 def confidence(kb: VirtualKB, answer: Answer) -> str:
@@ -227,7 +228,7 @@ def confidence(kb: VirtualKB, answer: Answer) -> str:
     assert answer.probabilities is not None  # what answers over plain text gives them
     if not len(answer):
         return 'not sure: nothing was found'
-    name, probability = kb.vocab.names[answer.entities[0]], answer.probabilities[0]
+    name, probability = one_line(kb.vocab.names[answer.entities[0]]), answer.probabilities[0]
     return f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability {probability:.2f}'
 
 
@@ -239,10 +240,10 @@ def _hop_lines(kb: VirtualKB, hop: Hop, top: int) -> Iterator[str]:
     assert kb.memory is not None  # the hop searched it
     targets = kb.memory.target[kb.memory.rows(hop.entries)]
     for entity, weight in zip(hop.entities[:top], hop.weights):
-        yield f'    {weight:6.3f}  {kb.vocab.names[entity]}'
+        yield f'    {weight:6.3f}  {one_line(kb.vocab.names[entity])}'
         for fact in kb.evidence(hop.entries[targets == entity][:1]):
-            where = f', in “{fact["title"]}”]  {fact["sentence"]}' if 'title' in fact else ']'
-            yield f'            [{fact["topic"]} → {fact["target"]}{where}'
+            where = f', in “{one_line(fact["title"])}”]  {hanging(fact["sentence"], 14)}' if 'title' in fact else ']'
+            yield f'            [{one_line(fact["topic"])} → {one_line(fact["target"])}{where}'
     if len(hop.entities) > top:
         yield f'    … and {len(hop.entities) - top} more of weight {hop.weights[top:].sum():.3f} in all'
 

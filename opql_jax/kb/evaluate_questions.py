@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.train_questions import AnsweredQuestion, read_answered
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -81,10 +82,11 @@ class Evaluation:
         for kind, results in self.examples(most).items():
             lines += [f'\n{kind}:'] if results else []
             for result in results:
-                lines.append(f'  {result.asked.text}')
-                lines.append(f'    answered {", ".join(result.found[:3]) or f"nothing: {result.error}"}')
+                lines.append(f'  {one_line(result.asked.text)}')
+                found = one_line(', '.join(result.found[:3])) or hanging(f'nothing: {result.error}', 6)
+                lines.append(f'    answered {found}')
                 if kind == 'wrong':
-                    lines.append(f'    right is {", ".join(result.asked.answers[:3])}')
+                    lines.append(f'    right is {one_line(", ".join(result.asked.answers[:3]))}')
         return '\n'.join(lines)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import printable
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.kb.build_memory import log_progress
 from opql_jax.kb.paths import Fact, facts
@@ -24,6 +25,11 @@ from opql_jax.kb.virtual_kb import VirtualKB
 _BLOCK = 4096
 _COLUMNS = ('topic', 'topic_kind', 'target', 'target_kind', 'sentence', 'title', 'document')
 _READ_IN = _COLUMNS[4:]
+# What a spreadsheet takes for a formula, if it is no number. Apostrophes before it count, so that what was given one can be told
+# from what had one.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
+_NUMBER = re.compile(r'[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?', re.ASCII | re.IGNORECASE)
+_LIKE_ESCAPE = re.compile(r'\\(?=u[0-9a-f]{4})')
 # What XML cannot hold.
 _NO_XML = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]')
 _ESCAPES = str.maketrans({'\\': '\\\\', '"': '\\"', '\n': '\\n', '\r': '\\r'})
@@ -38,8 +44,9 @@ def export(kb: VirtualKB, output: str | os.PathLike) -> int:
 
     Args:
         kb: a knowledge base of plain text.
-        output: ends in .csv (a line per entry), .graphml (entities as nodes, entries as edges) or .nt (RDF as N-Triples: an entry is a blank
-            node with `urn:opql:topic`, `target`, `sentence`, `title` and `document`).
+        output: ends in .csv (a line per entry, its cells as `csv_cell` writes them), .graphml (entities as nodes, entries as
+            edges) or .nt (RDF as N-Triples: an entry is a blank node with `urn:opql:topic`, `target`, `sentence`, `title` and
+            `document`).
 
     Returns:
         How many entries were written.
@@ -74,9 +81,20 @@ def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> No
     lines = csv.writer(file)
     lines.writerow(_COLUMNS)
     for topic, target, fact in entries:
-        lines.writerow(
-            [fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target], fact.sentence, fact.title, fact.document]
-        )
+        cells = [fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target], fact.sentence, fact.title, fact.document]
+        lines.writerow([csv_cell(cell or '') for cell in cells])
+
+
+def csv_cell(text: str) -> str:
+    r"""A text as a cell that no spreadsheet runs as a formula, and no terminal obeys.
+
+    What a terminal would obey is written as in JSON (`\u001b`), and so is a backslash before what would read like that (`\u005cu001b`).
+    Then a text that begins with `=`, `+`, `-` or `@`, also in full width, a tab or a line break, and is no number, gets an
+    apostrophe; so does one that begins with apostrophes before such a character. To read a cell: of apostrophes before such a
+    character take the first away, then put characters for `\uXXXX`.
+    """
+    text = printable(_LIKE_ESCAPE.sub(r'\\u005c', text))
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def _write_graphml(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:

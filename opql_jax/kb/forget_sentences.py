@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import hanging
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
 from opql_jax.corpus.json_lines import check_string, shown
@@ -50,7 +51,8 @@ def find_entities(vocab: EntityVocab, documents: Sequence[Document], names: Sequ
         means = linker.named(name)
         if len(means) > 1:
             several = '\n'.join(
-                f'  {shown(linker.unique_name(e))} ({vocab.kinds[e]}): {_about(vocab.keys[e], documents)}' for e in means
+                f'  {shown(linker.unique_name(e))} ({vocab.kinds[e]}): {hanging(_about(vocab.keys[e], documents), 4)}'
+                for e in means
             )
             raise InputError(f'{shown(name)} may be {len(means)} entities; write one of\n{several}')
         keys.add(vocab.keys[means[0]])

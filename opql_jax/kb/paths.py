@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from opql_jax.core.terminal import hanging, one_line
+
 if TYPE_CHECKING:
     from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -63,8 +65,9 @@ class Fact:
 
     def __str__(self) -> str:
         said = ''.join(f'[{text}]' if role else text for text, role in self.pieces())
-        arrow = f'{self.topic} → {self.target}' if self.relation is None else f'{self.topic} –{self.relation}→ {self.target}'
-        return arrow if self.title is None else f'{arrow}, in “{self.title}”: {said}'
+        relation = '' if self.relation is None else f'–{one_line(self.relation)}'
+        arrow = f'{one_line(self.topic)} {relation}→ {one_line(self.target)}'
+        return arrow if self.title is None else f'{arrow}, in “{one_line(self.title)}”: {hanging(said, 4)}'
 
 
 # Facts that lead from a topic to an entity.

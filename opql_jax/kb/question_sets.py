@@ -8,6 +8,7 @@ import pathlib
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import one_line
 from opql_jax.corpus.json_lines import read_json, write_json
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.kb_folder import KBFolder
@@ -174,8 +175,8 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
     write_json(directory / 'metrics.json', metrics)
     for name, questions in sets.items():
         for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
-            gold = ', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers])
-            print(f'\n{name}: {bracketed(question)}\n  gold: {gold}\n{format_answer(kb, question, answer, top=3)}')
+            gold = one_line(', '.join([*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers]))
+            print(f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}\n{format_answer(kb, question, answer, top=3)}')
     print('\n' + format_table(metrics))
     return metrics
 

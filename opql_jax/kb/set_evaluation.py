@@ -10,6 +10,7 @@ import numpy as np
 
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.json_lines import shown
@@ -166,7 +167,8 @@ class SetEvaluator:
     def candidates(self, entities: Sequence[int], write: Callable[[str], str]) -> str:
         """Entities that a name may mean, a line each: how `write` names it, its kind, and a sentence about it."""
         kinds, linker = self._kb.vocab.kinds, self._kb.linker
-        return '\n'.join(f'  {write(linker.unique_name(e))} ({kinds[e]}): {self._about(e)}' for e in entities)
+        lines = (f'  {one_line(write(linker.unique_name(e)))} ({kinds[e]}): {hanging(self._about(e), 4)}' for e in entities)
+        return '\n'.join(lines)
 
     def _about(self, entity: int) -> str:
         """A sentence of the document about an entity, or one that mentions it."""

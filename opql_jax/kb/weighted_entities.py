@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.terminal import one_line
 from opql_jax.kb import path_graph
 from opql_jax.kb.paths import Fact, Path
 
@@ -108,7 +109,9 @@ class WeightedEntities(abc.ABC):
         if entity is not None:
             return _indented(self.paths(entity)) or 'no fact leads there'
         members = itertools.islice(self, top)
-        return '\n'.join(f'{member.weight:.3f} {member.name}\n{_indented(self.paths(member.id, 1))}' for member in members)
+        return '\n'.join(
+            f'{member.weight:.3f} {one_line(member.name)}\n{_indented(self.paths(member.id, 1))}' for member in members
+        )
 
     def to_pandas(self):
         """A pandas.DataFrame with a row for each entity.

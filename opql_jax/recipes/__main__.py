@@ -6,12 +6,13 @@ run NAME...       runs what is not done, of recipes or of all of a group; `--dry
 """
 
 import argparse
+import contextlib
 import logging
 import pathlib
 import sys
 
-from opql_jax.core import preemption
-from opql_jax.core.errors import InputError, Preempted
+from opql_jax.core import preemption, terminal
+from opql_jax.core.errors import InputError, Preempted, told
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
 
@@ -99,15 +100,17 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Runs a command."""
     arguments = parser().parse_args(argv)
-    logging.basicConfig(format='%(asctime)s %(message)s', datefmt='%H:%M:%S')
-    logging.getLogger('opql_jax').setLevel(logging.INFO)
-    try:
-        arguments.command(arguments)
-    except Preempted as stopped:
-        print(stopped.message, file=sys.stderr)
-        raise
-    except (InputError, OSError) as error:
-        sys.exit(f'error: {error}')
+    with terminal.escaped_output():
+        logging.basicConfig(handlers=[terminal.log_handler()])
+        logging.getLogger('opql_jax').setLevel(logging.INFO)
+        try:
+            arguments.command(arguments)
+        except Preempted as stopped:
+            with contextlib.suppress(OSError):  # a terminal that is gone
+                print(stopped.message, file=sys.stderr)
+            raise
+        except (InputError, OSError, MemoryError) as error:
+            sys.exit(f'error: {told(error)}')
 
 
 if __name__ == '__main__':

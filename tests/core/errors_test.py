@@ -20,6 +20,18 @@ FULL = 'No space left on device: make room there, and do the same again'
         (OSError(errno.ENOSPC, 'No space left on device', b'kb'), f'kb: {FULL}'),
         (OSError(errno.ENOSPC, 'No space left on device'), 'No space left on device'),
         (OSError('of a library, without a number'), 'of a library, without a number'),
+        (
+            InputError('Ada may be 2 entities; write one of\n  Ada (ship)\n  Ada (film)'),
+            'Ada may be 2 entities; write one of\n  Ada (ship)\n  Ada (film)',
+        ),
+        (InputError('a\r\nerror: b\x1b[2J: empty'), r'a\u000d\nerror: b\u001b[2J: empty'),
+        (OSError(errno.EACCES, 'Permission denied', 'a\n\u202eb'), r'a\n\u202eb: Permission denied'),
+        (OSError(errno.EACCES, 'Permission denied', b'a\xff'), r'a\udcff: Permission denied'),
+        (MemoryError(), 'not enough memory: close other programs, or raise the limit (ulimit -v)'),
+        (
+            MemoryError('Unable to allocate 9 GiB'),
+            'not enough memory (Unable to allocate 9 GiB): close other programs, or raise the limit (ulimit -v)',
+        ),
     ],
 )
 def test_an_error_is_told_in_a_line(error, line):

@@ -1,7 +1,10 @@
 """Binaries that are asked to stop: which status they end with, how soon, and what they say."""
 
+import functools
 import os
 import pathlib
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +16,8 @@ from opql_jax.core.preemption import GRACE
 
 ROOT = pathlib.Path(__file__).parents[2]
 TERM, INT = (signal.SIGTERM, 75, 'asked to stop: run the same command again\n'), (signal.SIGINT, 130, 'interrupted\n')
-both = pytest.mark.parametrize(('number', 'status', 'message'), [TERM, INT], ids=['SIGTERM', 'SIGINT'])
+HUP = signal.SIGHUP, *TERM[1:]  # of a terminal that is closed
+each = pytest.mark.parametrize(('number', 'status', 'message'), [TERM, INT, HUP], ids=['SIGTERM', 'SIGINT', 'SIGHUP'])
 
 START = """
 import sys, time
@@ -87,16 +91,13 @@ class Running:
         assert self._process.stdout.readline() == 'ready\n'
 
     def wait_for_handlers(self):
-        """Returns as soon as the process handles SIGTERM and SIGINT."""
-        wanted = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1
+        """Returns as soon as the process handles SIGTERM and SIGINT, and has blocked SIGHUP for a thread of its own."""
+        handled, blocked = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1, 1 << signal.SIGHUP - 1
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            (line,) = (
-                line
-                for line in pathlib.Path(f'/proc/{self._process.pid}/status').read_text().splitlines()
-                if line.startswith('SigCgt')
-            )
-            if int(line.split()[1], 16) & wanted == wanted:
+            lines = pathlib.Path(f'/proc/{self._process.pid}/status').read_text().splitlines()
+            mask = lambda name: next(int(line.split()[1], 16) for line in lines if line.startswith(name))
+            if mask('SigCgt') & handled == handled and mask('SigBlk') & blocked:
                 return
         raise AssertionError('the process handles no signals')
 
@@ -110,7 +111,7 @@ class Running:
         return self._process.returncode, stdout, stderr
 
 
-@both
+@each
 def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message):
     with Running('-c', IN_XLA) as process:
         process.wait_until_ready()
@@ -118,7 +119,7 @@ def test_a_process_inside_xla_ends_at_once_with_one_line(number, status, message
         assert process.end(number) == (status, '', message)
 
 
-@both
+@each
 @pytest.mark.parametrize('binary', ['train', 'verify'])
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, message):
@@ -127,11 +128,12 @@ def test_a_binary_that_still_imports_ends_the_same_way(binary, number, status, m
         assert process.end(number) == (status, '', message)
 
 
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize('loop', ['polls', 'saves'])
-def test_a_guarded_loop_that_polls_or_saves_has_all_the_time_it_needs(loop):
+def test_a_guarded_loop_that_polls_or_saves_has_all_the_time_it_needs(loop, number):
     with Running('-c', GUARDED, loop, '1') as process:
         process.wait_until_ready()
-        assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
+        assert process.end(number) == (0, 'ended\n', '')
 
 
 def test_a_guarded_loop_that_does_not_poll_is_ended_after_a_while():
@@ -154,13 +156,14 @@ def test_ctrl_c_ends_a_guarded_loop_at_once():
         assert process.end(number) == (status, '', message)
 
 
-def test_ctrl_c_is_not_for_a_process_in_the_background():
-    # As a shell without job control starts it: with SIGINT ignored.
+@pytest.mark.parametrize('name', ['SIGINT', 'SIGHUP'])
+def test_a_signal_that_was_ignored_at_the_start_stays_so(name):
+    # As a shell without job control starts a job in the background, and nohup any.
     with Running(
-        '-c', 'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n' + GUARDED, 'polls', str(GRACE)
+        '-c', f'import signal\nsignal.signal(signal.{name}, signal.SIG_IGN)\n' + GUARDED, 'polls', str(GRACE)
     ) as process:
         process.wait_until_ready()
-        os.killpg(process._process.pid, signal.SIGINT)
+        os.killpg(process._process.pid, getattr(signal, name))
         time.sleep(0.3)
         assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
 
@@ -171,3 +174,17 @@ def test_the_processes_of_a_pool_say_nothing_of_ctrl_c(tmp_path):
     with Running(str(tmp_path / 'pool.py')) as process:
         process.wait_until_ready()
         assert process.end(number) == (status, '', message)
+
+
+def test_a_process_whose_terminal_is_gone_ends_though_its_line_cannot_be_written():
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, '-c', IN_XLA],
+        preexec_fn=functools.partial(os.login_tty, os.dup(follower)),
+        cwd=ROOT,
+        env=os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)},
+    ) as process:
+        assert select.select([leader], [], [], 60)[0] and os.read(leader, 100) == b'ready\r\n'
+        os.close(follower)
+        os.close(leader)
+        assert process.wait(60) == 75

@@ -1,8 +1,10 @@
 """Knowledge bases of plain text in LangChain, LlamaIndex and MCP clients: the real libraries, and the real command."""
 
 import json
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -172,3 +174,38 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     assert all(record['topic'] == 'Ingrid Solberg' and record['sentence'] for record in records['facts_of'])
     bad, (message,) = told['follow']
     assert bad and 'Ingrid Solberg' in message  # the nearest name
+
+
+def test_an_mcp_client_is_answered_whatever_line_it_sends(folder):
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    ask = lambda number, question: (
+        f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {{"name": "ask", "arguments": {{"question": "{question}"}}}}}}'
+    )
+    client = {'protocolVersion': '2024-11-05', 'capabilities': {}, 'clientInfo': {'name': 'test', 'version': '1'}}
+    lines = [
+        json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': 'initialize', 'params': client}),
+        json.dumps({'jsonrpc': '2.0', 'method': 'notifications/initialized'}),
+        ask(2, r'Who is \ud800?'),  # as JavaScript writes half of a pair
+        ask(3, r'Who is \udc00\ud800?'),
+        ask('"four"', r'\ud800'),
+        ask(r'"\ud800"', r'\ud800'),  # an id that cannot be repeated
+        '{"jsonrpc": "2.0", "id": 5}',
+        'no JSON',
+        '[' * 100_000,
+        ask(6, QUESTION),
+    ]
+    root = pathlib.Path(opql_jax.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, '-m', 'opql_jax.cli', 'mcp', str(folder)],
+        input=''.join(f'{line}\n' for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'},
+    )
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    codes = {reply['id']: reply['error']['code'] for reply in replies if 'error' in reply and reply['id'] is not None}
+    assert codes == {2: -32700, 3: -32700, 'four': -32700, 5: -32600}
+    assert [reply['error']['code'] for reply in replies if reply['id'] is None] == [-32700] * 3
+    (answer,) = (reply['result'] for reply in replies if reply['id'] == 6)
+    assert not answer.get('isError') and json.loads(answer['content'][0]['text'])['entity']

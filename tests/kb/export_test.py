@@ -10,9 +10,11 @@ import pytest
 
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.kb.export import export
+from opql_jax.kb.export import csv_cell, export
 from opql_jax.kb.index_text import index_text
 from opql_jax.kb.virtual_kb import VirtualKB
+
+from dangerous import dangerous_in
 
 TEXT = 'Ada Lovelace met "Lord" Byron <near> London & wrote of C:\\tmp. Charles Babbage met Ada Lovelace in Ærøskøbing.'
 GRAPHML = '{http://graphml.graphdrawing.org/xmlns}'
@@ -81,3 +83,43 @@ def test_other_endings_and_links_are_refused(folder, kb):
     with pytest.raises(InputError, match='is a link'):
         export(kb, folder / 'link.csv')
     assert (folder / 'note.txt').read_text(encoding='utf-8').endswith(f'{TEXT}\n')
+
+
+def read_cell(cell):
+    """A text from a cell of a table, by the rule of the page on the command line."""
+    cell = re.sub(r"^'(?='*[=+\-@\t\r\n＝＋－＠])", '', cell)
+    pairs = lambda found: bytes.fromhex(found[0].replace('\\u', '')).decode('utf-16-be', 'surrogatepass')
+    return re.sub(r'(?:\\u[0-9a-f]{4})+', pairs, cell)
+
+
+STARTS = ['', "'", "''", '\\', '\\u', '\\u001b', '5', ' ', 'a']
+ENDS = [
+    '',
+    '1',
+    '=1',
+    '=cmd|x',
+    '+1',
+    '-1.5e3',
+    '-1-1',
+    '@SUM(A1)',
+    '\ta',
+    '\ra',
+    '\r\na',
+    '\na',
+    '＝1',
+    '＋',
+    '－',
+    '＠',
+    '\x1b[2J',
+    '\u202e',
+    '\U000e0041',
+    'é',
+]
+
+
+def test_no_cell_is_a_formula_and_each_is_read_back_as_it_was():
+    for text in (start + end for start in STARTS for end in ENDS):
+        cell = csv_cell(text)
+        assert dangerous_in(cell) <= {'\r'} and read_cell(cell) == text, text
+        is_number = re.fullmatch(r'[+-]?\d+(\.\d+)?(e\d+)?', text)
+        assert cell == text if is_number or text.isalnum() else cell[:1] not in tuple('=+-@\t\r\n＝＋－＠'), text

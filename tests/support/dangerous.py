@@ -1,0 +1,27 @@
+"""Characters that a terminal obeys, or that change what is seen of the text around them, by what Unicode says of them."""
+
+import sys
+import unicodedata
+
+_DIRECTIONS = {'LRE', 'RLE', 'LRO', 'RLO', 'PDF', 'LRI', 'RLI', 'FSI', 'PDI'}
+_TAGS, _ANNOTATIONS = range(0xE0000, 0xE0080), range(0xFFF9, 0xFFFC)
+
+
+def is_dangerous(character: str) -> bool:
+    """Whether it is a control but for tab and line end, a separator of lines, half of a pair, a tag, or turns the direction of text."""
+    return (
+        unicodedata.category(character) in ('Cc', 'Zl', 'Zp', 'Cs')
+        and character not in '\n\t'
+        or unicodedata.bidirectional(character) in _DIRECTIONS
+        or ord(character) in (*_TAGS, *_ANNOTATIONS)
+    )
+
+
+DANGEROUS = ''.join(filter(is_dangerous, map(chr, range(sys.maxunicode + 1))))
+# Those that a text may have.
+IN_TEXT = ''.join(character for character in DANGEROUS if character != '\0' and unicodedata.category(character) != 'Cs')
+
+
+def dangerous_in(text: str) -> set[str]:
+    """Those that are in a text."""
+    return set(filter(is_dangerous, text))

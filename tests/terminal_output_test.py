@@ -1,0 +1,167 @@
+"""No command of `opql` writes a character that a terminal obeys, wherever in its input that stands; and no name passes for a line.
+
+One knowledge base of documents that have every such character in ids, titles, names and text, and each command that prints text.
+"""
+
+import builtins
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from opql_jax import cli
+from opql_jax.cli.display import answer_record
+from opql_jax.kb.export import csv_cell, export
+from opql_jax.kb.index_documents import index_documents
+from opql_jax.kb.virtual_kb import VirtualKB
+
+from dangerous import DANGEROUS, IN_TEXT, dangerous_in
+
+_PARTS = [IN_TEXT[first : first + 64] for first in range(0, len(IN_TEXT), 64)]
+NAMES = [f'Kim{number} {part}x Lee{number}' for number, part in enumerate(_PARTS)]
+# What would look like a line of its own.
+FAKE = '\n     0.999  Mallory'
+ALL = f'{DANGEROUS}{FAKE}'.replace('\0', '')
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    documents = [
+        {
+            'id': f'{name}{FAKE}',
+            'title': f'{name}{FAKE}',
+            'text': f'{name} founded the Blue Oven in 198{number}. He said {IN_TEXT}{FAKE} of it. {name} married Ann Bo.',
+        }
+        for number, name in enumerate(NAMES)
+    ]
+    path = tmp_path_factory.mktemp('terminal') / 'kb'
+    index_documents(documents, path, processes=1)
+    return path
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return VirtualKB.open(folder)
+
+
+@pytest.fixture
+def opql(folder, capsys):
+    """Runs a command on the knowledge base; returns its exit code and all that it wrote, none of which a terminal obeys."""
+
+    def run(command, *arguments):
+        code = 0
+        try:
+            cli.main([command, str(folder), *map(str, arguments)])
+        except SystemExit as end:
+            code = end.code
+        out, errors = capsys.readouterr()
+        errors += code if isinstance(code, str) else ''  # the line that Python writes at the end of a process
+        assert dangerous_in(out + errors) == set()
+        assert FAKE not in f'\n{out}{errors}'
+        return code, out, errors
+
+    return run
+
+
+QUESTION = 'Who founded the Blue Oven?'
+
+
+def test_the_text_has_all_of_them(kb):
+    passages = kb.prepared.passages
+    assert set(IN_TEXT) <= set(''.join(passages['text'].to_pylist()))
+    assert set(IN_TEXT) <= set(''.join(passages['title'].to_pylist())) | set(' ')
+    assert any(dangerous_in(name) for name in kb.vocab.names)
+
+
+def test_answers_and_documents(kb, opql):
+    for question in [QUESTION, 'Whom did [Ann Bo] marry?', 'Ann Bo . ^married']:
+        assert opql('ask', question, '--top', 50)[0] == 0
+        code, out, _ = opql('ask', question, '--top', 50, '--json')
+        assert code == 0 and json.loads(out) == json.loads(json.dumps(answer_record(kb, question, 50)))
+    assert opql('retrieve', QUESTION)[0] == 0
+    code, out, _ = opql('retrieve', QUESTION, '--json')
+    assert code == 0 and json.loads(out) == [found._asdict() for found in kb.retrieve(QUESTION, 5)]
+    assert dangerous_in(''.join(found['text'] for found in json.loads(out)))
+
+
+def test_questions_and_names_that_are_refused(opql):
+    for command in ('ask', 'retrieve'):
+        opql(command, f'{QUESTION} {ALL}')
+        opql(command, f'Who is Zorblax{ALL}?')
+    opql('ask', f'Zorblax{ALL} . married')
+    for option in ('--document', '--entity', '--sentence'):
+        code, _, errors = opql('remove', option, f'Zorblax{ALL}')
+        assert code not in (0, 70) and 'Zorblax' in errors
+
+
+def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
+    lines = [QUESTION, ':why 1', f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}', ':forget 1', 'n']
+    monkeypatch.setattr(sys, 'stdin', _Lines(lines))
+    assert opql('ask')[0] == 0
+    monkeypatch.setattr(sys, 'stdin', _Lines([], is_terminal=True))
+    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path))
+    typed = iter(lines)
+
+    def read(_):
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr(builtins, 'input', read)
+    code, out, _ = opql('ask')
+    assert code == 0 and 'Blue Oven' in out and 'forget' not in out
+
+
+class _Lines:
+    """Standard input."""
+
+    def __init__(self, lines, is_terminal=False):
+        self._lines, self._is_terminal = lines, is_terminal
+
+    def isatty(self):
+        return self._is_terminal
+
+    def __iter__(self):
+        return iter(f'{line}\n' for line in self._lines)
+
+
+def test_scores_and_counts(kb, opql, tmp_path):
+    file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
+    asked = [
+        {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': [f'{IN_TEXT}{FAKE}', NAMES[0]]}
+        for text in (QUESTION, 'Who is Zorblax?')
+    ]
+    file.write_text(''.join(json.dumps(record) + '\n' for record in asked))
+    assert opql('evaluate', file, '--show', 9)[0] == 0
+    code, out, _ = opql('evaluate', file, '--json')
+    assert code == 0 and dangerous_in(json.dumps(json.loads(out), ensure_ascii=False))
+    file.write_text(f'{{"{IN_TEXT}')
+    assert opql('evaluate', file)[0].startswith('error: ')
+    assert opql('info')[0] == 0 and opql('info', '--json')[0] == 0
+
+
+def test_files_that_cannot_be_added(opql, tmp_path):
+    for part in [IN_TEXT[:60], IN_TEXT[60:110], '\udcff']:  # a name has 255 bytes
+        for suffix, content in (
+            ('.pdf', b'no'),
+            ('.jsonl', f'{{"title": "{part}'.encode(errors='replace')),
+            ('.txt', b'\xff\xfea'),
+        ):
+            file = tmp_path / f'{part}\nerror: fake{suffix}'
+            file.write_bytes(content)
+            code, _, errors = opql('add', file)
+            assert code not in (0, 70) and len(errors.splitlines()) == 1, errors
+    assert opql('add', tmp_path / f'{ALL}.txt')[0] not in (0, 70)
+
+
+def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
+    file = tmp_path / f'facts{IN_TEXT[:40]}.csv'
+    assert opql('export', '--out', file)[0] == 0
+    text = file.read_text(encoding='utf-8', newline='')
+    assert dangerous_in(text.replace('\r\n', '\n')) == set()
+    rows = list(csv.reader(io.StringIO(text, newline='')))[1:]
+    assert len(rows) == len(kb.memory) == export(kb, tmp_path / 'again.csv')
+    assert {row[0] for row in rows} <= set(map(csv_cell, kb.vocab.names))
