@@ -327,7 +327,7 @@ def copy(source: pathlib.Path | epath.Path, target: pathlib.Path | epath.Path) -
 def copy_folder(folder: pathlib.Path, target: str | os.PathLike) -> None:
     """Copies all files of a folder on disk to another place."""
     for file in sorted(file for file in folder.rglob('*') if file.is_file()):
-        copy(file, path(target) / file.relative_to(folder).as_posix())
+        copy(file, below(target, file.relative_to(folder).as_posix()))
 
 
 def _copy_bytes(source, target):

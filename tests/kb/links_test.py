@@ -11,13 +11,12 @@ import signal
 import stat
 
 import pytest
+import two_versions
 
 import opql_jax
-from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import plan_update
 from opql_jax.corpus import tables
-from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.change_text import add_text, compact, remove_text
 from opql_jax.kb.index_text import index_text
 from opql_jax.retrieval import index as retrieval_index
@@ -109,13 +108,6 @@ def link(path, outside):
     path.symlink_to(outside)
 
 
-def hard_link(path, outside):
-    if path.is_dir():
-        pytest.skip('folders have no hard links')
-    path.rename(outside)
-    os.link(outside, path)
-
-
 def pipe(path, outside):
     path.rename(outside)
     os.mkfifo(path)
@@ -126,35 +118,57 @@ def socket(path, outside):
     os.mknod(path, stat.S_IFSOCK | 0o600)
 
 
-@pytest.mark.parametrize('command', COMMANDS)
-@pytest.mark.parametrize('make', [link, pipe, socket], ids=['link', 'pipe', 'socket'])
-def test_whatever_is_a_link_a_pipe_or_a_socket_is_told_or_not_needed(whole, tmp_path, command, make):
-    """Each file and folder in turn; of those that are not links every fourth, and what is added and removed costs seconds."""
-    right, told = answers(whole), 0
-    names = everything(whole)[:: 1 if make is link and command in ('ask', 'compact') else 4]
+MADE = [link, pipe, socket]
+
+
+@pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
+def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(tmp_path, make):
+    """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
+    whole = two_versions.write(tmp_path / 'whole.kb')
+    names, told = everything(whole), 0
     for number, name in enumerate(names):
-        folder = tmp_path / str(number)
-        kb = pathlib.Path(shutil.copytree(whole, folder / 'films.kb', copy_function=os.link))
-        outside = folder / 'outside'
+        kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb'))
+        outside = tmp_path / str(number) / 'outside'
+        make(kb / name, outside)
+        before = state(outside)
+        told += isinstance(run('compact', kb), InputError)
+        assert state(outside) == before, name
+        if not name.startswith(tuple(two_versions.ANSWERING.values())):
+            for part in two_versions.ANSWERING.values():
+                assert state(kb / part) == state(whole / part), name
+        shutil.rmtree(tmp_path / str(number))
+    assert 2 <= told < len(names) / 4
+
+
+@pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
+@pytest.mark.parametrize('command', ['ask', 'add', 'remove'])
+def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(whole, tmp_path, command, make):
+    """Each file and folder in turn, of those that are not links some, as what is added and removed costs seconds."""
+    right, told = answers(whole), 0
+    names = everything(whole)[:: 1 if make is link and command == 'ask' else 7]
+    for number, name in enumerate(names):
+        # The copies share files with the whole, so that one that was written in its place would show there.
+        kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb', copy_function=os.link))
+        outside = tmp_path / str(number) / 'outside'
         make(kb / name, outside)
         before = state(outside)
         found = run(command, kb)
         assert state(outside) == before, name
         if isinstance(found, InputError):
             told += 1
-            assert ' is a link; ' in str(found) or make is not link, f'{name}: {found}'
+            assert make is not link or ' is a link; ' in str(found), f'{name}: {found}'
         elif command == 'ask':
             assert found == right, name
-        shutil.rmtree(folder)
+        shutil.rmtree(tmp_path / str(number))
     assert told > len(names) / 4
-    assert answers(whole) == right  # whose files the copies shared
+    assert answers(whole) == right
 
 
 def test_a_file_with_another_name_outside_is_read_and_never_written(kb, tmp_path):
     right = answers(kb)
     (tmp_path / 'outside').mkdir()
     for number, name in enumerate(name for name in everything(kb) if (kb / name).is_file()):
-        hard_link(kb / name, tmp_path / 'outside' / str(number))
+        os.link(kb / name, tmp_path / 'outside' / str(number))
     before = state(tmp_path / 'outside')
     assert answers(kb) == right
     for command in ('add', 'remove', 'compact'):
@@ -164,7 +178,15 @@ def test_a_file_with_another_name_outside_is_read_and_never_written(kb, tmp_path
 
 def bait(folder):
     """A folder of a user's with files of every name that is written in a knowledge base, down to any depth."""
-    names = ['topic.npy', 'documents.parquet', 'shard-00000.json', 'manifest.json', 'relations-00000.npy', 'holiday.jpg', '.lock']
+    names = [
+        'topic.npy',
+        'documents.parquet',
+        'shard-00000.json',
+        'manifest.json',
+        'relations-00000.npy',
+        'holiday.jpg',
+        '.lock',
+    ]
     names += [f'{"0" * 64}.arrow', f'.{"0" * 64}.arrow.17.partial', '.topic.npy.17.partial', 'train.jsonl']
     for inner in ('', 'segment-00000', '2-hop', 'a/b', 'index'):
         (folder / inner).mkdir(parents=True, exist_ok=True)
@@ -217,11 +239,19 @@ def unfinished_index(part, outside):
     (part / 'segment-00000').symlink_to(outside / 'segment-00000')
 
 
-@pytest.mark.parametrize('command', ['compact', 'add'])
 @pytest.mark.parametrize('forged', FORGED)
-def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(kb, tmp_path, forged, command):
+def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(tmp_path, forged):
+    kb, outside = two_versions.write(tmp_path / 'films.kb'), bait(tmp_path / 'outside')
+    FORGED[forged](kb, outside)
+    before = state(outside)
+    run('compact', kb)
+    assert state(outside) == before
+
+
+@pytest.mark.parametrize('forged', ['a memory of one field', 'a text of one field', 'the cache', 'a folder of results'])
+def test_what_is_added_is_written_to_no_folder_outside(kb, tmp_path, forged):
     outside = bait(tmp_path / 'outside')
     FORGED[forged](kb, outside)
     before = state(outside)
-    run(command, kb)
+    assert isinstance(run('add', kb), InputError) == (forged in ('the cache', 'a folder of results'))
     assert state(outside) == before
