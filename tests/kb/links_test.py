@@ -125,7 +125,7 @@ MADE = [link, pipe, socket]
 def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(tmp_path, make):
     """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
     whole = two_versions.write(tmp_path / 'whole.kb')
-    names, told = everything(whole), 0
+    names, told = everything(whole)[:: 1 if make is link else 5], 0
     for number, name in enumerate(names):
         kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb'))
         outside = tmp_path / str(number) / 'outside'
@@ -135,7 +135,7 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
         assert state(outside) == before, name
         if not name.startswith(tuple(two_versions.ANSWERING.values())):
             for part in two_versions.ANSWERING.values():
-                assert state(kb / part) == state(whole / part), name
+                assert state(kb / part)[1:] == state(whole / part)[1:], name  # a lock may have been in it
         shutil.rmtree(tmp_path / str(number))
     assert 2 <= told < len(names) / 4
 
@@ -143,9 +143,12 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
 @pytest.mark.parametrize('command', ['ask', 'add', 'remove'])
 def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(whole, tmp_path, command, make):
-    """Each file and folder in turn, of those that are not links some, as what is added and removed costs seconds."""
+    """Each file and folder that answers in turn, and some others, with which what is added and removed costs seconds."""
     right, told = answers(whole), 0
-    names = everything(whole)[:: 1 if make is link and command == 'ask' else 7]
+    answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
+    needed = [name for name in everything(whole) if name.split('/')[0] in answering]
+    others = [name for name in everything(whole) if name.split('/')[0] not in answering]
+    names = needed[:: 1 if make is link else 6] + (others[::16] if make is link else [])
     for number, name in enumerate(names):
         # The copies share files with the whole, so that one that was written in its place would show there.
         kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb', copy_function=os.link))
