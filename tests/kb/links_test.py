@@ -47,6 +47,12 @@ def kb(whole, tmp_path):
     return pathlib.Path(shutil.copytree(whole, tmp_path / 'films.kb'))
 
 
+@pytest.fixture(scope='module')
+def versions(tmp_path_factory):
+    """A folder with old and unfinished parts, which answers nothing and is made in a moment."""
+    return two_versions.write(tmp_path_factory.mktemp('links') / 'versions.kb')
+
+
 def answers(kb):
     with opql_jax.open(kb) as opened:
         asked = [opened.ask(each.question) for each in ENGINE.asked[:2]]
@@ -122,12 +128,11 @@ MADE = [link, pipe, socket]
 
 
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
-def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(tmp_path, make):
+def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(versions, tmp_path, make):
     """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
-    whole = two_versions.write(tmp_path / 'whole.kb')
-    names, told = everything(whole)[:: 1 if make is link else 5], 0
+    names, told = everything(versions)[:: 1 if make is link else 5], 0
     for number, name in enumerate(names):
-        kb = pathlib.Path(shutil.copytree(whole, tmp_path / str(number) / 'films.kb'))
+        kb = pathlib.Path(shutil.copytree(versions, tmp_path / str(number) / 'films.kb'))
         outside = tmp_path / str(number) / 'outside'
         make(kb / name, outside)
         before = state(outside)
@@ -135,7 +140,7 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
         assert state(outside) == before, name
         if not name.startswith(tuple(two_versions.ANSWERING.values())):
             for part in two_versions.ANSWERING.values():
-                assert state(kb / part)[1:] == state(whole / part)[1:], name  # a lock may have been in it
+                assert state(kb / part)[1:] == state(versions / part)[1:], name  # a lock may have been in it
         shutil.rmtree(tmp_path / str(number))
     assert 2 <= told < len(names) / 4
 
@@ -243,8 +248,8 @@ def unfinished_index(part, outside):
 
 
 @pytest.mark.parametrize('forged', FORGED)
-def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(tmp_path, forged):
-    kb, outside = two_versions.write(tmp_path / 'films.kb'), bait(tmp_path / 'outside')
+def test_an_old_part_of_a_received_knowledge_base_leads_to_no_file_outside(versions, tmp_path, forged):
+    kb, outside = pathlib.Path(shutil.copytree(versions, tmp_path / 'films.kb')), bait(tmp_path / 'outside')
     FORGED[forged](kb, outside)
     before = state(outside)
     run('compact', kb)
