@@ -17,6 +17,7 @@ import fnmatch
 import functools
 import hashlib
 import importlib.util
+import io
 import os
 import pathlib
 import re
@@ -25,7 +26,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 
 import fsspec.config
 import msgspec
@@ -104,7 +105,7 @@ def digest(where: str | os.PathLike) -> Digest:
         return digest_of(file)
 
 
-def digest_of(file: BinaryIO) -> Digest:
+def digest_of(file: io.BufferedReader) -> Digest:
     """The digest of a file that is open at its start."""
     sha256 = hashlib.file_digest(file, 'sha256').hexdigest()
     return Digest(file.seek(0, os.SEEK_END), sha256)
@@ -153,7 +154,7 @@ def _refuse(state: os.stat_result, where: str, device: int) -> None:
     raise InputError(f'{where} is {kind}; nothing below a knowledge base may be one: put a copy of the file or folder there')
 
 
-def opened_below(folder: str | os.PathLike, name: str) -> BinaryIO:
+def opened_below(folder: str | os.PathLike, name: str) -> io.BufferedReader:
     """A file below a folder, on disk or in a bucket, open to be read.
 
     Raises:

@@ -37,7 +37,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _RENEWAL_SECONDS, _LEASE_SECONDS = 10.0, 60.0
 
 
-def is_lock(path: os.PathLike) -> bool:
+def is_lock(path: str | os.PathLike) -> bool:
     """Whether a file is a writer's lock, and so no content of its folder."""
     name = os.fspath(path).rpartition('/')[2]
     return name == _LOCK or bool(_LEASE.fullmatch(name))

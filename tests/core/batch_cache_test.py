@@ -51,7 +51,9 @@ FORGED = {
     'another schema, with a digest that fits': lambda content: signed(
         arrow(pa.RecordBatch.from_pydict({'text': [1, 2], 'key': [1, 2]}))
     ),
-    'text that is none, with a digest that fits': lambda content: signed(arrow(doubled(BATCHES[0])).replace(b'abab', b'\xff' * 4)),
+    'text that is none, with a digest that fits': lambda content: signed(
+        arrow(doubled(BATCHES[0])).replace(b'abab', b'\xff' * 4)
+    ),
 }
 
 
